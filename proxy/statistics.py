@@ -1,0 +1,61 @@
+"""What the sidecar counts, as plain integers that the data path may bump without a lock or a lookup.
+
+The exporter (`proxy.metrics`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
+Invariant: every ``_total`` only grows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .roles import Role
+
+HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""
+
+
+@dataclass(slots=True)
+class Histogram:
+    """Counts per bucket (not cumulative; the last one is +Inf) and the sum, as Prometheus wants them."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(HOLD_BUCKETS_SECONDS) + 1))
+    sum: float = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(HOLD_BUCKETS_SECONDS, seconds)] += 1
+        self.sum += seconds
+
+
+@dataclass(slots=True)
+class RoleStatistics:
+    """One role's counters. Bytes are accounted as Kafka does: record bytes for the follower role,
+    wire bytes of the throttled partitions' entries for the leader role (KIP-73)."""
+
+    throttled_bytes_in_sync: int = 0
+    throttled_bytes_catching_up: int = 0
+    omitted_partitions: int = 0
+    substituted_partitions: int = 0
+    withheld_bytes: int = 0
+    local_answers: int = 0
+    relayed_request_bytes: int = 0
+    relayed_response_bytes: int = 0
+    connections: int = 0
+    """Open now."""
+    held_requests: int = 0
+    """Waiting now, because everything they ask for is over quota."""
+    hold_seconds: Histogram = field(default_factory=Histogram)
+    fetch_requests: Counter[int] = field(default_factory=Counter)
+    """Replica Fetch requests by api version."""
+    undecoded: Counter[str] = field(default_factory=Counter)
+    """Frames or connections passed without being understood, by reason."""
+
+
+@dataclass(slots=True)
+class Statistics:
+    leader: RoleStatistics = field(default_factory=RoleStatistics)
+    follower: RoleStatistics = field(default_factory=RoleStatistics)
+
+    def of(self, role: Role) -> RoleStatistics:
+        return self.leader if role is Role.LEADER else self.follower
