@@ -1,0 +1,25 @@
+"""The errors an operator can cause, by what they can do about them; no layer below the edge raises or knows
+these.
+
+Invariant: the text of a `ConfigurationError` is ready to print: it names the file, the key path, what was
+expected and what was found, and needs no traceback beside it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ConfigurationError(Exception):
+    """A file, an override or an address the operator gave is wrong; every problem found is in `problems`."""
+
+    def __init__(self, problems: str | Iterable[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class InvalidValueError(ValueError):
+    """One value that cannot be read; the message says what was expected and what was found, not yet where."""
