@@ -1,0 +1,157 @@
+"""proxy.toml as it is written: its tables and keys, and the single keys that the environment or ``--set``
+replace.
+
+Knows TOML types only; what an address or a duration is belongs to `proxy.settings`. Precedence: file,
+environment (``THROTTLE_INGRESS__LISTEN``), ``--set ingress.listen=…``. Invariant: an unknown key never
+passes.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+
+from .errors import ConfigurationError, InvalidValueError
+from .quotas.units import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+ENVIRONMENT_PREFIX = "THROTTLE_"
+_ENVIRONMENT_SEPARATOR = "__"
+
+Toml = dict[str, Any]
+BrokerId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+SizeText = int | str
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class BrokerTable(Table, frozen=True):
+    id: BrokerId
+
+
+class IngressTable(Table, frozen=True):
+    listen: str
+    upstream: str
+
+
+class PeerTable(Table, frozen=True):
+    broker: BrokerId
+    listen: str
+    upstream: str
+
+
+class EgressTable(Table, frozen=True):
+    mode: str = "peers"
+    peers: tuple[PeerTable, ...] = ()
+
+
+class QuotasTable(Table, frozen=True):
+    file: str = "quotas.toml"
+    policy: str = "strict"
+    gate: str = "100ms"
+    burst: str = "250ms"
+    window_num: AtLeastOne = 11
+    window_size_seconds: AtLeastOne = 1
+
+
+class HttpTable(Table, frozen=True):
+    listen: str = "127.0.0.1:9404"
+
+
+class LogTable(Table, frozen=True):
+    format: str = "json"
+    level: str = "info"
+
+
+class LimitsTable(Table, frozen=True):
+    max_request_bytes: SizeText = "8MiB"
+    max_substitution_bytes: SizeText = "16MiB"
+    connect_timeout: str = "10s"
+    drain: str = "10s"
+
+
+TABLES = ("broker", "ingress", "egress", "quotas", "http", "journal", "log", "limits")
+
+
+def read_document(path: Path) -> Toml:
+    """Raises ConfigurationError if the file is missing, unreadable or not TOML (with the line)."""
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from error
+
+
+def override(document: Toml, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Replaces single keys of `document` in place; returns where each came from, by key path.
+
+    Raises ConfigurationError for an override that is not ``key.path=value`` or leads nowhere.
+    """
+    origins: dict[str, str] = {}
+    problems: list[str] = []
+    for origin, path, text in (*_from_environment(environ), *_from_options(overrides, problems)):
+        try:
+            _assign(document, path.split("."), _toml_value(text))
+            origins[path] = origin
+        except InvalidValueError as error:
+            problems.append(f"{origin}: {path}: {error}")
+    if problems:
+        raise ConfigurationError(problems)
+    return origins
+
+
+def _from_environment(environ: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    return [
+        (name, name.removeprefix(ENVIRONMENT_PREFIX).lower().replace(_ENVIRONMENT_SEPARATOR, "."), text)
+        for name, text in environ.items()
+        if name.startswith(ENVIRONMENT_PREFIX) and _ENVIRONMENT_SEPARATOR in name
+    ]
+
+
+def _from_options(overrides: Sequence[str], problems: list[str]) -> list[tuple[str, str, str]]:
+    found = []
+    for option in overrides:
+        path, separator, text = option.partition("=")
+        if separator and path.strip():
+            found.append(("--set", path.strip(), text))
+        else:
+            problems.append(f"--set: expected key.path=value, found {shown(option)}")
+    return found
+
+
+def _toml_value(text: str) -> Any:
+    """A TOML value if it is one (101, true, "text"), else the text itself: addresses need no quotes."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return parsed["value"] if parsed.keys() == {"value"} else text
+
+
+def _assign(document: Toml, keys: Sequence[str], value: Any) -> None:
+    parent: Any = document
+    for key in keys[:-1]:
+        parent = parent.setdefault(key, {}) if isinstance(parent, dict) else _item(parent, key)
+    if isinstance(parent, dict):
+        parent[keys[-1]] = value
+    else:
+        _item(parent, keys[-1])
+        parent[int(keys[-1])] = value
+
+
+def _item(parent: Any, key: str) -> Any:
+    if not isinstance(parent, list):
+        raise InvalidValueError(f'there is no table that holds "{key}"')
+    if not (re.fullmatch(r"[0-9]{1,4}", key) and int(key) < len(parent)):
+        raise InvalidValueError(f'expected a position below {len(parent)}, found "{key}"')
+    return parent[int(key)]
