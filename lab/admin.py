@@ -1,0 +1,226 @@
+"""The lab's administrator: topics, moves and native throttles, through kafka-python's admin client.
+
+Brokers advertise names that only their own hosts files know; the client gets one too, through the scheme
+registry that kafka-python keeps for proxies. Every call blocks: use it from a thread under Trio.
+Knows nothing of processes or sidecars. Invariant: an answer that carries an error code becomes a LabError.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlparse
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+from kafka.net.inet import KafkaNetSocket
+from kafka.protocol.consumer import OffsetSpec
+
+from .addresses import KAFKA_PORT
+from .errors import LabError
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+
+_TIMEOUT_MS = 30_000
+_POLL_SECONDS = 0.1
+
+Assignment = Mapping[int, Sequence[int]]
+"""Partition -> broker ids, the preferred leader first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What the cluster says of one partition."""
+
+    partition: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types
+    """Resolves broker names with a hosts file: `proxy_url="hosts:///path"`. Connects directly."""
+
+    SCHEMES = ("hosts",)
+
+    def __init__(self, proxy_url: str) -> None:
+        super().__init__(proxy_url)
+        lines = (line.split() for line in Path(urlparse(proxy_url).path).read_text("ascii").splitlines())
+        self._addresses = {name: address for address, name in lines}
+
+    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
+        return super().dns_lookup(self._addresses.get(host, host), port, raise_error)
+
+
+class Admin:
+    """Blocking; one connection per broker. Calls may come from several threads.
+
+    Args:
+        hosts: file of names and addresses.
+        names: of the brokers to begin with.
+
+    Raises:
+        LabError: no broker answers.
+    """
+
+    def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
+        try:
+            self._client = KafkaAdminClient(
+                bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],
+                proxy_url=f"hosts://{hosts}",
+                client_id="lab-admin",
+                request_timeout_ms=_TIMEOUT_MS,
+                # A stale view would ask the wrong broker for a leader's offsets.
+                metadata_max_age_ms=1000,
+            )
+        except KafkaError as error:
+            raise LabError(f"no broker answers the admin client: {error}") from error
+
+    def close(self) -> None:
+        self._client.close()
+
+    def create_topic(
+        self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic with exactly these replicas and wait until every partition has its leader."""
+        options = {
+            "assignments": {partition: list(replicas) for partition, replicas in assignment.items()},
+            "configs": dict(configs or {}),
+        }
+        with _translated(f"creating topic {topic}"):
+            self._client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True)
+
+    def delete_topic(self, topic: str) -> None:
+        with _translated(f"deleting topic {topic}"):
+            self._client.delete_topics([topic], timeout_ms=_TIMEOUT_MS)
+
+    def describe(self, topic: str) -> list[PartitionState]:
+        """Leader, replicas and in-sync replicas of each partition, by partition."""
+        with _translated(f"describing topic {topic}"):
+            described = self._client.describe_topics([topic])[0]["partitions"]
+        states = [
+            PartitionState(
+                p["partition_index"], p["leader_id"], tuple(p["replica_nodes"]), tuple(p["isr_nodes"])
+            )
+            for p in described
+        ]
+        return sorted(states, key=lambda state: state.partition)
+
+    def reassign(self, topic: str, assignment: Assignment | Mapping[int, None]) -> None:
+        """Start moving partitions to these replicas; None as replicas cancels (KIP-455)."""
+        wanted = {
+            TopicPartition(topic, partition): None if replicas is None else list(replicas)
+            for partition, replicas in assignment.items()
+        }
+        with _translated(f"reassigning {topic}"):
+            answers = self._client.alter_partition_reassignments(wanted, timeout_ms=_TIMEOUT_MS)
+        refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error}
+        if refused:
+            raise LabError(f"the controller refused to reassign: {refused}")
+
+    def moving(self, topic: str, partitions: Iterable[int]) -> list[int]:
+        """The partitions whose reassignment has not finished."""
+        with _translated("listing reassignments"):
+            ongoing = self._client.list_partition_reassignments({topic: list(partitions)})
+        return sorted(place.partition for place in ongoing)
+
+    def wait_moved(
+        self,
+        topic: str,
+        partitions: Sequence[int],
+        *,
+        timeout_seconds: float,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Wait for reassignments to finish, telling `progress` how many partitions are left.
+
+        Raises:
+            LabError: they did not in time.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while left := self.moving(topic, partitions):
+            if progress:
+                progress(len(left))
+            if time.monotonic() > deadline:
+                raise LabError(f"{topic}: partitions {left} still move after {timeout_seconds:g} s")
+            time.sleep(_POLL_SECONDS)
+        if progress:
+            progress(0)
+
+    def wait_in_sync(self, topic: str, *, timeout_seconds: float) -> None:
+        """Wait until every replica of every partition is in sync. Raises LabError if they are not in time."""
+        deadline = time.monotonic() + timeout_seconds
+        while behind := [s for s in self.describe(topic) if set(s.in_sync) != set(s.replicas)]:
+            if time.monotonic() > deadline:
+                raise LabError(f"{topic}: not in sync after {timeout_seconds:g} s: {behind}")
+            time.sleep(_POLL_SECONDS)
+
+    def set_broker_configs(self, brokers: Iterable[int], configs: Mapping[str, str | None]) -> None:
+        """Set dynamic broker configs; None deletes one."""
+        self._alter(ConfigResourceType.BROKER, [str(broker) for broker in brokers], configs)
+
+    def set_topic_configs(self, topic: str, configs: Mapping[str, str | None]) -> None:
+        """Set topic configs; None deletes one."""
+        self._alter(ConfigResourceType.TOPIC, [topic], configs)
+
+    def end_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The leader's high watermark of each partition."""
+        return self._offsets(topic, partitions, OffsetSpec.LATEST)
+
+    def start_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """The log start offset of each partition."""
+        return self._offsets(topic, partitions, OffsetSpec.EARLIEST)
+
+    def replica_sizes(self, topic: str, brokers: Iterable[int]) -> dict[tuple[int, int], int]:
+        """(broker, partition) -> bytes on disk (DescribeLogDirs)."""
+        with _translated("describing log dirs"):
+            answers = self._client.describe_log_dirs([topic], brokers=list(brokers))
+        return {
+            (answer["broker"], partition["partition_index"]): partition["partition_size"]
+            for answer in answers
+            for log_dir in answer["log_dirs"]
+            for found in log_dir["topics"]
+            if found["name"] == topic
+            for partition in found["partitions"]
+        }
+
+    def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
+        """Make the first replica of each partition its leader."""
+        with _translated(f"electing leaders of {topic}"):
+            self._client.elect_leaders("PREFERRED", {topic: list(partitions)}, raise_errors=False)
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
+        """Raise the log start offset of each partition to the given offset."""
+        with _translated(f"deleting records of {topic}"):
+            self._client.delete_records({TopicPartition(topic, p): offset for p, offset in before.items()})
+
+    def _offsets(self, topic: str, partitions: Iterable[int], spec: object) -> dict[int, int]:
+        with _translated(f"asking for offsets of {topic}"):
+            found = self._client.list_partition_offsets({TopicPartition(topic, p): spec for p in partitions})
+        return {place.partition: answer.offset for place, answer in found.items()}
+
+    def _alter(self, kind: object, names: Iterable[str], configs: Mapping[str, str | None]) -> None:
+        changes = {
+            key: (AlterConfigOp.DELETE, None) if value is None else (AlterConfigOp.SET, value)
+            for key, value in configs.items()
+        }
+        with _translated(f"setting {', '.join(configs)}"):
+            self._client.alter_configs(
+                [ConfigResource(kind, name, dict(changes)) for name in names], raise_on_unknown=False
+            )
+
+
+@contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    """kafka-python's errors become LabErrors that say what was being done."""
+    try:
+        yield
+    except (KafkaError, OSError) as error:
+        raise LabError(f"{doing}: {type(error).__name__}: {error}") from error

@@ -1,0 +1,118 @@
+"""One Kafka broker as a process: its files, its log, its life.
+
+Knows nothing of sidecars: whom its names lead to is in the hosts file it is given.
+Invariant: a broker that has been stopped or killed can be started again on the same data.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .addresses import KAFKA_PORT
+from .errors import LabError
+from .jvm import LOGGING, jvm_command
+from .processes import Process, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_START_SECONDS = 90.0
+_STARTED = re.compile(r"\[KafkaServer id=\d+\] started")
+_TROUBLE = re.compile(r" (?:ERROR|FATAL) ")
+
+DEFAULT_PROPERTIES: Mapping[str, str] = {
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "2",
+    "log.cleaner.enable": "false",
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "controlled.shutdown.enable": "true",
+    "delete.topic.enable": "true",
+    # Topics of past moves free their space at once: the lab's disk is somebody's laptop.
+    "log.segment.delete.delay.ms": "1000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerPlan:
+    """What distinguishes one broker: id, advertised name, hosts file, properties beyond the defaults."""
+
+    id: int
+    name: str
+    hosts: Path
+    zookeeper_connect: str
+    properties: Mapping[str, str]
+
+
+class Broker:
+    """Args: plan: who it is; home: a folder of its own; jars: class path folder."""
+
+    def __init__(self, plan: BrokerPlan, *, home: Path, jars: Path) -> None:
+        self.id = plan.id
+        self.log_dir = home / "data"
+        self.log_file = home / "broker.log"
+        home.mkdir(parents=True)
+        config = home / "server.properties"
+        config.write_text(_properties(plan, self.log_dir), encoding="ascii")
+        (home / "log4j.properties").write_text(LOGGING.format(file=self.log_file), encoding="ascii")
+        command = jvm_command("kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts)
+        self.process = Process(f"broker {plan.id}", command, output=home / "output.log")
+        self._starts = 0
+
+    async def start(self) -> None:
+        """Start it and wait until it says so. Raises LabError with its own ERROR lines."""
+        self.begin_start()
+        await self.wait_started()
+
+    def begin_start(self) -> None:
+        self.process.start()
+        self._starts += 1
+
+    async def wait_started(self) -> None:
+        try:
+            await wait_until(
+                lambda: len(self.log_lines(_STARTED)) >= self._starts,
+                process=self.process, what="it said started", timeout_seconds=_START_SECONDS,
+            )  # fmt: skip
+        except LabError as error:
+            trouble = "\n".join(self.log_lines(_TROUBLE)[-10:]) or "(none)"
+            raise LabError(f"{error}\nERROR lines of {self.log_file}:\n{trouble}") from error
+
+    async def stop(self) -> None:
+        """SIGTERM: controlled shutdown, leadership is handed over first."""
+        await self.process.terminate(grace_seconds=30.0)
+
+    async def kill(self) -> None:
+        """SIGKILL: what a crash looks like to the others."""
+        await self.process.kill()
+
+    def log_lines(self, pattern: str | re.Pattern[str]) -> list[str]:
+        """Lines of its log in which the pattern is found, from all its lives."""
+        if not self.log_file.exists():
+            return []
+        search = re.compile(pattern).search
+        with self.log_file.open(encoding="utf-8", errors="replace") as lines:
+            return [line.rstrip("\n") for line in lines if search(line)]
+
+
+def _properties(plan: BrokerPlan, log_dir: Path) -> str:
+    # Below protocol 1.0 a listener must carry the name of its security protocol (UpdateMetadata v0-v3).
+    listener = f"PLAINTEXT://{plan.name}:{KAFKA_PORT}"
+    properties = {
+        "broker.id": str(plan.id),
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "zookeeper.connect": plan.zookeeper_connect,
+        "log.dirs": str(log_dir),
+        **DEFAULT_PROPERTIES,
+        **plan.properties,
+    }
+    return "".join(f"{key}={value}\n" for key, value in properties.items())

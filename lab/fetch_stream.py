@@ -1,0 +1,152 @@
+"""Reads Kafka frames as they stream by and says what each Fetch was about, never keeping the bytes.
+
+Sans-I/O and without a clock. Understands Fetch v0-v6 entry by entry (message specs FetchRequest and
+FetchResponse); of later versions it reports the size of the whole response only. Independent of `protocol`
+on purpose: what measures the sidecar must not share its mistakes.
+Invariant: whatever is fed, the reader stays on frame boundaries; it raises ValueError on a frame that lies.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+API_FETCH = 1
+LAST_DECODED_VERSION = 6
+
+_FRAME = struct.Struct(">i")
+_REQUEST = struct.Struct(">ihhih")  # size, api key, api version, correlation id, client id length
+_RESPONSE = struct.Struct(">ii")  # size, correlation id
+_SHORT = struct.Struct(">h")
+_INT = struct.Struct(">i")
+# partition, error, high watermark [, last stable offset [, log start offset]], then for v4+ the aborted
+# transactions' count; records' size comes last.
+_ENTRY_HEAD = {version: 14 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0) for version in range(7)}
+_ABORTED_BYTES = 16
+
+Read = tuple[int, bool]
+"""(how many bytes, whether their content is wanted)."""
+
+
+class FetchRequested(NamedTuple):
+    api_version: int
+    correlation_id: int
+    replica_id: int
+    """Broker id of the follower; -1 for a consumer, -2 where the version hides it (v15+)."""
+
+
+class FetchAnswered(NamedTuple):
+    api_version: int
+    replica_id: int
+    partitions: list[tuple[str, int, int]]
+    """(topic, partition, record bytes) of every entry that carries records."""
+    response_bytes: int
+
+
+class StreamReader:
+    """Drives a generator that asks for its next bytes; `feed` serves it from whatever chunks arrive."""
+
+    def __init__(self, frames: Generator[Read, bytes, None]) -> None:
+        self._frames = frames
+        self._need, self._wanted = next(frames)
+        self._held = bytearray()
+
+    def feed(self, chunk: memoryview) -> None:
+        at, end = 0, len(chunk)
+        while at < end:
+            missing = self._need - len(self._held) if self._wanted else self._need
+            if end - at < missing:
+                if self._wanted:
+                    self._held += chunk[at:]
+                else:
+                    self._need -= end - at
+                return
+            at += self._serve(chunk, at, missing)
+
+    def _serve(self, chunk: memoryview, at: int, missing: int) -> int:
+        content = b""
+        if self._wanted:
+            content = bytes(self._held) + bytes(chunk[at : at + missing])
+            self._held.clear()
+        self._need, self._wanted = self._frames.send(content)
+        while self._need == 0:
+            self._need, self._wanted = self._frames.send(b"")
+        return missing
+
+
+class FetchLink:
+    """Both directions of one connection: requests name what responses of the same correlation id are."""
+
+    def __init__(self) -> None:
+        self._asked: dict[int, FetchRequested] = {}
+        self._requests: list[FetchRequested] = []
+        self._answers: list[FetchAnswered] = []
+        self._request_reader = StreamReader(self._request_frames())
+        self._response_reader = StreamReader(self._response_frames())
+
+    def request_bytes(self, chunk: memoryview) -> list[FetchRequested]:
+        """The Fetch requests that this chunk completed the header of. Raises ValueError."""
+        self._request_reader.feed(chunk)
+        done, self._requests = self._requests, []
+        return done
+
+    def response_bytes(self, chunk: memoryview) -> list[FetchAnswered]:
+        """The Fetch responses that this chunk completed. Raises ValueError."""
+        self._response_reader.feed(chunk)
+        done, self._answers = self._answers, []
+        return done
+
+    def _request_frames(self) -> Generator[Read, bytes, None]:
+        while True:
+            size, api_key, version, correlation, client_id = _REQUEST.unpack((yield _REQUEST.size, True))
+            rest = size - (_REQUEST.size - 4) - max(client_id, 0)
+            yield max(client_id, 0), False
+            if api_key == API_FETCH:
+                replica_id = -2
+                if rest >= 4 and version < 12:
+                    replica_id = _INT.unpack((yield 4, True))[0]
+                    rest -= 4
+                asked = FetchRequested(version, correlation, replica_id)
+                self._asked[correlation] = asked
+                self._requests.append(asked)
+            yield _not_negative(rest), False
+
+    def _response_frames(self) -> Generator[Read, bytes, None]:
+        while True:
+            size, correlation = _RESPONSE.unpack((yield _RESPONSE.size, True))
+            asked = self._asked.pop(correlation, None)
+            body = size - 4
+            partitions: list[tuple[str, int, int]] = []
+            if asked is not None and asked.api_version <= LAST_DECODED_VERSION:
+                yield from _entries(asked.api_version, partitions)
+            else:
+                yield _not_negative(body), False
+            if asked is not None:
+                self._answers.append(FetchAnswered(asked.api_version, asked.replica_id, partitions, size + 4))
+
+
+def _entries(version: int, partitions: list[tuple[str, int, int]]) -> Generator[Read, bytes, None]:
+    """A Fetch response's body, v0-v6 (message spec FetchResponse)."""
+    if version >= 1:
+        yield 4, False  # throttle_time_ms
+    for _ in range(_not_negative(_INT.unpack((yield 4, True))[0])):
+        length = _not_negative(_SHORT.unpack((yield 2, True))[0])
+        topic = (yield length, True).decode()
+        for _ in range(_not_negative(_INT.unpack((yield 4, True))[0])):
+            partition = _INT.unpack((yield 4, True))[0]
+            yield _ENTRY_HEAD[version] - 4, False
+            if version >= 4:
+                yield max(_INT.unpack((yield 4, True))[0], 0) * _ABORTED_BYTES, False
+            records_bytes = max(_INT.unpack((yield 4, True))[0], 0)
+            if records_bytes:
+                partitions.append((topic, partition, records_bytes))
+            yield records_bytes, False
+
+
+def _not_negative(count: int) -> int:
+    if count < 0:
+        raise ValueError(f"a length or count of {count} in a frame")
+    return count

@@ -1,0 +1,79 @@
+"""The brokers' jar files: fetched once by Maven into a cache folder, found there ever after.
+
+Knows nothing of clusters. Invariant: a folder under the final name is complete, because it only ever
+appears there by one rename; two labs that fill the cache at once both succeed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from .errors import LabError
+
+DEFAULT_KAFKA_VERSION = "3.9.1"
+_POM = Path(__file__).with_name("pom.xml")
+_TAIL_LINES = 15
+
+
+def cache_directory() -> Path:
+    """`$XDG_CACHE_HOME/kafka-throttle-sidecar`, or the same under `~/.cache`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "kafka-throttle-sidecar"
+
+
+def java_command() -> str:
+    """The path of `java`.
+
+    Raises:
+        LabError: there is none.
+    """
+    return _required("java", "a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)")
+
+
+def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, cache: Path | None = None) -> Path:
+    """The folder that holds every jar a broker of this version needs; `<folder>/*` is its class path.
+
+    Blocks while Maven downloads (56 MB, the first time only).
+
+    Raises:
+        LabError: java or mvn is missing, or Maven failed (its last lines are in the message).
+    """
+    java_command()
+    pom = _POM.read_bytes()
+    target = (cache or cache_directory()) / f"kafka-{version}-{hashlib.sha256(pom).hexdigest()[:8]}"
+    if not target.is_dir():
+        _fill(target, version)
+    return target
+
+
+def _fill(target: Path, version: str) -> None:
+    mvn = _required("mvn", f"Maven 3 (Debian: apt-get install maven), or put the jars into {target}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".filling-", dir=target.parent) as scratch:
+        jars = Path(scratch, "jars")
+        command = [
+            mvn, "--batch-mode", "-q", f"-Dkafka.version={version}", "-f", str(_POM),
+            "dependency:copy-dependencies", f"-DoutputDirectory={jars}",
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0 or not list(jars.glob(f"kafka-clients-{version}.jar")):
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
+            raise LabError(f"Maven could not fetch the jars of Kafka {version}:\n{tail}")
+        try:
+            jars.rename(target)
+        except OSError:
+            # Another lab was faster. Its folder is as complete as ours.
+            if not target.is_dir():
+                raise
+
+
+def _required(command: str, what: str) -> str:
+    found = shutil.which(command)
+    if found is None:
+        raise LabError(f"`{command}` was not found on PATH: the lab needs {what}")
+    return found

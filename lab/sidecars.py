@@ -1,0 +1,237 @@
+"""The cluster's sidecars: their files, their processes, and what they say over HTTP.
+
+The sidecar is met as a user meets it, by command line, files and HTTP, never by import.
+Invariant: quotas.toml is replaced by one rename, so a sidecar never reads half a file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from .addresses import HTTP_PORT, KAFKA_PORT, Addresses
+from .errors import LabError
+from .exposition import parse_exposition
+from .processes import Process, wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_START_SECONDS = 30.0
+_HTTP_SECONDS = 2.0
+_EFFECT_SECONDS = 5.0
+_POLL_SECONDS = 0.02
+
+UNLIMITED = ""
+"""A quotas file that limits nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarPlan:
+    """Which brokers get a sidecar, for which role, and with which settings.
+
+    Args:
+        policy: `strict` or `kip73`.
+        leader: brokers whose sidecar is their ingress; None means all.
+        follower: brokers whose sidecar is their egress; None means all.
+        quotas: first content of quotas.toml.
+        settings: further lines of proxy.toml's tables, such as `{"log": 'level = "debug"'}`.
+    """
+
+    policy: str = "strict"
+    leader: frozenset[int] | None = None
+    follower: frozenset[int] | None = None
+    quotas: str = UNLIMITED
+    settings: Mapping[str, str] | None = None
+
+    def has_ingress(self, broker: int) -> bool:
+        return self.leader is None or broker in self.leader
+
+    def has_egress(self, broker: int) -> bool:
+        return self.follower is None or broker in self.follower
+
+    def beside(self, brokers: Sequence[int]) -> list[int]:
+        """The brokers that have a sidecar at all."""
+        return [broker for broker in brokers if self.has_ingress(broker) or self.has_egress(broker)]
+
+
+class Sidecar:
+    """One sidecar process.
+
+    Args:
+        broker: beside which it stands.
+        plan: the cluster's.
+        addresses: the cluster's.
+        upstreams: per leader, where the egress goes on to.
+        home: a folder of its own.
+    """
+
+    def __init__(
+        self,
+        broker: int,
+        plan: SidecarPlan,
+        addresses: Addresses,
+        *,
+        upstreams: Mapping[int, str],
+        home: Path,
+    ) -> None:
+        self.broker = broker
+        self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
+        self._plan, self._addresses, self._upstreams = plan, addresses, upstreams
+        home.mkdir(parents=True)
+        self._config = home / "proxy.toml"
+        self._quotas = home / "quotas.toml"
+        self._policy = plan.policy
+        self._write_config()
+        self._quotas.write_text(plan.quotas, encoding="utf-8")
+        self.process = Process(
+            f"sidecar {broker}",
+            [_throttle_sidecar(), "run", "--config", str(self._config)],
+            output=home / "sidecar.log",
+        )
+
+    @property
+    def policy(self) -> str:
+        return self._policy
+
+    def begin_start(self) -> None:
+        self.process.start()
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready. Raises LabError with its last lines."""
+        self.begin_start()
+        await self.wait_started()
+
+    async def wait_started(self) -> None:
+        await wait_until(
+            self.ready, process=self.process, what="/readyz said 200", timeout_seconds=_START_SECONDS
+        )
+
+    async def stop(self) -> None:
+        """SIGTERM: drains."""
+        await self.process.terminate(grace_seconds=15.0)
+
+    async def kill(self) -> None:
+        """SIGKILL."""
+        await self.process.kill()
+
+    async def use_policy(self, policy: str) -> None:
+        """Restart with another policy; nothing happens if it is the present one."""
+        if policy != self._policy:
+            self._policy = policy
+            self._write_config()
+            await self.stop()
+            await self.start()
+
+    def write_quotas(self, text: str) -> None:
+        """Replace quotas.toml atomically; returns at once."""
+        fresh = self._quotas.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.rename(self._quotas)
+
+    async def set_quotas(self, text: str) -> None:
+        """Replace quotas.toml and wait until the sidecar says it has read it.
+
+        Raises:
+            LabError: it refused the file, or did not notice it within five seconds.
+        """
+        before = self.metrics().get("replication_throttle_config_reloads_total", {})
+        self.write_quotas(text)
+        with trio.move_on_after(_EFFECT_SECONDS):
+            while self.metrics().get("replication_throttle_config_reloads_total", {}) == before:
+                await trio.sleep(_POLL_SECONDS)
+            state = self.throttle()["quotas"]
+            if not state["last_reload_successful"]:
+                raise LabError(f"sidecar {self.broker} refused the quotas: {state['last_error']}")
+            return
+        raise LabError(f"sidecar {self.broker} did not take the new quotas:\n{self.process.last_lines()}")
+
+    def ready(self) -> bool:
+        try:
+            self._get("/readyz")
+        except (LabError, OSError):
+            return False
+        return True
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Metric name -> label part (`role="leader"`, or empty) -> value."""
+        return parse_exposition(self._get("/metrics").decode())
+
+    def throttle(self) -> dict[str, Any]:
+        """What `throttle-sidecar status` shows."""
+        answer: dict[str, Any] = json.loads(self._get("/throttle"))
+        return answer
+
+    def log_lines(self, containing: str = "") -> list[str]:
+        lines = self.process.output.read_text("utf-8", "replace").splitlines()
+        return [line for line in lines if containing in line]
+
+    def _get(self, path: str) -> bytes:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=_HTTP_SECONDS) as answer:
+                return bytes(answer.read())
+        except urllib.error.URLError as error:
+            raise LabError(f"sidecar {self.broker}: GET {path}: {error}") from error
+
+    def _write_config(self) -> None:
+        tables = {
+            "broker": f"id = {self.broker}",
+            "ingress": self._ingress(),
+            "egress": self._egress(),
+            "quotas": f'file = "{self._quotas.name}"\npolicy = "{self._policy}"',
+            "http": f'listen = "{self._addresses.http(self.broker)}:{HTTP_PORT}"',
+            "log": 'format = "json"',
+        }
+        for table, lines in (self._plan.settings or {}).items():
+            tables[table] = "\n".join(filter(None, (tables.get(table, ""), lines)))
+        text = "".join(f"[{table}]\n{lines}\n" for table, lines in tables.items() if lines)
+        self._config.write_text(text, encoding="utf-8")
+
+    def _ingress(self) -> str:
+        if not self._plan.has_ingress(self.broker):
+            return ""
+        listen, upstream = self._addresses.ingress(self.broker), self._addresses.direct(self.broker)
+        return f'listen = "{listen}:{KAFKA_PORT}"\nupstream = "{upstream}:{KAFKA_PORT}"'
+
+    def _egress(self) -> str:
+        if not self._plan.has_egress(self.broker):
+            return ""
+        peers = (
+            f"[[egress.peers]]\nbroker = {leader}\n"
+            f'listen = "{self._addresses.egress(self.broker, leader)}:{KAFKA_PORT}"\n'
+            f'upstream = "{upstream}:{KAFKA_PORT}"'
+            for leader, upstream in self._upstreams.items()
+        )
+        return "\n".join(['mode = "peers"', *peers])
+
+
+def quotas_toml(
+    rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]
+) -> str:
+    """A quotas file that throttles these partitions of one topic on these brokers.
+
+    Args:
+        rates: role (`leader`, `follower`) -> bytes per second.
+        topic: its name.
+        partitions: of that topic.
+        brokers: the ones that throttle.
+    """
+    replicas = ",".join(f"{partition}:{broker}" for partition in partitions for broker in brokers)
+    limits = "".join(f"{role}.replication.throttled.rate = {int(rate)}\n" for role, rate in rates.items())
+    lists = "".join(f'{role}.replication.throttled.replicas = "{replicas}"\n' for role in rates)
+    return f'[brokers.default]\n{limits}[topics."{topic}"]\n{lists}'
+
+
+def _throttle_sidecar() -> str:
+    """The console script that was installed beside this interpreter."""
+    script = Path(sys.executable).with_name("throttle-sidecar")
+    if not script.exists():
+        raise LabError(f"{script} is missing: install the project into this environment (uv sync)")
+    return str(script)

@@ -1,0 +1,168 @@
+"""The measuring relay between brokers: passes every byte at once and writes down what each Fetch carried.
+
+A process of its own (`python -m lab.tap --output FILE --link 101=127.0.0.1:9092@127.0.0.2:9092 ...`), so that
+it neither slows nor is slowed by what it measures. One thread per direction; big chunks, no copies.
+Knows nothing of quotas. Invariant: bytes go on before they are looked at, and go on even when they
+cannot be understood (then one `undecoded` line says so).
+
+Lines written, times on CLOCK_MONOTONIC in seconds:
+`{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
+`{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]]}` as the last byte of its answer arrived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from .fetch_stream import FetchLink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_CHUNK_BYTES = 1 << 20
+_CONNECT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where the tap of one leader listens and where it goes on to."""
+
+    leader: int
+    listen: tuple[str, int]
+    upstream: tuple[str, int]
+
+    @classmethod
+    def parse(cls, text: str) -> Link:
+        """From `101=127.0.0.1:9092@127.0.0.2:9092`. Raises ValueError."""
+        leader, _, addresses = text.partition("=")
+        listen, _, upstream = addresses.partition("@")
+        return cls(int(leader), _address(listen), _address(upstream))
+
+    def __str__(self) -> str:
+        (host, port), (upstream, upstream_port) = self.listen, self.upstream
+        return f"{self.leader}={host}:{port}@{upstream}:{upstream_port}"
+
+
+class Recorder:
+    """Writes one line per event; shared by all threads."""
+
+    def __init__(self, sink: TextIO) -> None:
+        self._sink = sink
+        self._lock = threading.Lock()
+
+    def write(self, **fields: object) -> None:
+        line = json.dumps({"t": round(time.monotonic(), 6), **fields}, separators=(",", ":"))
+        with self._lock:
+            self._sink.write(line + "\n")
+            self._sink.flush()
+
+
+class TappedConnection:
+    """One accepted connection and its own connection to the leader."""
+
+    def __init__(self, link: Link, accepted: socket.socket, recorder: Recorder) -> None:
+        self._leader = link.leader
+        self._recorder = recorder
+        self._accepted = accepted
+        self._upstream = socket.create_connection(link.upstream, timeout=_CONNECT_SECONDS)
+        self._upstream.settimeout(None)
+        for end in (accepted, self._upstream):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._frames = FetchLink()
+
+    def start(self) -> None:
+        for source, target, look in (
+            (self._accepted, self._upstream, self._requests),
+            (self._upstream, self._accepted, self._responses),
+        ):
+            threading.Thread(target=self._pump, args=(source, target, look), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, look: Callable[[memoryview], None]) -> None:
+        chunk = memoryview(bytearray(_CHUNK_BYTES))
+        watching = True
+        with contextlib.suppress(OSError):
+            while size := source.recv_into(chunk):
+                if watching and look == self._requests:
+                    # A request has to be known before its answer can come back.
+                    watching = self._look(look, chunk[:size])
+                    target.sendall(chunk[:size])
+                else:
+                    target.sendall(chunk[:size])
+                    watching = watching and self._look(look, chunk[:size])
+        for end in (source, target):
+            # Both ways at once: a broker never half-closes, and a fetcher has to see the loss.
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _look(self, look: Callable[[memoryview], None], chunk: memoryview) -> bool:
+        try:
+            look(chunk)
+        except (ValueError, UnicodeDecodeError) as error:
+            self._recorder.write(kind="undecoded", leader=self._leader, reason=str(error))
+            return False
+        return True
+
+    def _requests(self, chunk: memoryview) -> None:
+        for asked in self._frames.request_bytes(chunk):
+            if asked.replica_id != -1:
+                self._recorder.write(
+                    kind="request", leader=self._leader, follower=asked.replica_id, version=asked.api_version
+                )
+
+    def _responses(self, chunk: memoryview) -> None:
+        for answer in self._frames.response_bytes(chunk):
+            if answer.replica_id != -1:
+                self._recorder.write(
+                    kind="response", leader=self._leader, follower=answer.replica_id,
+                    version=answer.api_version, bytes=answer.response_bytes, partitions=answer.partitions,
+                )  # fmt: skip
+
+
+def serve(link: Link, recorder: Recorder) -> None:
+    """Listen for one leader, for ever, in threads. Raises OSError if the address is taken."""
+    listener = socket.create_server(link.listen, backlog=64)
+    threading.Thread(target=_accept, args=(listener, link, recorder), daemon=True).start()
+
+
+def _accept(listener: socket.socket, link: Link, recorder: Recorder) -> None:
+    while True:
+        accepted, _ = listener.accept()
+        try:
+            TappedConnection(link, accepted, recorder).start()
+        except OSError as error:
+            recorder.write(kind="refused", leader=link.leader, reason=str(error))
+            accepted.close()
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `python -m lab.tap`."""
+    parser = argparse.ArgumentParser(prog="python -m lab.tap", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
+    parser.add_argument(
+        "--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM"
+    )
+    options = parser.parse_args(arguments)
+    with options.output.open("a", encoding="utf-8") as sink:
+        recorder = Recorder(sink)
+        for link in options.link:
+            serve(link, recorder)
+        recorder.write(kind="listening")
+        signal.sigwait({signal.SIGTERM, signal.SIGINT})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""The cluster's side of its taps: starts the measuring process and reads what it wrote.
+
+Knows nothing of brokers. Invariant: samples come in the order in which they happened.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from .addresses import KAFKA_PORT, Addresses
+from .measure import Answer, Asked, Sample
+from .processes import Process, wait_until
+from .tap import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_START_SECONDS = 20.0
+
+
+class Taps:
+    """One process that taps every leader.
+
+    Args:
+        addresses: the cluster's.
+        upstreams: per leader, where its tap goes on to.
+        home: folder for the samples.
+    """
+
+    def __init__(self, addresses: Addresses, *, upstreams: Mapping[int, str], home: Path) -> None:
+        self.samples_file = home / "tap.jsonl"
+        links = [
+            Link(leader, (addresses.tap(leader), KAFKA_PORT), (upstream, KAFKA_PORT))
+            for leader, upstream in upstreams.items()
+        ]
+        options = [option for link in links for option in ("--link", str(link))]
+        self.process = Process(
+            "tap",
+            [sys.executable, "-m", "lab.tap", "--output", str(self.samples_file), *options],
+            output=home / "tap.log",
+        )
+
+    async def start(self) -> None:
+        """Raises LabError."""
+        self.process.start()
+        await wait_until(
+            lambda: self.samples_file.exists() and self.samples_file.stat().st_size > 0,
+            process=self.process, what="listening", timeout_seconds=_START_SECONDS,
+        )  # fmt: skip
+
+    def position(self) -> int:
+        """A mark: `samples(since=mark)` reads only what came after."""
+        return self.samples_file.stat().st_size
+
+    def samples(self, *, since: int = 0) -> list[Sample]:
+        """What was seen, oldest first; a line that is still being written is left for the next time."""
+        with self.samples_file.open("rb") as lines:
+            lines.seek(since)
+            decoded = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [sample for line in decoded if (sample := _sample(line)) is not None]
+
+
+def _sample(line: dict[str, object]) -> Sample | None:
+    match line:
+        case {"kind": "request", "t": float(t), "leader": int(leader), "follower": int(follower),
+              "version": int(version)}:  # fmt: skip
+            return Asked(t, leader, follower, version)
+        case {"kind": "response", "t": float(t), "leader": int(leader), "follower": int(follower),
+              "version": int(version), "partitions": list(partitions)}:  # fmt: skip
+            return Answer(t, leader, follower, version, tuple((p[0], p[1], p[2]) for p in partitions))
+        case _:
+            return None

@@ -1,0 +1,50 @@
+"""One ZooKeeper node, as a process. Knows nothing of brokers. Invariant: `started` means it accepts connections."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .addresses import ZOOKEEPER_PORT
+from .jvm import LOGGING, jvm_command
+from .processes import Process, accepts_connections, wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .addresses import Addresses
+
+_START_SECONDS = 60.0
+
+
+class ZooKeeper:
+    """Args: home: a folder of its own; jars: class path folder."""
+
+    def __init__(self, addresses: Addresses, *, home: Path, jars: Path) -> None:
+        self._address = addresses.zookeeper
+        home.mkdir(parents=True)
+        config = home / "zookeeper.properties"
+        config.write_text(
+            f"dataDir={home / 'data'}\nclientPort={ZOOKEEPER_PORT}\nclientPortAddress={self._address}\n"
+            "maxClientCnxns=0\nadmin.enableServer=false\ntickTime=2000\n",
+            encoding="ascii",
+        )
+        (home / "log4j.properties").write_text(LOGGING.format(file=home / "zookeeper.log"), encoding="ascii")
+        command = jvm_command(
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), home=home, jars=jars, heap_mb=64
+        )
+        self.process = Process("ZooKeeper", command, output=home / "output.log")
+
+    @property
+    def connect(self) -> str:
+        """For `zookeeper.connect`."""
+        return f"{self._address}:{ZOOKEEPER_PORT}"
+
+    def start(self) -> None:
+        self.process.start()
+
+    async def wait_started(self) -> None:
+        """Raises LabError with its last lines if it does not come up."""
+        await wait_until(
+            lambda: accepts_connections(self._address, ZOOKEEPER_PORT),
+            process=self.process, what="listening", timeout_seconds=_START_SECONDS,
+        )  # fmt: skip
