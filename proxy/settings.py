@@ -83,7 +83,7 @@ class EgressSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class QuotasSettings:
+class QuotaSettings:
     file: Path
     """Resolved against the directory of proxy.toml."""
     policy: Policy
@@ -107,7 +107,7 @@ class LogSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitsSettings:
+class LimitSettings:
     max_request_bytes: int
     """The largest Fetch request that is decoded."""
     max_substitution_bytes: int
@@ -122,10 +122,10 @@ class Settings:
     broker: BrokerSettings
     ingress: IngressSettings | None
     egress: EgressSettings | None
-    quotas: QuotasSettings
+    quotas: QuotaSettings
     http: HttpSettings
     log: LogSettings
-    limits: LimitsSettings
+    limits: LimitSettings
 
 
 def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = {}) -> Settings:
@@ -241,7 +241,7 @@ class _Reader:
             self._problems.add(f"{path}.upstream", f"expected the peer, found our own listen, {upstream}")
         return PeerSettings(table.broker, listen, upstream)
 
-    def _quotas(self) -> QuotasSettings:
+    def _quotas(self) -> QuotaSettings:
         table = self._table("quotas", written.QuotasTable, written.QuotasTable())
         gate = self._seconds("quotas.gate", table.gate)
         burst = self._seconds("quotas.burst", table.burst)
@@ -249,7 +249,7 @@ class _Reader:
             self._problems.add(
                 "quotas.burst", f"expected no less than gate ({table.gate}), found {shown(table.burst)}"
             )
-        return QuotasSettings(
+        return QuotaSettings(
             file=self._path.parent / table.file,
             policy=self._choice("quotas.policy", table.policy, Policy),
             gate_seconds=gate,
@@ -269,9 +269,9 @@ class _Reader:
             level=self._choice("log.level", table.level, LogLevel),
         )
 
-    def _limits(self) -> LimitsSettings:
+    def _limits(self) -> LimitSettings:
         table = self._table("limits", written.LimitsTable, written.LimitsTable())
-        return LimitsSettings(
+        return LimitSettings(
             max_request_bytes=self._size("limits.max_request_bytes", table.max_request_bytes),
             max_substitution_bytes=self._size("limits.max_substitution_bytes", table.max_substitution_bytes),
             connect_timeout_seconds=self._seconds("limits.connect_timeout", table.connect_timeout),
