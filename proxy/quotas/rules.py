@@ -59,6 +59,14 @@ class RoleQuota:
         """No list selects any partition: nothing on a connection of this role can ever be throttled."""
         return not (self.otherwise or any(self.topics.values()) or any(listed for _, listed in self.globs))
 
+    def listed(self) -> dict[str, str]:
+        """What is selected, for people: partitions (or ``*``) by topic or glob; ``*`` is every other
+        topic."""
+        named = {**self.topics, **dict(self.globs)}
+        if self.otherwise:
+            named.setdefault("*", self.otherwise)
+        return {name: str(partitions) for name, partitions in named.items()}
+
     @classmethod
     def of_every_topic(cls, bytes_per_second: float) -> RoleQuota:
         return cls(bytes_per_second, otherwise=EVERY_PARTITION)

@@ -1,0 +1,131 @@
+"""Waits until one file changes, however that happens: edited in place, replaced by a rename, or reached
+through symbolic links that now lead elsewhere (a Kubernetes ConfigMap swaps its ``..data`` link).
+
+Knows nothing of what is in the file. Watches the directories of the file and of every link on the way to it,
+not the file itself: a watch on a file ends with the inode. Invariant: a change made after `open` returned is
+reported, by `wait_changed` returning, whatever came before it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+_STEP_MS = 20
+"""Quiet for this long, and a change is complete (an editor writes, renames, then sets the mode)."""
+_DEBOUNCE_MS = 50
+"""A file that never rests is reported this often: a change is to take effect within 250 ms."""
+_LOOK_AGAIN_MS = 1000
+"""inotify says nothing when a watched directory is itself replaced."""
+_MAX_LINKS = 40
+"""As the kernel: more is a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """The way to a file: the names that decide what it is, and the directories they are in, with their
+    identity."""
+
+    names: frozenset[str]
+    directories: Mapping[str, tuple[int, int]]
+
+
+class FileWatch:
+    def __init__(self, path: Path, route: _Route, notify: RustNotify) -> None:
+        self._path = path
+        self._route = route
+        self._notify = notify
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
+        """Raises OSError if a directory is missing or cannot be watched."""
+        route = await trio.to_thread.run_sync(_route_to, path)
+        notify = await trio.to_thread.run_sync(_notify_about, route)
+        with notify:
+            yield cls(path, route, notify)
+
+    async def wait_changed(self) -> bool:
+        """Whether this watch is still good; if not, the file is reached by other directories now: open
+        another."""
+        stop = threading.Event()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_set_when_cancelled, stop)
+            still_good = await trio.to_thread.run_sync(self._watch, stop)
+            nursery.cancel_scope.cancel()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return still_good
+
+    def _watch(self, stop: threading.Event) -> bool:
+        """Runs in a thread, which Trio waits for: `stop` is what ends it early."""
+        while True:
+            seen = self._notify.watch(_DEBOUNCE_MS, _STEP_MS, _LOOK_AGAIN_MS, stop)
+            if seen in ("stop", "signal"):
+                return True
+            if _route_to(self._path) != self._route:
+                return False
+            if not isinstance(seen, str) and any(changed in self._route.names for _, changed in seen):
+                return True
+
+
+async def _set_when_cancelled(stop: threading.Event) -> None:
+    try:
+        await trio.sleep_forever()
+    finally:
+        stop.set()
+
+
+def _notify_about(route: _Route) -> RustNotify:
+    try:
+        return RustNotify(
+            sorted(route.directories),
+            debug=False,
+            force_polling=False,
+            poll_delay_ms=0,
+            recursive=False,
+            ignore_permission_denied=False,
+        )
+    except WatchfilesRustInternalError as error:
+        raise OSError(str(error)) from error
+
+
+def _route_to(path: Path) -> _Route:
+    names: set[Path] = set()
+    pending = list(path.absolute().parts[1:])
+    here = Path("/")
+    while pending:
+        name = pending.pop(0)
+        step = here / name
+        if name == "..":
+            here = here.parent
+        elif step.is_symlink():
+            names.add(step)
+            if len(names) > _MAX_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+            target = step.readlink()
+            here = Path("/") if target.is_absolute() else here
+            pending = [part for part in target.parts if part != "/"] + pending
+        else:
+            here = step
+    names.add(here)
+    parents = {name.parent for name in names}
+    return _Route(
+        names=frozenset(str(name) for name in names),
+        directories={str(parent): _identity(parent) for parent in parents},
+    )
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    status = directory.stat()
+    return status.st_dev, status.st_ino

@@ -1,0 +1,66 @@
+"""Log lines: one event, in the past tense, with keys (docs/logging.md lists them).
+
+Knows the two formats and nothing about what is logged. Payloads and frames are never logged.
+Invariant: with format json every line of the stream is one JSON object with `timestamp`, `level` and `event`.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+import msgspec
+import structlog
+
+from .settings import LogFormat, LogSettings
+
+if TYPE_CHECKING:
+    from structlog.typing import EventDict, Processor, WrappedLogger
+
+
+class Log(Protocol):
+    """What the sidecar needs of a logger; structlog's bound loggers are one, a test's list of lines
+    another."""
+
+    def debug(self, event: str, **keys: object) -> object: ...
+    def info(self, event: str, **keys: object) -> object: ...
+    def warning(self, event: str, **keys: object) -> object: ...
+    def error(self, event: str, **keys: object) -> object: ...
+
+
+def open_log(settings: LogSettings, stream: TextIO) -> Log:
+    """A logger that writes to `stream`; colours only where it is a terminal."""
+    log: Log = structlog.wrap_logger(
+        structlog.PrintLogger(stream),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            _spell_infinity,
+            _renderer(settings.format, stream),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[settings.level.upper()]
+        ),
+        cache_logger_on_first_use=True,
+    )
+    return log
+
+
+def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:
+    if log_format is LogFormat.JSON:
+        return structlog.processors.JSONRenderer(serializer=_to_json)
+    return structlog.dev.ConsoleRenderer(colors=stream.isatty())
+
+
+def _to_json(event: EventDict, **_: object) -> str:
+    return msgspec.json.encode(event, enc_hook=str).decode()
+
+
+def _spell_infinity(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """JSON has no infinity; a rate without a limit reads the way quotas.toml writes it."""
+    for key, value in event.items():
+        if isinstance(value, float) and math.isinf(value):
+            event[key] = "unlimited"
+    return event

@@ -1,0 +1,190 @@
+"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until` passes.
+
+Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a
+thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a
+counter, and every transition (changed, went bad, came back) is logged exactly once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import trio
+
+from .changes import Changes
+from .errors import ConfigurationError
+from .file_watch import FileWatch
+from .quotas import QuotaFile, Quotas, effective, load_quotas_file
+from .roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from .logs import Log
+
+_MAX_SLEEP_SECONDS = 30.0
+"""`until` is wall-clock time, which may be set while we sleep: look again at least this often."""
+_RETRY_SECONDS = 1.0
+"""After the directory of the file could not be watched."""
+
+
+class ReloadResult(enum.Enum):
+    """The value is the metric label `outcome`."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    result: ReloadResult
+    error: str | None = None
+    """Ready to print; only when it failed."""
+    changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
+    """What differs now: key, (before, after). Rates in bytes per second."""
+
+
+@dataclass(slots=True)
+class ReloadStatistics:
+    outcomes: Counter[ReloadResult] = field(default_factory=Counter)
+    last_reload_successful: bool = True
+    last_success_timestamp_seconds: float = 0.0
+    last_error: str | None = None
+
+
+class QuotaWatch:
+    """The one place that holds the current quotas."""
+
+    def __init__(
+        self,
+        path: Path,
+        quota_file: QuotaFile,
+        *,
+        broker_id: int,
+        log: Log,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._path = path
+        self._file = quota_file
+        self._broker_id = broker_id
+        self._log = log
+        self._clock = clock
+        self._reading = trio.Lock()
+        self._changes = Changes()
+        self._current = effective(quota_file, broker_id, clock())
+        self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
+
+    @classmethod
+    def open(cls, path: Path, *, broker_id: int, log: Log) -> QuotaWatch:
+        """Blocking. Raises ConfigurationError: at start there is no last good file to fall back on."""
+        return cls(path, load_quotas_file(path), broker_id=broker_id, log=log)
+
+    @property
+    def current(self) -> Quotas:
+        return self._current
+
+    async def wait_changed(self, seen: Quotas) -> Quotas:
+        """Returns the current quotas as soon as they are not `seen` any more; no change is missed between
+        calls."""
+        while self._current is seen:
+            await self._changes.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return self._current
+
+    async def reload(self, reason: str) -> ReloadOutcome:
+        """Reads the file now. Never raises for what is wrong with it: that is an outcome."""
+        async with self._reading:
+            try:
+                quota_file = await trio.to_thread.run_sync(load_quotas_file, self._path)
+            except ConfigurationError as error:
+                return self._failed(str(error), reason)
+            return self._succeeded(quota_file, reason)
+
+    async def run(self) -> None:
+        """Watches until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_file)
+            nursery.start_soon(self._follow_clock)
+
+    async def _follow_file(self) -> None:
+        failing = False
+        while True:
+            try:
+                async with FileWatch.open(self._path) as watch:
+                    failing = False
+                    # What changed before the watch began is seen here.
+                    await self.reload("watch")
+                    while await watch.wait_changed():
+                        await self.reload("watch")
+            except OSError as error:
+                if not failing:
+                    self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
+                failing = True
+                await trio.sleep(_RETRY_SECONDS)
+
+    async def _follow_clock(self) -> None:
+        while True:
+            seen = self._current
+            pause = _MAX_SLEEP_SECONDS
+            if seen.next_change is not None:
+                pause = min(pause, max(0.0, (seen.next_change - self._clock()).total_seconds()))
+            with trio.move_on_after(pause):
+                await self.wait_changed(seen)
+            if seen.next_change is not None and self._clock() >= seen.next_change:
+                self._swap(self._file, "until")
+
+    def _failed(self, error: str, reason: str) -> ReloadOutcome:
+        # The same bad file may be seen several times: the line says that it went bad, the counter how often.
+        if self.statistics.last_error != error:
+            self._log.error("quotas_reload_failed", path=str(self._path), reason=reason, error=error)
+        self.statistics.outcomes[ReloadResult.FAILED] += 1
+        self.statistics.last_reload_successful = False
+        self.statistics.last_error = error
+        return ReloadOutcome(ReloadResult.FAILED, error=error)
+
+    def _succeeded(self, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
+        came_back = not self.statistics.last_reload_successful
+        outcome = self._swap(quota_file, reason, came_back=came_back)
+        self.statistics.outcomes[outcome.result] += 1
+        self.statistics.last_reload_successful = True
+        self.statistics.last_success_timestamp_seconds = self._clock().timestamp()
+        self.statistics.last_error = None
+        return outcome
+
+    def _swap(self, quota_file: QuotaFile, reason: str, *, came_back: bool = False) -> ReloadOutcome:
+        before, now = self._current, effective(quota_file, self._broker_id, self._clock())
+        changes = _differences(before, now)
+        if changes or came_back:
+            self._log.info(
+                "quotas_reloaded",
+                path=str(self._path),
+                reason=reason,
+                hash=now.hash,
+                changed=sorted(changes),
+                **_rates(before, suffix="_before"),
+                **_rates(now),
+            )
+        self._file = quota_file
+        if now != before:
+            self._current = now
+            self._changes.notify()
+        return ReloadOutcome(ReloadResult.CHANGED if changes else ReloadResult.UNCHANGED, changes=changes)
+
+
+def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
+    return {f"{role.value}_bytes_per_second{suffix}": quotas.of(role).bytes_per_second for role in Role}
+
+
+def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
+    def facts(quotas: Quotas) -> dict[str, object]:
+        listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
+        return {**_rates(quotas), **listed, "enforce": quotas.enforce, "hash": quotas.hash}
+
+    after = facts(now)
+    return {key: (value, after[key]) for key, value in facts(before).items() if value != after[key]}
