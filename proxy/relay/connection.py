@@ -1,0 +1,123 @@
+"""One relayed connection from its accept to its one log line.
+
+Two tasks, one per direction; the first that ends in error ends both. A half-close is passed on: a peer that has
+finished sending still gets what it is owed. Invariant: whatever ends a connection, both sockets are closed, every
+grant is given back, and exactly one line says why.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.errors import ProtocolError
+
+from ..throttle.link import Link
+from .copying import ConnectionEndedError
+from .exchange import Cause, Exchange
+from .leg import Leg, connect
+from .requests import RequestRelay
+from .responses import ResponseRelay
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger as BoundLogger
+
+    from ..changes import Changes
+    from ..settings import Address, LimitSettings
+    from ..throttle.role_throttle import RoleThrottle
+
+
+class Draining:
+    """Set once, when the process is asked to stop."""
+
+    def __init__(self) -> None:
+        self.begun = trio.Event()
+
+
+async def relay(
+    follower: Leg,
+    upstream: Address,
+    *,
+    peer: str,
+    throttle: RoleThrottle,
+    limits: LimitSettings,
+    changes: Changes,
+    draining: Draining,
+    log: BoundLogger,
+) -> None:
+    """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled."""
+    log = log.bind(role=throttle.role.value, peer=peer)
+    exchange = Exchange(Link(throttle, peer), changes, log)
+    throttle.statistics.connections += 1
+    began = trio.current_time()
+    leader = None
+    try:
+        leader = await connect(upstream, timeout_seconds=limits.connect_timeout_seconds)
+        await _both_ways(exchange, follower, leader, limits=limits, draining=draining)
+    except OSError as error:
+        exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
+    finally:
+        follower.close()
+        if leader is not None:
+            leader.close()
+        exchange.close(trio.current_time())
+        throttle.statistics.connections -= 1
+        _log_end(exchange, log, seconds=trio.current_time() - began)
+
+
+async def _both_ways(
+    exchange: Exchange, follower: Leg, leader: Leg, *, limits: LimitSettings, draining: Draining
+) -> None:
+    requests = RequestRelay(exchange, follower=follower, leader=leader, limits=limits)
+    responses = ResponseRelay(exchange, leader=leader, follower=follower, limits=limits)
+    async with trio.open_nursery() as nursery:
+
+        async def direction(run: RequestRelay | ResponseRelay, ended: Cause) -> None:
+            try:
+                await run.run()
+            except ConnectionEndedError as error:
+                exchange.end(ended, str(error))
+                nursery.cancel_scope.cancel()
+            except OSError as error:
+                exchange.end(Cause.BROKEN, str(error))
+                nursery.cancel_scope.cancel()
+            except ProtocolError as error:
+                exchange.end(Cause.MALFORMED, str(error))
+                nursery.cancel_scope.cancel()
+            else:
+                exchange.end(ended)
+                if ended is Cause.LEADER_CLOSED:
+                    nursery.cancel_scope.cancel()
+
+        nursery.start_soon(direction, requests, Cause.FOLLOWER_CLOSED)
+        nursery.start_soon(_drain, exchange, draining, nursery.cancel_scope)
+        await direction(responses, Cause.LEADER_CLOSED)
+        nursery.cancel_scope.cancel()
+
+
+async def _drain(exchange: Exchange, draining: Draining, scope: trio.CancelScope) -> None:
+    """Once a drain begins, close as soon as nothing is owed in either direction."""
+    await draining.begun.wait()
+    exchange.draining = True
+    exchange.changes.notify()
+    while not exchange.is_idle:
+        await exchange.settled.wait()
+    exchange.end(Cause.DRAINED)
+    scope.cancel()
+
+
+def _log_end(exchange: Exchange, log: BoundLogger, *, seconds: float) -> None:
+    """Replica fetchers' ends are for operators; those of clients on a shared listener for debugging."""
+    cause = exchange.cause or Cause.DRAINED
+    failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED)
+    write = log.warning if failed else log.info if exchange.replica_fetches else log.debug
+    write(
+        "connection_closed",
+        cause=cause.value,
+        error=exchange.error,
+        seconds=round(seconds, 3),
+        requests=exchange.frames,
+        replica_fetches=exchange.replica_fetches,
+        held_seconds=round(exchange.held_seconds, 3),
+    )

@@ -1,0 +1,65 @@
+"""Leader-side empty-record substitution (KIP-73): a response without the records that are over quota.
+
+The frame's length stands before everything else, so what is kept is collected first. Entries keep every field but
+their records, whose length becomes 0: never null, which older followers do not survive. No I/O.
+
+Invariant: an entry with an error, or of a replica that is in sync, is kept byte for byte.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from protocol.framing import LENGTH_PREFIX_BYTES
+
+if TYPE_CHECKING:
+    from protocol.walker import ResponseEntry
+
+    from ..throttle.outlook import Outlook
+    from .window import Window
+
+RECORDS_LENGTH = struct.Struct(">i")
+
+
+class Gathered:
+    """What is kept of one response, collected pass by pass."""
+
+    def __init__(self, outlook: Outlook, window: Window) -> None:
+        self._outlook = outlook
+        self._window = window
+        self._kept = bytearray()
+        self._keep_from = 0
+        """Offset in the frame from which bytes are to be kept: beyond the window while records are discarded."""
+
+    def withholds(self, row: ResponseEntry) -> bool:
+        over_quota = (row.topic, row.partition) in self._outlook.withhold
+        return over_quota and row.error_code == 0 and row.records_size > 0
+
+    def substitute(self, row: ResponseEntry, passed: int) -> None:
+        """Keep the entry up to its records, with a records length of 0. `passed` is the offset at window.start."""
+        origin = self._window.start - passed
+        self._kept += self._window.buffer[origin + self._keep_from : row.records_at]
+        self._kept[-RECORDS_LENGTH.size :] = RECORDS_LENGTH.pack(0)
+        self._keep_from = row.records_at + row.records_size - origin
+        self._outlook.discarded(
+            (row.topic, row.partition),
+            high_watermark=row.high_watermark,
+            log_start_offset=row.log_start_offset,
+            record_bytes=row.records_size,
+        )
+
+    def take(self, size: int, passed: int) -> None:
+        """Done with the next `size` bytes of the window: keep those that are not being discarded."""
+        window = self._window
+        origin = window.start - passed
+        if self._keep_from < passed + size:
+            self._kept += window.buffer[origin + self._keep_from : origin + passed + size]
+            self._keep_from = passed + size
+        window.take(size)
+
+    def frame(self, appended: bytes) -> bytearray:
+        """Return the kept frame with `appended` behind it, its length prefix put right."""
+        self._kept += appended
+        RECORDS_LENGTH.pack_into(self._kept, 0, len(self._kept) - LENGTH_PREFIX_BYTES)
+        return self._kept

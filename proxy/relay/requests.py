@@ -1,0 +1,192 @@
+"""From the follower to the leader: frame by frame, opaque unless it is a replica's Fetch that may be throttled.
+
+A Fetch that may be throttled is read whole (it is small: 16 bytes a partition), decided, and forwarded, held or
+answered here. Everything else is passed on as it arrives. While a request is held nothing more is read: that is
+the back-pressure.
+
+Invariant: what is passed undecoded is passed byte for byte, counted, and logged once per connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.apis import API_FETCH
+from protocol.correlation import expects_response
+from protocol.errors import ProtocolError
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch_request import parse_fetch_request, peek_replica_id
+from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
+from protocol.headers import peek_request
+
+from ..throttle.link import Answer, Forward, Hold
+from .copying import copy, copy_rest
+from .exchange import MAX_FRAME_BYTES, Undecoded
+from .window import Window
+
+if TYPE_CHECKING:
+    from protocol.headers import RequestHead
+
+    from ..settings import LimitSettings
+    from ..throttle.link import Demand
+    from .exchange import Exchange
+    from .leg import Leg
+
+WINDOW_BYTES = 128 * 1024
+"""Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
+TLS_HANDSHAKE = b"\x16\x03"
+REPLICA_ID_BYTES = 4
+
+
+class RequestRelay:
+    """One direction of one connection; `run` ends when the follower has finished sending."""
+
+    def __init__(self, exchange: Exchange, *, follower: Leg, leader: Leg, limits: LimitSettings) -> None:
+        self._exchange = exchange
+        self._follower = follower
+        self._leader = leader
+        self._limits = limits
+        self._window = Window(follower, WINDOW_BYTES)
+
+    async def run(self) -> None:
+        """Raises OSError when either side is broken; bad framing turns the connection opaque instead."""
+        exchange, window = self._exchange, self._window
+        if await window.fill(len(TLS_HANDSHAKE)) and window.peek(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
+            exchange.turn_opaque(Undecoded.TLS)
+        while not exchange.opaque and await window.fill(LENGTH_PREFIX_BYTES):
+            try:
+                size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
+            except ProtocolError:
+                exchange.turn_opaque(Undecoded.FRAMING)
+            else:
+                exchange.statistics.relayed_request_bytes += await self._frame(size)
+        exchange.statistics.relayed_request_bytes += await copy_rest(window, self._leader)
+        self._leader.finish_sending()
+
+    async def _frame(self, size: int) -> int:
+        head = await self._head(size)
+        if head is None or self._exchange.correlator.is_token(head):
+            self._exchange.correlator.sent_token()
+        elif head.api_key == API_FETCH and await self._is_from_replica(head, size):
+            return await self._replica_fetch(size)
+        else:
+            self._exchange.sent(head, expects_response=await self._expects_response(head, size))
+        return await copy(self._window, self._leader, LENGTH_PREFIX_BYTES + size)
+
+    async def _head(self, size: int) -> RequestHead | None:
+        """Return the frame's header, reading only as much of the frame as that takes; None if it has none."""
+        window = self._window
+        while True:
+            start = window.start + LENGTH_PREFIX_BYTES
+            held = min(window.size - LENGTH_PREFIX_BYTES, size)
+            try:
+                head = peek_request(window.buffer, start, start + held)
+            except ProtocolError:
+                return None
+            if head is not None or held == size or not await window.fill(window.size + 1):
+                return head
+
+    async def _is_from_replica(self, head: RequestHead, size: int) -> bool:
+        """Tell a follower's Fetch that we understand from a consumer's, and from one that must pass undecoded."""
+        window = self._window
+        body_offset = head.body_at - window.start
+        await window.fill(min(body_offset + REPLICA_ID_BYTES, LENGTH_PREFIX_BYTES + size))
+        end = min(window.end, window.start + LENGTH_PREFIX_BYTES + size)
+        replica_id = peek_replica_id(head._replace(body_at=window.start + body_offset), window.buffer, end)
+        if replica_id is not None and replica_id < 0:
+            return False
+        if head.api_version in SUPPORTED_FETCH_VERSIONS:
+            return replica_id is not None
+        if not self._exchange.link.throttle.is_idle:
+            self._exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
+        return False
+
+    async def _expects_response(self, head: RequestHead, size: int) -> bool:
+        window = self._window
+        body_offset = head.body_at - window.start
+        while True:
+            end = min(window.end, window.start + LENGTH_PREFIX_BYTES + size)
+            at = head._replace(body_at=window.start + body_offset)
+            try:
+                expects = expects_response(at, window.buffer, end)
+            except ProtocolError:
+                return True
+            if expects is not None:
+                return expects
+            if end - window.start == LENGTH_PREFIX_BYTES + size or not await window.fill(window.size + 1):
+                return True
+
+    async def _replica_fetch(self, size: int) -> int:
+        exchange, window, link = self._exchange, self._window, self._exchange.link
+        total = LENGTH_PREFIX_BYTES + size
+        exchange.replica_fetches += 1
+        demand = None
+        if not link.throttle.is_idle:
+            demand = await self._demand(size)
+        if demand is None:
+            head = await self._head(size)
+            link.forget()
+            if head is not None:
+                exchange.statistics.fetch_requests[head.api_version] += 1
+                exchange.sent(head, expects_response=True)
+            return await copy(window, self._leader, total)
+        exchange.statistics.fetch_requests[demand.request.head.api_version] += 1
+        window.take(total)
+        with exchange.deciding():
+            return await self._decide(demand)
+
+    async def _demand(self, size: int) -> Demand | None:
+        """Read the request whole; None if it cannot be understood and so passes as it is."""
+        window = self._window
+        if size > self._limits.max_request_bytes:
+            self._exchange.pass_undecoded(Undecoded.REQUEST_TOO_LARGE)
+            return None
+        if not await window.fill(LENGTH_PREFIX_BYTES + size):
+            return None
+        frame = window.peek(LENGTH_PREFIX_BYTES + size)[LENGTH_PREFIX_BYTES:]
+        try:
+            request = parse_fetch_request(frame)
+        except ProtocolError:
+            self._exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+            return None
+        return self._exchange.link.begin(frame, request, trio.current_time())
+
+    async def _decide(self, demand: Demand) -> int:
+        """Forward the request or answer it, after holding it if need be; return the bytes forwarded."""
+        exchange = self._exchange
+        decision = exchange.link.decide(demand, trio.current_time())
+        if isinstance(decision, Hold):
+            decision = await self._hold(demand, decision)
+        match decision:
+            case Forward(frame, outlook):
+                exchange.sent(demand.request.head, expects_response=True, outlook=outlook)
+                message = with_length(demand.frame if frame is None else frame)
+                await self._leader.send_all(message)
+                return len(message)
+            case Answer(frame):
+                await exchange.wait_answered()
+                message = with_length(frame)
+                await self._follower.send_all(message)
+                exchange.statistics.relayed_response_bytes += len(message)
+                return 0
+
+    async def _hold(self, demand: Demand, decision: Hold) -> Forward | Answer:
+        """Wait until something may be fetched, the follower's max_wait_ms is over, or a drain begins."""
+        exchange, statistics = self._exchange, self._exchange.statistics
+        began = trio.current_time()
+        statistics.held_requests += 1
+        try:
+            decided: Forward | Answer | Hold = decision
+            while isinstance(decided, Hold):
+                with trio.move_on_at(decided.until):
+                    await exchange.changes.wait()
+                now = demand.deadline if exchange.draining else trio.current_time()
+                decided = exchange.link.decide(demand, now)
+            return decided
+        finally:
+            held = trio.current_time() - began
+            statistics.held_requests -= 1
+            statistics.hold_seconds.observe(held)
+            exchange.held_seconds += held

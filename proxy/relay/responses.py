@@ -1,0 +1,172 @@
+"""From the leader to the follower: frame by frame, each matched with its request by correlation id.
+
+Most responses pass without a look. One whose request asked for throttled partitions is *watched* as it streams by:
+high watermarks are learnt, bytes accounted for, and the entries of omitted partitions appended. Only when records
+are over quota by the time they arrive is a response *gathered*: its kept parts in memory, those records discarded.
+Which of the two is known before the first byte goes on, so the common case never buffers.
+
+Invariant: what the follower receives is what the leader sent, plus replayed entries, minus records that were
+replaced by a length of 0; nothing is ever held back.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.errors import ProtocolError
+from protocol.fetch_response import first_batch_size, replayed_topics, topic_count_at
+from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
+
+from .copying import ConnectionEndedError, copy, copy_rest, send
+from .exchange import MAX_FRAME_BYTES, Undecoded
+from .gather import Gathered
+from .walk import CORRELATION_ID_BYTES, FrameWalk
+from .window import Window
+
+if TYPE_CHECKING:
+    import mmap
+
+    from protocol.walker import ResponseEntry
+
+    from ..settings import LimitSettings
+    from ..throttle.outlook import Outlook
+    from .exchange import Exchange
+    from .leg import Leg
+
+WINDOW_BYTES = 256 * 1024
+"""Copying through 256 KiB costs least CPU per byte; pages of it that stay unused cost no memory."""
+INT32 = struct.Struct(">i")
+
+
+class ResponseRelay:
+    """One direction of one connection; `run` ends when the leader has finished sending."""
+
+    def __init__(self, exchange: Exchange, *, leader: Leg, follower: Leg, limits: LimitSettings) -> None:
+        self._exchange = exchange
+        self._follower = follower
+        self._limits = limits
+        self._window = Window(leader, WINDOW_BYTES)
+
+    async def run(self) -> None:
+        """Raises OSError when either side is broken, ProtocolError when an altered response cannot be finished."""
+        exchange, window = self._exchange, self._window
+        while not exchange.opaque and await window.fill(LENGTH_PREFIX_BYTES):
+            try:
+                size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
+            except ProtocolError:
+                exchange.turn_opaque(Undecoded.FRAMING)
+            else:
+                await self._frame(size)
+        exchange.statistics.relayed_response_bytes += await copy_rest(window, self._follower)
+        self._follower.finish_sending()
+
+    async def _frame(self, size: int) -> None:
+        window, exchange = self._window, self._exchange
+        outlook = None
+        if size >= CORRELATION_ID_BYTES and await window.fill(LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES):
+            (correlation_id,) = INT32.unpack_from(window.buffer, window.start + LENGTH_PREFIX_BYTES)
+            outlook = exchange.received(correlation_id)
+        try:
+            if outlook is None:
+                sent = await copy(window, self._follower, LENGTH_PREFIX_BYTES + size)
+            elif await self._is_over_quota(outlook, size):
+                sent = await self._gather(outlook, size)
+            else:
+                sent = await self._watch(outlook, size)
+        finally:
+            if outlook is not None:
+                outlook.finish(trio.current_time())
+        exchange.statistics.relayed_response_bytes += sent
+        exchange.responded()
+
+    async def _is_over_quota(self, outlook: Outlook, size: int) -> bool:
+        """Decide once the response begins to arrive whether records must be discarded."""
+        count_at = LENGTH_PREFIX_BYTES + topic_count_at(outlook.version)
+        if size < count_at or not await self._window.fill(count_at + INT32.size):
+            raise ProtocolError("the leader's response ends within its header")
+        if not outlook.must_discard(trio.current_time()):
+            return False
+        if size > self._limits.max_substitution_bytes:
+            self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            return False
+        return True
+
+    async def _watch(self, outlook: Outlook, size: int) -> int:
+        """Stream the frame on as it comes; the appended replays are part of the length it announces."""
+        window = self._window
+        walk = FrameWalk(window, version=outlook.version, size=size)
+        topics, replays = replayed_topics(outlook.version, outlook.replays)
+        total, passed = LENGTH_PREFIX_BYTES + size, 0
+        while passed < total:
+            for row in self._step(walk, passed, alters=bool(replays)):
+                self._account(outlook, row)
+            if passed == 0 and replays:
+                INT32.pack_into(window.buffer, window.start, size + len(replays))
+                _add_topics(window.buffer, window.start, version=outlook.version, topics=topics)
+            passable = walk.passable(passed)
+            await send(window, self._follower, passable)
+            passed += passable
+            await self._more(passed, total)
+        await self._follower.send_all(replays)
+        return total + len(replays)
+
+    async def _gather(self, outlook: Outlook, size: int) -> int:
+        """Read the frame whole but for the records that are over quota, then send it."""
+        gathered = Gathered(outlook, self._window)
+        walk = FrameWalk(self._window, version=outlook.version, size=size)
+        total, passed = LENGTH_PREFIX_BYTES + size, 0
+        while passed < total:
+            for row in walk.step(passed):
+                if gathered.withholds(row):
+                    gathered.substitute(row, passed)
+                else:
+                    self._account(outlook, row)
+            passable = walk.passable(passed)
+            gathered.take(passable, passed)
+            passed += passable
+            await self._more(passed, total)
+        topics, replays = replayed_topics(outlook.version, outlook.replays)
+        frame = gathered.frame(replays)
+        _add_topics(frame, 0, version=outlook.version, topics=topics)
+        await self._follower.send_all(frame)
+        return len(frame)
+
+    async def _more(self, passed: int, total: int) -> None:
+        if passed < total and not await self._window.more(self._window.capacity):
+            raise ConnectionEndedError(f"the leader closed {total - passed} bytes before the end of a response")
+
+    def _step(self, walk: FrameWalk, passed: int, *, alters: bool) -> list[ResponseEntry]:
+        """Step on. Where nothing is altered, a response that cannot be read passes as it is (fail open)."""
+        try:
+            return walk.step(passed)
+        except ProtocolError:
+            if alters:
+                raise
+            self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
+            walk.give_up()
+            return []
+
+    def _account(self, outlook: Outlook, row: ResponseEntry) -> None:
+        key = (row.topic, row.partition)
+        now = trio.current_time()
+        replica = outlook.entry(
+            key,
+            error=row.error_code,
+            high_watermark=row.high_watermark,
+            log_start_offset=row.log_start_offset,
+            now=now,
+        )
+        if replica is None or row.records_size <= 0:
+            return
+        replica.saw_batch(first_batch_size(self._window.buffer, row.records_at, self._window.end))
+        header_bytes = row.records_at - row.entry_at
+        outlook.forwarded(key, replica, entry_bytes=header_bytes, record_bytes=row.records_size, now=now)
+
+
+def _add_topics(frame: mmap.mmap | bytearray, start: int, *, version: int, topics: int) -> None:
+    at = start + LENGTH_PREFIX_BYTES + topic_count_at(version)
+    (count,) = INT32.unpack_from(frame, at)
+    INT32.pack_into(frame, at, count + topics)

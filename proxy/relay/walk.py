@@ -1,0 +1,63 @@
+"""Follow a Fetch response through a window: the generated walker, in offsets from the start of its frame.
+
+The window may move its bytes between two steps; offsets within the frame stay true. No I/O.
+Invariant: rows come exactly once, in order, and before any byte of their records is due.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ProtocolError
+from protocol.framing import LENGTH_PREFIX_BYTES
+from protocol.walker import ResponseEntry, response_walker
+
+if TYPE_CHECKING:
+    from .window import Window
+
+CORRELATION_ID_BYTES = 4
+"""Response header v0, which Fetch has up to v11."""
+
+
+class FrameWalk:
+    """Walks one response of `size` bytes (length prefix not counted) whose prefix is at `window.start` now."""
+
+    __slots__ = ("_at", "_finished", "_rows", "_steps", "_total", "_window")
+
+    def __init__(self, window: Window, *, version: int, size: int) -> None:
+        self._window = window
+        self._rows: list[ResponseEntry] = []
+        self._total = LENGTH_PREFIX_BYTES + size
+        self._at = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
+        self._finished = False
+        body = size - CORRELATION_ID_BYTES
+        self._steps = response_walker(version)(window.buffer, body, self._rows.append, {})
+        next(self._steps)
+
+    def step(self, passed: int) -> list[ResponseEntry]:
+        """Look at what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
+
+        Positions in a row are the buffer's, valid until the window changes. Raises ProtocolError.
+        """
+        self._rows.clear()
+        origin = self._window.start - passed
+        end = min(self._window.end, origin + self._total)
+        if not self._finished and origin + self._at < end:
+            try:
+                at = self._steps.send((origin + self._at, end))
+            except StopIteration as done:
+                at, self._finished = done.value, True
+            self._at = at - origin
+        if (self._finished and self._at != self._total) or (
+            not self._finished and end == origin + self._total and self._at < self._total
+        ):
+            raise ProtocolError("the leader's response does not end where its frame does")
+        return self._rows
+
+    def give_up(self) -> None:
+        """Look no further: the rest of the frame passes as it comes."""
+        self._at, self._finished = self._total, True
+
+    def passable(self, passed: int) -> int:
+        """Return how many bytes of the window the walker is done with, or needs not look at."""
+        return min(self._at - passed, self._window.size, self._total - passed)

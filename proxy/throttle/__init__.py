@@ -1,0 +1,12 @@
+"""Deciding: the pure, synchronous inner ring of the sidecar.
+
+- **Budget** (`budget`): a role's bytes per second, shared by all its connections; `strict` or `kip73`.
+- **Claim** (`turns`): one connection's place in the line for that budget.
+- **Replica** (`replica`): one throttled partition as one connection knows it; in sync, behind, or new.
+- **Link** (`link`): one replica fetcher's connection; takes its Fetch requests and the time, and returns
+  whether to forward, hold or answer.
+- **Outlook** (`outlook`): what a forwarded request makes the sidecar do with its response.
+- **RoleThrottle** (`role_throttle`): the quota in force for a role, its budget and its links.
+
+Nothing in here imports trio, opens a socket, reads a clock or writes a log.
+"""

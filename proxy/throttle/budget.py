@@ -1,0 +1,145 @@
+"""A role's budget: how many throttled bytes the broker may move now, and who may ask for them.
+
+Two policies, one interface. `StrictBudget` asks only for what the budget allows, so the quota holds every
+second; `Kip73Budget` is the broker's own arithmetic, all or nothing by SimpleRate. All connections of a role
+share one budget. Pure: time is an argument, in seconds; nothing here knows a partition or a frame.
+
+Invariant: every reservation made by `admit` is settled exactly once, by the answer or by the connection's end.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from .simple_rate import SimpleRate
+from .token_bucket import TokenBucket
+from .turns import Claim, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Wish(NamedTuple):
+    """What one out-of-sync partition would like: at most `limit_bytes`, of use only from `need_bytes` on."""
+
+    limit_bytes: int
+    need_bytes: int
+
+
+class Budget(Protocol):
+    """What a connection may ask of its role's budget."""
+
+    turns: Turns
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        """Take a new quota; inf is unlimited, 0 stops catch-up."""
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
+        """Return the bytes granted to the first so many of `wishes`, each reserved until settled."""
+
+    def seconds_until_turn(self, claim: Claim, now: float) -> float:
+        """Return when it is worth asking again; inf if never at this rate."""
+
+    def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
+        """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
+
+    def must_discard(self, admitted_at: float, now: float) -> bool:
+        """Tell whether records that were asked for at `admitted_at` are over quota by now (KIP-73's leader side)."""
+
+
+class StrictBudget:
+    """Token bucket with debt and turns: a grant is a lowered partition_max_bytes."""
+
+    def __init__(
+        self, *, bytes_per_second: float, gate_seconds: float, burst_seconds: float, now: float
+    ) -> None:
+        self.turns = Turns()
+        self._lowered_at = -math.inf
+        self._bucket = TokenBucket(
+            rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
+        )
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        if bytes_per_second < self._bucket.rate:
+            self._lowered_at = now
+        if bytes_per_second != self._bucket.rate:
+            self._bucket.change_rate(bytes_per_second, now)
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
+        self.turns.ask(claim)
+        if math.isinf(self._bucket.rate):
+            grants = [wish.limit_bytes for wish in wishes]
+        elif self._bucket.is_open(now) and not self.turns.ahead_of(claim, now):
+            grants = _share(wishes, self._bucket.available(now))
+        else:
+            return []
+        for size in grants:
+            self._bucket.reserve(size)
+            claim.attained_bytes += size
+        return grants
+
+    def seconds_until_turn(self, claim: Claim, now: float) -> float:
+        return self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim))
+
+    def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
+        self._bucket.settle(reserved=reserved, used=used, now=now)
+        if reserved:
+            claim.attained_bytes += used - reserved
+
+    def must_discard(self, admitted_at: float, now: float) -> bool:
+        """Only when the quota fell meanwhile and the debt would be more than a burst of the new one."""
+        bucket = self._bucket
+        return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
+
+
+def _share(wishes: Sequence[Wish], available: float) -> list[int]:
+    """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74)."""
+    grants: list[int] = []
+    for wish in wishes:
+        need = min(wish.need_bytes, wish.limit_bytes)
+        if grants and available < need:
+            break
+        size = int(min(wish.limit_bytes, max(need, available)))
+        grants.append(size)
+        available -= size
+        if available <= 0:
+            break
+    return grants
+
+
+class Kip73Budget:
+    """ReplicationQuotaManager's arithmetic: over quota when SimpleRate exceeds the bound, strictly."""
+
+    def __init__(self, *, bytes_per_second: float, samples: int, sample_seconds: float) -> None:
+        self.turns = Turns()
+        self._quota = bytes_per_second
+        self._rate = SimpleRate(samples=samples, sample_seconds=sample_seconds)
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        """Swap the bound; the samples survive, as they do in the broker."""
+        del now
+        self._quota = bytes_per_second
+
+    def is_exceeded(self, now: float) -> bool:
+        return self._rate.measure(now) > self._quota
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
+        self.turns.ask(claim)
+        return [] if self.is_exceeded(now) else [wish.limit_bytes for wish in wishes]
+
+    def seconds_until_turn(self, claim: Claim, now: float) -> float:
+        del claim
+        return self._rate.seconds_until(self._quota, now)
+
+    def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
+        """Answers without records are not recorded: they would keep the window warm and let a burst through."""
+        del reserved
+        if used:
+            claim.attained_bytes += used
+            self._rate.record(used, now)
+
+    def must_discard(self, admitted_at: float, now: float) -> bool:
+        """The broker evaluates its quota again when it answers; so does this."""
+        del admitted_at
+        return self.is_exceeded(now)

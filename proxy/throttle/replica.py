@@ -1,0 +1,100 @@
+"""One throttled replica as one connection knows it: where it fetches, what was forwarded to it, whether it is in sync.
+
+"In sync" is KIP-73's rule, seen from outside the broker: fetch_offset >= the high watermark that this connection
+forwarded last for this partition. What is unknown counts as in sync, otherwise idle members of the ISR would be
+cut off (KAFKA-4313). Pure: knows no budget, frame or socket.
+
+Invariants: `high_watermark` and `log_start_offset` are values this connection forwarded in this leader epoch,
+never invented; they are forgotten as soon as that could be wrong.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING
+
+from .meter import Meter
+
+if TYPE_CHECKING:
+    from protocol.fetch_request import RequestEntry
+
+UNKNOWN = -1
+LEAST_NEED_BYTES = 64 * 1024
+"""What a grant is worth at least, until larger batches are seen: four default producer batches."""
+
+
+class Standing(enum.Enum):
+    """What the sidecar knows of a replica when it asks to fetch."""
+
+    NEW = "no high watermark yet on this connection"
+    TRUNCATED = "fetch_offset went back or the epoch changed: an ISR member may do so, and stalls acks=all if held"
+    IN_SYNC = "fetch_offset >= high watermark"
+    BEHIND = "fetch_offset < high watermark: catching up"
+
+
+class Replica:
+    """State per (topic, partition) on one connection."""
+
+    __slots__ = (
+        "fetch_offset", "high_watermark", "largest_batch_bytes", "leader_epoch", "log_start_offset",
+        "meter", "served", "standing", "_delivered",
+    )  # fmt: skip
+
+    def __init__(self, entry: RequestEntry, now: float) -> None:
+        self.fetch_offset = entry.fetch_offset
+        self.leader_epoch = entry.current_leader_epoch
+        self.high_watermark = UNKNOWN
+        self.log_start_offset = UNKNOWN
+        self.standing = Standing.NEW
+        self.largest_batch_bytes = 0
+        self.served = 0
+        self.meter = Meter(now)
+        self._delivered = False
+
+    @property
+    def lag(self) -> int:
+        """Messages between fetch_offset and the last high watermark; 0 while that is unknown."""
+        return max(self.high_watermark - self.fetch_offset, 0) if self.high_watermark != UNKNOWN else 0
+
+    @property
+    def need_bytes(self) -> int:
+        """The smallest partition_max_bytes worth asking with: below its first batch a partition answers empty."""
+        return max(LEAST_NEED_BYTES, self.largest_batch_bytes)
+
+    def asked(self, entry: RequestEntry) -> None:
+        """Take the follower's next request for this partition, and classify it by what was known before."""
+        went_back = entry.fetch_offset < self.fetch_offset
+        jumped = entry.fetch_offset > self.fetch_offset and not self._delivered
+        if went_back or entry.current_leader_epoch != self.leader_epoch:
+            self.forget()
+            self.standing = Standing.TRUNCATED
+        elif jumped:
+            self.forget()
+        elif self.high_watermark == UNKNOWN:
+            self.standing = Standing.NEW
+        else:
+            behind = entry.fetch_offset < self.high_watermark
+            self.standing = Standing.BEHIND if behind else Standing.IN_SYNC
+        self.fetch_offset = entry.fetch_offset
+        self.leader_epoch = entry.current_leader_epoch
+        self._delivered = False
+
+    def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
+        """The leader's values of an entry without error, as they are forwarded."""
+        self.high_watermark = high_watermark
+        self.log_start_offset = log_start_offset
+
+    def delivered(self, size: int, now: float) -> None:
+        """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
+        self._delivered = True
+        self.meter.add(size, now)
+
+    def saw_batch(self, size: int | None) -> None:
+        """Take the size in bytes of a batch at the front of an answer, where one could be read."""
+        if size is not None and size > self.largest_batch_bytes:
+            self.largest_batch_bytes = size
+
+    def forget(self) -> None:
+        """Drop what was forwarded: an error, a truncation or a leader change made it worthless."""
+        self.high_watermark = self.log_start_offset = UNKNOWN
+        self.standing = Standing.NEW

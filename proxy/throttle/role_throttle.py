@@ -1,0 +1,118 @@
+"""The throttle of one role of this broker: the quota in force, its budget, its connections, its counters.
+
+Pure: time is an argument. Knows quotas and budgets, not frames or sockets.
+Invariant: everything accounted here passed to the follower; what was withheld is counted apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..roles import Role
+from .budget import Budget, Kip73Budget, StrictBudget
+from .meter import Meter
+from .simple_rate import SimpleRate
+
+if TYPE_CHECKING:
+    from ..quotas.rules import Quotas, RoleQuota
+    from ..settings import QuotaSettings
+    from ..statistics import RoleStatistics
+    from .link import Link
+    from .replica import Replica
+    from .turns import Claim
+
+
+class RoleThrottle:
+    """One per role and process. `budget` is shared by all links of the role."""
+
+    def __init__(
+        self, role: Role, settings: QuotaSettings, *, quotas: Quotas, statistics: RoleStatistics, now: float
+    ) -> None:
+        self.role = role
+        self.statistics = statistics
+        self.quota: RoleQuota = quotas.of(role)
+        self.enforce = quotas.enforce
+        self.links: set[Link] = set()
+        self.rate = _simple_rate(settings)
+        self.gain = Meter(now)
+        """Messages per second by which the lag shrinks; negative while it grows."""
+        self._strict = settings.policy == "strict"
+        self._turn = 0
+        self.budget = _budget(settings, self.quota.bytes_per_second, now)
+
+    def apply(self, quotas: Quotas, now: float) -> None:
+        """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
+        self.quota = quotas.of(self.role)
+        self.enforce = quotas.enforce
+        self.budget.change_rate(self.quota.bytes_per_second, now)
+
+    @property
+    def is_idle(self) -> bool:
+        """No partition can be throttled: connections are relayed without looking further than the headers."""
+        return self.quota.selects_nothing
+
+    @property
+    def shapes(self) -> bool:
+        """Lower partition_max_bytes to what is left; the broker's own policy admits everything or nothing."""
+        return self._strict and self.enforce and not math.isinf(self.quota.bytes_per_second)
+
+    def next_turn(self) -> int:
+        self._turn += 1
+        return self._turn
+
+    def accounted(self, *, entry_bytes: int, record_bytes: int) -> int:
+        """What Kafka records: the follower its record bytes, the leader the entry's bytes on the wire (KIP-73)."""
+        return record_bytes if self.role is Role.FOLLOWER else entry_bytes + record_bytes
+
+    def account(
+        self, claim: Claim, *, reserved: int, used: int, in_sync: bool, observed: bool, now: float
+    ) -> None:
+        """`used` throttled bytes are forwarded; `observed` ones would have been withheld if quotas were enforced."""
+        statistics = self.statistics
+        self.rate.record(used, now)
+        if in_sync:
+            statistics.throttled_bytes_in_sync += used
+        else:
+            statistics.throttled_bytes_catching_up += used
+        if observed:
+            statistics.withheld_bytes += used
+            used = 0
+        elif not self.enforce and reserved:
+            used = min(used, reserved)
+        self.budget.settle(claim, reserved=reserved, used=used, now=now)
+
+    def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
+        """The leader's high watermark of a known replica moved on: its lag grew by that."""
+        if replica.high_watermark >= 0 and replica.lag:
+            self.gain.add(replica.high_watermark - high_watermark, now)
+
+    def lag_messages(self) -> int:
+        return sum(replica.lag for link in self.links for replica in link.replicas.values())
+
+    def eta_seconds(self, now: float) -> float | None:
+        """Lag over the speed at which it shrinks; 0 when there is none, None while it does not shrink."""
+        lag = self.lag_messages()
+        gain = self.gain.per_second(now)
+        if not lag:
+            return 0.0
+        return lag / gain if gain > 0 and math.isfinite(lag / gain) else None
+
+
+def _simple_rate(settings: QuotaSettings) -> SimpleRate:
+    return SimpleRate(samples=settings.window_num, sample_seconds=settings.window_size_seconds)
+
+
+def _budget(settings: QuotaSettings, bytes_per_second: float, now: float) -> Budget:
+    if settings.policy == "kip73":
+        return Kip73Budget(
+            bytes_per_second=bytes_per_second,
+            samples=settings.window_num,
+            sample_seconds=settings.window_size_seconds,
+        )
+    return StrictBudget(
+        bytes_per_second=bytes_per_second,
+        gate_seconds=settings.gate_seconds,
+        burst_seconds=settings.burst_seconds,
+        now=now,
+    )
