@@ -55,7 +55,8 @@ def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:
 
 
 def _to_json(event: EventDict, **_: object) -> str:
-    return msgspec.json.encode(event, enc_hook=str).decode()
+    leading = {key: event.pop(key, "") for key in ("timestamp", "level", "event")}
+    return msgspec.json.encode({**leading, **event}, enc_hook=str).decode()
 
 
 def _spell_infinity(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

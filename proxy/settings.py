@@ -24,6 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+__all__ = [
+    "load_settings",
+    "Settings",
+    "BrokerSettings",
+    "IngressSettings",
+    "EgressSettings",
+    "PeerSettings",
+    "QuotaSettings",
+    "HttpSettings",
+    "LogSettings",
+    "LimitSettings",
+    "Policy",
+    "LogFormat",
+    "LogLevel",
+    "Address",
+]
+
 _T = TypeVar("_T")
 _ChoiceT = TypeVar("_ChoiceT", bound=enum.StrEnum)
 _TableT = TypeVar("_TableT", bound=written.Table)
