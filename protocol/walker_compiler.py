@@ -59,20 +59,16 @@ def walker_source(body: Struct, rows: Rows) -> str:
     return _Compiler(rows).source(body)
 
 
-def fixed_format(item: Struct) -> str:
-    """The struct format of an item that has fields of fixed size only; TypeError if it has others."""
-    codecs = [_bare(member) for member in item.subcons]
-    if not all(isinstance(codec, FormatField) for codec in codecs):
-        raise TypeError("an array outside the rows must have items of fixed size")
-    return ">" + "".join(codec.fmtstr[1] for codec in codecs)
-
-
 class _Group:
     """Fixed-size fields that stand together: one format, and the local names of those that are wanted."""
 
     def __init__(self) -> None:
         self.formats: list[str] = []
         self.names: list[str] = []
+
+    @property
+    def unpack(self) -> struct.Struct:
+        return struct.Struct(">" + "".join(self.formats))
 
     def add(self, codec: FormatField, name: str | None) -> None:
         if name is None:
@@ -140,14 +136,13 @@ class _Compiler:
         """Waits also for the least that must follow in the same struct: an entry is then hardly ever torn."""
         if not group.formats:
             return
-        unpack = struct.Struct(">" + "".join(group.formats))
+        unpack = group.unpack
         self.wait(str(unpack.size + after_bytes))
         if len(self.scopes) == 3 and not self.in_entry:
             self.line("entry_at = pos")
             self.in_entry = True
         if group.names:
-            name = f"unpack_{len(self.namespace)}"
-            self.namespace[name] = unpack.unpack_from
+            name = self.constant(unpack.unpack_from)
             self.line(f"{', '.join(group.names)}, = {name}(buffer, pos)")
         self.line(f"pos += {unpack.size}")
         if len(self.scopes) == 1:
@@ -155,9 +150,9 @@ class _Compiler:
                 self.line(f"head[{field!r}] = {local}")
 
     def sized(self, codec: Sized, path: tuple[str, ...]) -> None:
-        lowest = -1 if codec.nullable else 0
         limit = "stop - pos" if codec.item_bytes == 1 else f"(stop - pos) // {codec.item_bytes}"
-        self.open(f"if n < {lowest} or n > {limit}:")
+        unless_null = "n != -1 and " if codec.nullable else ""
+        self.open(f"if {unless_null}(n < 0 or n > {limit}):")
         self.fail(f"{'.'.join(path)}: length {{n}} is not one the message can hold")
         self.close()
         if isinstance(codec, KString):
@@ -190,14 +185,40 @@ class _Compiler:
     def loop(self, codec: KArray, path: tuple[str, ...]) -> None:
         if path == self.rows.path and self.rows.block:
             self.line(f"emit(new(Block, ({', '.join(self.scopes[-1].values())}, n)))")
+        if path == self.rows.path and _is_fixed(codec.subcon):
+            self.batches(codec.subcon)
+            return
         self.open("for _ in range(n):")
         self.fields(codec.subcon, path)
         self.close()
         if path == self.rows.path:
             self.in_entry = False
 
+    def batches(self, item: Struct) -> None:
+        """Rows of fixed size: as many as are there by one iter_unpack, a third faster than one by one."""
+        self.scopes.append({})
+        group = _Group()
+        for member in item.subcons:
+            group.add(_bare(member), self.local(member.name) if self.wanted(member.name) else None)
+        size = group.unpack.size
+        self.line("left = n")
+        self.open("while left:")
+        self.wait(str(size))
+        self.line(f"n = min(left, (end - pos) // {size})")
+        self.line("left -= n")
+        iterate = self.constant(group.unpack.iter_unpack)
+        self.open(f"for {', '.join(group.names)}, in {iterate}(buffer[pos:pos + n * {size}]):")
+        self.line(f"{ENTRY_AT} = pos")
+        self.line(f"pos += {size}")
+        self.emit_row()
+        self.close()
+        self.close()
+        self.scopes.pop()
+
     def fixed_array(self, codec: Sized, name: str) -> None:
-        item = struct.Struct(fixed_format(codec.subcon))
+        if not _is_fixed(codec.subcon):
+            raise TypeError(f"{name}: an array outside the rows must have items of fixed size")
+        item = struct.Struct(">" + "".join(_bare(member).fmtstr[1] for member in codec.subcon.subcons))
         if not self.wanted(name):
             self.skip(f"n * {item.size}")
             return
@@ -205,11 +226,15 @@ class _Compiler:
         self.line(f"{local} = None")
         self.open("if n >= 0:")
         self.wait(f"n * {item.size}")
-        unpack = f"unpack_{len(self.namespace)}"
-        self.namespace[unpack] = item.iter_unpack
-        self.line(f"{local} = list({unpack}(buffer[pos:pos + n * {item.size}]))")
+        iterate = self.constant(item.iter_unpack)
+        self.line(f"{local} = list({iterate}(buffer[pos:pos + n * {item.size}]))")
         self.line(f"pos += n * {item.size}")
         self.close()
+
+    def constant(self, value: Any) -> str:
+        name = f"constant_{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
 
     def emit_row(self) -> None:
         known = {name: repr(value) for name, value in self.rows.absent.items()} | _POSITIONS
@@ -253,6 +278,10 @@ class _Compiler:
 
     def line(self, text: str) -> None:
         self.lines.append("    " * self.indent + text)
+
+
+def _is_fixed(item: Struct) -> bool:
+    return all(isinstance(_bare(member), FormatField) for member in item.subcons)
 
 
 def _bare(codec: Construct) -> Construct:
