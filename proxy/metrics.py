@@ -1,0 +1,319 @@
+"""The metrics: name, type, labels, help and where the value comes from, one row each; read at scrape time.
+
+docs/metrics.md explains every row and a test compares the two. KIP-73's own names stay as they are, the
+others carry the prefix. Knows Prometheus' exposition formats, no socket. Invariant: what is exposed is
+`METRICS`, all of it and nothing else (PartitionBytesInRate only where asked for, because it has a series per
+partition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+)
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from .reload import ReloadResult, ReloadStatistics
+from .roles import Role
+from .statistics import HOLD_BUCKETS_SECONDS, Histogram, RoleStatistics, Statistics
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
+
+    from .quotas import Quotas
+
+PREFIX = "replication_throttle_"
+
+
+class PartitionRate(NamedTuple):
+    topic: str
+    partition: int
+    bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the values come from. The callables answer at once, from memory."""
+
+    statistics: Statistics
+    reloads: ReloadStatistics
+    quotas: Callable[[], Quotas]
+    rate_bytes_per_second: Callable[[Role], float]
+    """Over the KIP-73 window."""
+    lag_messages: Callable[[Role], int]
+    """How far throttled replicas are behind, summed."""
+    version: str
+    partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
+    """None: PartitionBytesInRate is not exposed."""
+
+
+Sample = tuple[tuple[str, ...], float | Histogram]
+"""Label values, in the order of the row's labels, and the value."""
+Read = Callable[[Sources], Iterable[Sample]]
+
+
+class Metric(NamedTuple):
+    name: str
+    """As a scrape shows it: counters with ``_total``, infos with ``_info``."""
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+    read: Read
+
+
+def _one(read: Callable[[Sources], float]) -> Read:
+    return lambda sources: [((), read(sources))]
+
+
+def _per_role(read: Callable[[Sources, Role], float]) -> Read:
+    return lambda sources: [((role.value,), read(sources, role)) for role in Role]
+
+
+def _counted(read: Callable[[RoleStatistics], float | Histogram]) -> Read:
+    return lambda sources: [((role.value,), read(sources.statistics.of(role))) for role in Role]
+
+
+def _throttled_bytes(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        statistics = sources.statistics.of(role)
+        yield (role.value, "true"), statistics.throttled_bytes_in_sync
+        yield (role.value, "false"), statistics.throttled_bytes_catching_up
+
+
+def _relayed_bytes(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        statistics = sources.statistics.of(role)
+        yield (role.value, "request"), statistics.relayed_request_bytes
+        yield (role.value, "response"), statistics.relayed_response_bytes
+
+
+def _fetch_requests(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        for version, count in sorted(sources.statistics.of(role).fetch_requests.items()):
+            yield (role.value, str(version)), count
+
+
+def _undecoded(sources: Sources) -> list[Sample]:
+    both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
+    return [((reason,), count) for reason, count in sorted(both.items())]
+
+
+def _partition_rates(sources: Sources) -> Iterator[Sample]:
+    for rate in sources.partition_rates() if sources.partition_rates is not None else ():
+        yield (rate.topic, str(rate.partition)), rate.bytes_per_second
+
+
+METRICS = (
+    Metric(
+        "LeaderReplicationThrottledRate",
+        "gauge",
+        (),
+        "Throttled bytes per second served to followers, over the KIP-73 window.",
+        _one(lambda sources: sources.rate_bytes_per_second(Role.LEADER)),
+    ),
+    Metric(
+        "FollowerReplicationThrottledRate",
+        "gauge",
+        (),
+        "Throttled bytes per second fetched from leaders, over the KIP-73 window.",
+        _one(lambda sources: sources.rate_bytes_per_second(Role.FOLLOWER)),
+    ),
+    Metric(
+        "SumReplicaLag",
+        "gauge",
+        (),
+        "Messages that this broker's throttled replicas are behind their leaders.",
+        _one(lambda sources: sources.lag_messages(Role.FOLLOWER)),
+    ),
+    Metric(
+        "PartitionBytesInRate",
+        "gauge",
+        ("topic", "partition"),
+        "Bytes per second fetched of a throttled partition.",
+        _partition_rates,
+    ),
+    Metric(
+        PREFIX + "throttled_bytes_total",
+        "counter",
+        ("role", "in_sync"),
+        "Bytes of throttled partitions, as KIP-73 counts them.",
+        _throttled_bytes,
+    ),
+    Metric(
+        PREFIX + "limit_bytes_per_second",
+        "gauge",
+        ("role",),
+        "The quota in effect; +Inf if unlimited.",
+        _per_role(lambda sources, role: sources.quotas().of(role).bytes_per_second),
+    ),
+    Metric(
+        PREFIX + "enforcing",
+        "gauge",
+        (),
+        "1 if quotas are enforced, 0 if they are only observed.",
+        _one(lambda sources: sources.quotas().enforce),
+    ),
+    Metric(
+        PREFIX + "omitted_partitions_total",
+        "counter",
+        ("role",),
+        "Partitions left out of a Fetch because the quota was spent.",
+        _counted(lambda statistics: statistics.omitted_partitions),
+    ),
+    Metric(
+        PREFIX + "substituted_partitions_total",
+        "counter",
+        ("role",),
+        "Partitions answered with empty records because the quota was spent.",
+        _counted(lambda statistics: statistics.substituted_partitions),
+    ),
+    Metric(
+        PREFIX + "withheld_bytes_total",
+        "counter",
+        ("role",),
+        "Record bytes that arrived over quota and were discarded.",
+        _counted(lambda statistics: statistics.withheld_bytes),
+    ),
+    Metric(
+        PREFIX + "local_answers_total",
+        "counter",
+        ("role",),
+        "Fetches answered here, without asking the leader.",
+        _counted(lambda statistics: statistics.local_answers),
+    ),
+    Metric(
+        PREFIX + "hold_seconds",
+        "histogram",
+        ("role",),
+        "How long Fetches were held because everything they asked for was over quota.",
+        _counted(lambda statistics: statistics.hold_seconds),
+    ),
+    Metric(
+        PREFIX + "held_requests",
+        "gauge",
+        ("role",),
+        "Fetches held now.",
+        _counted(lambda statistics: statistics.held_requests),
+    ),
+    Metric(
+        PREFIX + "replica_lag_messages",
+        "gauge",
+        ("role",),
+        "Messages that throttled replicas are behind, as seen in this role.",
+        _per_role(lambda sources, role: sources.lag_messages(role)),
+    ),
+    Metric(
+        PREFIX + "fetch_requests_total",
+        "counter",
+        ("role", "api_version"),
+        "Replica Fetch requests seen.",
+        _fetch_requests,
+    ),
+    Metric(
+        PREFIX + "undecoded_total",
+        "counter",
+        ("reason",),
+        "Passed on without being understood, and therefore not throttled.",
+        _undecoded,
+    ),
+    Metric(
+        PREFIX + "relayed_bytes_total",
+        "counter",
+        ("role", "direction"),
+        "All bytes relayed, of any kind.",
+        _relayed_bytes,
+    ),
+    Metric(
+        PREFIX + "connections",
+        "gauge",
+        ("role",),
+        "Connections open now.",
+        _counted(lambda statistics: statistics.connections),
+    ),
+    Metric(
+        PREFIX + "config_reloads_total",
+        "counter",
+        ("outcome",),
+        "Times quotas.toml was read again.",
+        lambda sources: [((result.value,), sources.reloads.outcomes[result]) for result in ReloadResult],
+    ),
+    Metric(
+        PREFIX + "config_last_reload_successful",
+        "gauge",
+        (),
+        "0 while quotas.toml is wrong and the last good one stays in effect.",
+        _one(lambda sources: sources.reloads.last_reload_successful),
+    ),
+    Metric(
+        PREFIX + "config_last_reload_success_timestamp_seconds",
+        "gauge",
+        (),
+        "When quotas.toml was last read and found good.",
+        _one(lambda sources: sources.reloads.last_success_timestamp_seconds),
+    ),
+    Metric(
+        PREFIX + "config_info",
+        "info",
+        ("hash",),
+        "The quotas.toml in effect, by the start of its SHA-256.",
+        lambda sources: [((sources.quotas().hash,), 1.0)],
+    ),
+    Metric(
+        PREFIX + "build_info",
+        "info",
+        ("version",),
+        "The sidecar's version.",
+        lambda sources: [((sources.version,), 1.0)],
+    ),
+)
+
+
+class MetricsCollector(Collector):
+    """Reads `sources` when it is scraped; holds no value of its own."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Family]:
+        for metric in METRICS:
+            if metric.read is not _partition_rates or self._sources.partition_rates is not None:
+                yield _family(metric, metric.read(self._sources))
+
+    def expose(self, accept: str) -> tuple[bytes, str]:
+        """The exposition and its content type: OpenMetrics or Prometheus' text format, as `accept` asks."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self), content_type
+
+
+def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
+    if metric.kind == "info":
+        info = InfoMetricFamily(metric.name.removesuffix("_info"), metric.help)
+        for values, _ in samples:
+            info.add_metric([], dict(zip(metric.labels, values, strict=True)))
+        return info
+    if metric.kind == "histogram":
+        histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+        for values, value in samples:
+            if isinstance(value, Histogram):
+                histogram.add_metric(values, _cumulative(value), value.sum)
+        return histogram
+    family_type = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+    family = family_type(metric.name, metric.help, labels=metric.labels)
+    for values, value in samples:
+        if not isinstance(value, Histogram):
+            family.add_metric(values, value)
+    return family
+
+
+def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
+    bounds = [*map(str, HOLD_BUCKETS_SECONDS), "+Inf"]
+    return list(zip(bounds, accumulate(histogram.counts), strict=True))
