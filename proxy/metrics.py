@@ -277,7 +277,7 @@ METRICS = (
 )
 
 
-class MetricsCollector(Collector):
+class Exposition(Collector):
     """Reads `sources` when it is scraped; holds no value of its own."""
 
     def __init__(self, sources: Sources) -> None:
@@ -288,10 +288,10 @@ class MetricsCollector(Collector):
             if metric.read is not _partition_rates or self._sources.partition_rates is not None:
                 yield _family(metric, metric.read(self._sources))
 
-    def expose(self, accept: str) -> tuple[bytes, str]:
+    def encode(self, accept: str) -> tuple[bytes, str]:
         """The exposition and its content type: OpenMetrics or Prometheus' text format, as `accept` asks."""
-        encode, content_type = choose_encoder(accept)
-        return encode(self), content_type
+        encoder, content_type = choose_encoder(accept)
+        return encoder(self), content_type
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
