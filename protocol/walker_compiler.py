@@ -126,7 +126,8 @@ class _Compiler:
         self.scopes.pop()
 
     def wanted(self, name: str) -> bool:
-        return len(self.scopes) == 1 or name in self.rows.columns
+        depth = len(self.scopes)
+        return depth == 1 or name in self.rows.columns or (depth == 2 and self.rows.block is not None)
 
     def local(self, name: str) -> str:
         depth = len(self.scopes)
