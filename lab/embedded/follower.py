@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from protocol.primitives import Skipped
+
 API_FETCH = 1
 HEADER_VERSION = 1
+CORRELATION_ID_BYTES = 4
 
 
 class InvalidFullFetchResponseError(Exception):
@@ -98,9 +101,9 @@ class EmbeddedFollower:
         frame = await read_frame(stream)
         if frame is None:
             return False
-        if int.from_bytes(frame[:4], signed=True) != self._correlation_id:
+        if int.from_bytes(frame[:CORRELATION_ID_BYTES], signed=True) != self._correlation_id:
             raise InvalidFullFetchResponseError("the correlation id is not that of the request")
-        self._process(response_layout(self.settings.version).parse(frame[4:]))
+        self._process(frame[CORRELATION_ID_BYTES:])
         return True
 
     def _request(self) -> bytes:
@@ -133,7 +136,8 @@ class EmbeddedFollower:
         encoded = request_layout(settings.version).build(body)
         return bytes(request_header(HEADER_VERSION).build(head) + encoded)
 
-    def _process(self, response: Any) -> None:
+    def _process(self, body: bytes) -> None:
+        response = response_layout(self.settings.version).parse(body)
         answered = [(block.topic, entry) for block in response.responses for entry in block.partitions]
         keys = [(topic, entry.partition_index) for topic, entry in answered]
         if sorted(keys) != sorted(self.order):
@@ -142,7 +146,7 @@ class EmbeddedFollower:
             if entry.error_code:
                 continue
             self.high_watermarks[topic, partition] = entry.high_watermark
-            if records := records_of(entry):
+            if records := _records(entry.records, body):
                 self.logs[topic, partition].append(records)
                 self.order.remove((topic, partition))
                 self.order.append((topic, partition))
@@ -151,8 +155,8 @@ class EmbeddedFollower:
         self.progress = trio.Event()
 
 
-def records_of(entry: Any) -> bytes:
+def _records(place: Skipped, body: bytes) -> bytes:
     """Return an entry's records. Raises InvalidFullFetchResponseError for null, which kills old fetchers."""
-    if entry.records is None:
+    if place.size_bytes < 0:
         raise InvalidFullFetchResponseError("records are null")
-    return bytes(entry.records)
+    return body[place.at : place.at + place.size_bytes]

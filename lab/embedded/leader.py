@@ -112,7 +112,7 @@ def _response(request: FetchRequest, entries: list[tuple[str, dict[str, Any]]]) 
             blocks.append({"topic": topic, "partitions": []})
         blocks[-1]["partitions"].append(entry)
     body = response_layout(request.head.api_version).build({"throttle_time_ms": 0, "responses": blocks})
-    return request.head.correlation_id.to_bytes(4, signed=True) + body
+    return request.head.correlation_id.to_bytes(4, signed=True) + bytes(body)
 
 
 async def read_frame(stream: trio.abc.ReceiveStream) -> bytes | None:

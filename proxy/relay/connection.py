@@ -21,9 +21,8 @@ from .requests import RequestRelay
 from .responses import ResponseRelay
 
 if TYPE_CHECKING:
-    from structlog.typing import FilteringBoundLogger as BoundLogger
-
     from ..changes import Changes
+    from ..logs import Log
     from ..settings import Address, LimitSettings
     from ..throttle.role_throttle import RoleThrottle
 
@@ -44,10 +43,9 @@ async def relay(
     limits: LimitSettings,
     changes: Changes,
     draining: Draining,
-    log: BoundLogger,
+    log: Log,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled."""
-    log = log.bind(role=throttle.role.value, peer=peer)
     exchange = Exchange(Link(throttle, peer), changes, log)
     throttle.statistics.connections += 1
     began = trio.current_time()
@@ -107,13 +105,15 @@ async def _drain(exchange: Exchange, draining: Draining, scope: trio.CancelScope
     scope.cancel()
 
 
-def _log_end(exchange: Exchange, log: BoundLogger, *, seconds: float) -> None:
+def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:
     """Replica fetchers' ends are for operators; those of clients on a shared listener for debugging."""
     cause = exchange.cause or Cause.DRAINED
     failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED)
     write = log.warning if failed else log.info if exchange.replica_fetches else log.debug
     write(
         "connection_closed",
+        role=exchange.link.throttle.role.value,
+        peer=exchange.link.peer,
         cause=cause.value,
         error=exchange.error,
         seconds=round(seconds, 3),

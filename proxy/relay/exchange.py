@@ -18,10 +18,9 @@ from ..changes import Changes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from structlog.typing import FilteringBoundLogger as BoundLogger
-
     from protocol.headers import RequestHead
 
+    from ..logs import Log
     from ..statistics import RoleStatistics
     from ..throttle.link import Link
     from ..throttle.outlook import Outlook
@@ -61,7 +60,7 @@ class Exchange:
     link: Link
     changes: Changes
     """Wakes held requests: quotas changed, or a drain began."""
-    log: BoundLogger
+    log: Log
     settled: Changes = field(default_factory=Changes)
     """Notified after each response."""
     draining: bool = False
@@ -138,7 +137,10 @@ class Exchange:
         self.statistics.undecoded[reason.value] += 1
         if reason not in self.undecoded:
             self.undecoded.add(reason)
-            self.log.warning("passed_undecoded", reason=reason.value)
+            link = self.link
+            self.log.warning(
+                "passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value
+            )
 
     def turn_opaque(self, reason: Undecoded) -> None:
         """Frames cannot be told apart any more: from here on both directions pass bytes as they come."""

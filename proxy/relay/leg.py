@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from protocol.buffers import Bytes
 
     from ..settings import Address
 
@@ -53,7 +53,7 @@ class Leg:
                 await self._count(received)
                 return received
 
-    async def send_all(self, data: Buffer) -> None:
+    async def send_all(self, data: Bytes) -> None:
         """Send every byte; waits while the peer does not read: that is the back-pressure."""
         view = memoryview(data)
         sent, size = 0, len(view)

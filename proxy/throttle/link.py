@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from protocol.fetch_request import FetchRequest, RequestEntry, rebuild_fetch_request
+from protocol.fetch_request import FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
+from protocol.walker import RequestEntry
 
 from .budget import Wish
 from .outlook import Outlook, PartitionKey

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from .meter import Meter
 
 if TYPE_CHECKING:
-    from protocol.fetch_request import RequestEntry
+    from protocol.walker import RequestEntry
 
 UNKNOWN = -1
 LEAST_NEED_BYTES = 64 * 1024

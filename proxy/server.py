@@ -1,0 +1,219 @@
+"""The sidecar as a process: listeners for both roles, the quotas applied as they change, HTTP, signals, the drain.
+
+Everything is bound before anything is served, so that a port in use is an error at start and not half a sidecar.
+Knows how the parts are wired; decides nothing about traffic.
+
+Invariant: after `serve` returns no socket is open and every connection has logged its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from .changes import Changes
+from .errors import ConfigurationError
+from .http import Endpoints, HttpServer
+from .metrics import Exposition, Sources
+from .relay.connection import Draining, relay
+from .relay.leg import adopt
+from .roles import Role
+from .settings import Address
+from .status_page import StatusPage
+from .throttle.role_throttle import RoleThrottle
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from .logs import Log
+    from .reload import QuotaWatch
+    from .settings import Settings
+    from .statistics import Statistics
+
+LISTEN_BACKLOG = 128
+VERSION = version("kafka-throttle-sidecar")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where one listener leads. `peer` is the remote broker's id; None: whoever dials, named by its address."""
+
+    role: Role
+    listen: Address
+    upstream: Address
+    peer: str | None
+    key: str
+    """The setting the address is from, for messages."""
+
+
+def routes(settings: Settings) -> list[Route]:
+    """Return every listener that `settings` ask for."""
+    found = []
+    if settings.ingress is not None:
+        ingress = settings.ingress
+        found.append(Route(Role.LEADER, ingress.listen, ingress.upstream, None, "ingress.listen"))
+    if settings.egress is not None:
+        for index, peer in enumerate(settings.egress.peers):
+            key = f"egress.peers[{index}].listen"
+            found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key))
+    return found
+
+
+async def serve(
+    settings: Settings,
+    quota_watch: QuotaWatch,
+    *,
+    statistics: Statistics,
+    log: Log,
+    signals: bool = True,
+    task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
+
+    Raises ConfigurationError if an address cannot be listened on.
+    """
+    server = Server(settings, quota_watch, statistics, log)
+    http = HttpServer.bind(settings.http.listen, log=log)
+    try:
+        listeners = [(route, await _listen(route, settings)) for route in routes(settings)]
+    except ConfigurationError:
+        http.close()
+        raise
+    async with trio.open_nursery() as background:
+        await background.start(http.run, server.endpoints())
+        background.start_soon(quota_watch.run)
+        background.start_soon(server.apply_changes)
+        if signals:
+            await background.start(server.follow_signals)
+        bound = {route.key: _bound(found[0]) for route, found in listeners}
+        log.info("started", broker=settings.broker.id, http=str(http.address), **{k: str(v) for k, v in bound.items()})
+        task_status.started({"http.listen": http.address, **bound})
+        await server.accept(listeners)
+        background.cancel_scope.cancel()
+    log.info("stopped", broker=settings.broker.id)
+
+
+class Server:
+    """The parts that every connection shares."""
+
+    def __init__(
+        self, settings: Settings, quota_watch: QuotaWatch, statistics: Statistics, log: Log
+    ) -> None:
+        now = trio.current_time()
+        self._settings = settings
+        self._watch = quota_watch
+        self._applied = quota_watch.current
+        self._log = log
+        self._changes = Changes()
+        self._draining = Draining()
+        self._throttles = {
+            role: RoleThrottle(
+                role, settings.quotas, quotas=self._applied, statistics=statistics.of(role), now=now
+            )
+            for role in Role
+        }
+        self._page = StatusPage(settings, quota_watch, self._throttles)
+        self._metrics = Exposition(
+            Sources(
+                statistics=statistics,
+                reloads=quota_watch.statistics,
+                quotas=lambda: quota_watch.current,
+                rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
+                lag_messages=lambda role: self._throttles[role].lag_messages(),
+                version=VERSION,
+            )
+        )
+
+    def endpoints(self) -> Endpoints:
+        return Endpoints(
+            metrics=self._metrics.encode,
+            healthy=lambda: True,
+            ready=lambda: self._page.readiness(draining=self._draining.begun.is_set()),
+            config=self._page.config,
+            throttle=lambda: self._page.throttle(trio.current_time()),
+            reload=self._reload,
+        )
+
+    async def _reload(self) -> tuple[bool, dict[str, Any]]:
+        outcome = await self._watch.reload("http")
+        facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
+        return outcome.error is None, facts
+
+    async def apply_changes(self) -> None:
+        """Put each new snapshot in force, for requests that wait as well."""
+        while True:
+            quotas = await self._watch.wait_changed(self._applied)
+            self._applied = quotas
+            for throttle in self._throttles.values():
+                throttle.apply(quotas, trio.current_time())
+            self._changes.notify()
+
+    async def follow_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""
+        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+            task_status.started()
+            async for number in received:
+                if number == signal.SIGHUP:
+                    await self._watch.reload("SIGHUP")
+                else:
+                    self.drain(signal.Signals(number).name)
+                    signal.signal(number, signal.SIG_DFL)
+
+    def drain(self, reason: str) -> None:
+        """Accept nothing more, let connections end once nothing is in flight."""
+        if not self._draining.begun.is_set():
+            self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
+            self._draining.begun.set()
+
+    async def accept(self, listeners: list[tuple[Route, list[trio.SocketListener]]]) -> None:
+        """Serve every listener until a drain is over: at its deadline what is left is closed."""
+        async with trio.open_nursery() as handlers:
+            async with trio.open_nursery() as accepting:
+                for route, found in listeners:
+                    handler = self._handler(route)
+                    accepting.start_soon(
+                        partial(trio.serve_listeners, handler, found, handler_nursery=handlers)
+                    )
+                await self._draining.begun.wait()
+                accepting.cancel_scope.cancel()
+            handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
+
+    def _handler(self, route: Route) -> Callable[[trio.SocketStream], Awaitable[None]]:
+        async def handle(stream: trio.SocketStream) -> None:
+            try:
+                follower = adopt(stream)
+                peer = route.peer or follower.sock.getpeername()[0]
+            except OSError:
+                return
+            await relay(
+                follower,
+                route.upstream,
+                peer=peer,
+                throttle=self._throttles[route.role],
+                limits=self._settings.limits,
+                changes=self._changes,
+                draining=self._draining,
+                log=self._log,
+            )
+
+        return handle
+
+
+async def _listen(route: Route, settings: Settings) -> list[trio.SocketListener]:
+    try:
+        return await trio.open_tcp_listeners(route.listen.port, host=route.listen.host, backlog=LISTEN_BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ConfigurationError(
+            f"{settings.path}: {route.key}: cannot listen on {route.listen}: {reason}"
+        ) from error
+
+
+def _bound(listener: trio.SocketListener) -> Address:
+    return Address(*listener.socket.getsockname()[:2])

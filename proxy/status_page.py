@@ -1,0 +1,137 @@
+"""What `/throttle`, `/config` and `/readyz` say: the state of both roles as JSON, for `status` and for people at 3 a.m.
+
+Reads the throttles, decides nothing. Time is an argument. Invariant: every number is bytes, seconds or messages, and says
+which in its key; unlimited is null.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import TYPE_CHECKING, Any
+
+from .roles import Role
+from .throttle.replica import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .reload import QuotaWatch
+    from .settings import Settings
+    from .throttle.link import Link
+    from .throttle.replica import Replica
+    from .throttle.role_throttle import RoleThrottle
+
+MOST_PARTITIONS = 20
+"""In `/throttle`: those furthest behind. All of them are in the journal's and Prometheus' hands."""
+
+
+class StatusPage:
+    """One per process."""
+
+    def __init__(
+        self, settings: Settings, quota_watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle]
+    ) -> None:
+        self._settings = settings
+        self._watch = quota_watch
+        self._throttles = throttles
+
+    def throttle(self, now: float) -> dict[str, Any]:
+        """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
+        return {
+            "broker": self._settings.broker.id,
+            "policy": self._settings.quotas.policy.value,
+            "enforce": self._watch.current.enforce,
+            "quotas": self._reloads(),
+            "roles": {role.value: _role(throttle, now) for role, throttle in self._throttles.items()},
+        }
+
+    def config(self) -> dict[str, Any]:
+        """Return the configuration in effect. There are no secrets in it yet; TLS keys will not be shown."""
+        settings, quotas = self._settings, self._watch.current
+        return {
+            "file": str(settings.path),
+            "broker": settings.broker,
+            "ingress": settings.ingress,
+            "egress": settings.egress,
+            "quotas": settings.quotas,
+            "limits": settings.limits,
+            "http": settings.http,
+            "log": settings.log,
+            "effective_quotas": {
+                "hash": quotas.hash,
+                "enforce": quotas.enforce,
+                **{
+                    role.value: {
+                        "bytes_per_second": _finite(quotas.of(role).bytes_per_second),
+                        "replicas": quotas.of(role).listed(),
+                    }
+                    for role in Role
+                },
+            },
+        }
+
+    def readiness(self, *, draining: bool) -> tuple[bool, dict[str, Any]]:
+        """Ready until a drain begins. What passes undecoded, and thus unthrottled, is a warning, not a reason to
+        take a broker's replication path away."""
+        warnings = [
+            f"{role.value}: {count} frames or connections passed undecoded ({reason}): they are not throttled"
+            for role, throttle in self._throttles.items()
+            for reason, count in throttle.statistics.undecoded.items()
+        ]
+        if self._watch.statistics.last_error is not None:
+            warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
+        return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
+
+    def _reloads(self) -> dict[str, Any]:
+        reloads = self._watch.statistics
+        return {
+            "hash": self._watch.current.hash,
+            "last_reload_successful": reloads.last_reload_successful,
+            "last_error": reloads.last_error,
+            "last_success_timestamp_seconds": reloads.last_success_timestamp_seconds,
+        }
+
+
+def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
+    statistics = throttle.statistics
+    worst = heapq.nlargest(MOST_PARTITIONS, _replicas(throttle), key=lambda found: found[2].lag)
+    return {
+        "quota_bytes_per_second": _finite(throttle.quota.bytes_per_second),
+        "rate_bytes_per_second": throttle.rate.measure(now),
+        "throttled_bytes_total": {
+            "in_sync": statistics.throttled_bytes_in_sync,
+            "catching_up": statistics.throttled_bytes_catching_up,
+        },
+        "omitted_partitions_total": statistics.omitted_partitions,
+        "substituted_partitions_total": statistics.substituted_partitions,
+        "withheld_bytes_total": statistics.withheld_bytes,
+        "local_answers_total": statistics.local_answers,
+        "connections": statistics.connections,
+        "held_requests": statistics.held_requests,
+        "lag_messages": throttle.lag_messages(),
+        "eta_seconds": throttle.eta_seconds(now),
+        "undecoded": dict(statistics.undecoded),
+        "fetch_versions": {str(version): count for version, count in statistics.fetch_requests.items()},
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "peer": link.peer,
+                "in_sync": replica.standing is not Standing.BEHIND,
+                "lag_messages": replica.lag,
+                "rate_bytes_per_second": replica.meter.per_second(now),
+            }
+            for link, (topic, partition), replica in worst
+        ],
+    }
+
+
+def _replicas(throttle: RoleThrottle) -> Iterator[tuple[Link, tuple[str, int], Replica]]:
+    for link in throttle.links:
+        for key, replica in link.replicas.items():
+            yield link, key, replica
+
+
+def _finite(bytes_per_second: float) -> float | None:
+    return None if math.isinf(bytes_per_second) else bytes_per_second

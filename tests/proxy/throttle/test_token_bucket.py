@@ -1,0 +1,95 @@
+"""The bucket's promise: over any span, at most rate times its length plus one burst."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.throttle.token_bucket import LEAST_GATE_BYTES, TokenBucket
+
+MIB = 1024 * 1024
+
+
+def bucket(rate: float = 4 * MIB, now: float = 0.0) -> TokenBucket:
+    return TokenBucket(rate=rate, gate_seconds=0.1, burst_seconds=0.25, now=now)
+
+
+@pytest.mark.parametrize(
+    ("rate", "gate", "burst"),
+    [
+        (4 * MIB, 0.4 * MIB, MIB),
+        (100 * MIB, 10 * MIB, 25 * MIB),
+        (256 * 1024, LEAST_GATE_BYTES, 64 * 1024),  # 100 ms would be 25.6 KiB: too small to be asked for
+        (1, LEAST_GATE_BYTES, LEAST_GATE_BYTES),
+    ],
+)
+def test_gate_and_burst(rate: float, gate: float, burst: float) -> None:
+    assert (bucket(rate).gate_bytes, bucket(rate).burst_bytes) == (pytest.approx(gate), pytest.approx(burst))
+
+
+def test_starts_with_one_gate_and_opens_again_after_gate_seconds() -> None:
+    subject = bucket()
+    assert subject.is_open(0.0)
+    subject.reserve(subject.gate_bytes)
+    subject.settle(reserved=subject.gate_bytes, used=subject.gate_bytes, now=0.0)
+    assert not subject.is_open(0.0)
+    assert subject.seconds_until_open(0.0) == pytest.approx(0.1)
+    assert subject.is_open(0.1001)
+
+
+def test_a_batch_larger_than_the_grant_is_repaid_as_debt() -> None:
+    subject = bucket()
+    subject.settle(reserved=0, used=subject.gate_bytes + 4 * MIB, now=0.0)
+    assert subject.available(0.0) == -4 * MIB
+    assert subject.seconds_until_open(0.0) == pytest.approx(1.1)  # a second of debt, then the gate
+
+
+def test_rate_zero_never_opens_and_unlimited_always_does() -> None:
+    assert not bucket(0).is_open(1e6)
+    assert bucket(0).seconds_until_open(0.0) == math.inf
+    assert bucket(math.inf).is_open(0.0)
+    assert bucket(math.inf).seconds_until_open(0.0) == 0
+
+
+def test_a_new_rate_keeps_debt_and_caps_what_was_saved() -> None:
+    subject = bucket(100 * MIB)
+    assert subject.available(10.0) == 25 * MIB
+    subject.change_rate(4 * MIB, 10.0)
+    assert subject.available(10.0) == MIB
+    subject.settle(reserved=0, used=3 * MIB, now=10.0)
+    subject.change_rate(8 * MIB, 10.0)
+    assert subject.available(10.0) == -2 * MIB
+
+
+def test_a_limit_after_none_starts_with_one_gate() -> None:
+    subject = bucket(math.inf)
+    subject.settle(reserved=0, used=1e12, now=5.0)
+    subject.change_rate(4 * MIB, 60.0)
+    assert subject.available(60.0) == subject.gate_bytes
+
+
+@given(
+    rate=st.integers(1, 10**9),
+    steps=st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1)), min_size=1, max_size=80),
+)
+def test_over_any_span_no_more_than_rate_times_length_plus_burst(
+    rate: int, steps: list[tuple[float, float]]
+) -> None:
+    """Takers that ask only when it is open, and take any part of what is available."""
+    subject, now = bucket(rate), 0.0
+    taken: list[tuple[float, float]] = []
+    for pause, part in steps:
+        now += pause
+        if subject.is_open(now):
+            size = subject.available(now) * part
+            subject.reserve(size)
+            subject.settle(reserved=size, used=size, now=now)
+            taken.append((now, size))
+    for first in range(len(taken)):
+        total = 0.0
+        for at, size in taken[first:]:
+            total += size
+            assert total <= (rate * (at - taken[first][0]) + subject.burst_bytes) * (1 + 1e-9)
