@@ -96,6 +96,7 @@ class Admin:
         }
         with _translated(f"creating topic {topic}"):
             self._client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True)
+        self._wait_led(topic, assignment)
 
     def delete_topic(self, topic: str) -> None:
         with _translated(f"deleting topic {topic}"):
@@ -200,6 +201,19 @@ class Admin:
         """Raise the log start offset of each partition to the given offset."""
         with _translated(f"deleting records of {topic}"):
             self._client.delete_records({TopicPartition(topic, p): offset for p, offset in before.items()})
+
+    def _wait_led(self, topic: str, partitions: Iterable[int]) -> None:
+        """Metadata names a leader before that broker knows of it; wait until each one answers for its own."""
+        deadline = time.monotonic() + _TIMEOUT_MS / 1000
+        while True:
+            try:
+                self.end_offsets(topic, partitions)
+            except LabError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_POLL_SECONDS)
+            else:
+                return
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: object) -> dict[int, int]:
         with _translated(f"asking for offsets of {topic}"):

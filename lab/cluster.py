@@ -3,7 +3,7 @@
     async with cluster(brokers=(101, 102, 103)) as kafka:
         kafka.admin.create_topic("orders", {0: [101], 1: [101]})
 
-The path of bytes: follower -> [its egress sidecar] -> tap of the leader -> [the leader's ingress sidecar] -> leader.
+The path of bytes: follower -> [its egress sidecar] -> the leader's tap -> [its ingress sidecar] -> leader.
 Nothing here is tied to one Trio run, so a fixture may start a cluster in one and close it in another.
 Invariant: whatever way a cluster ends, no process of it is left.
 """
@@ -46,7 +46,7 @@ class ClusterPlan:
 
     Args:
         brokers: ids.
-        inter_broker_protocol: decides the Fetch version: 0.10.1-IV2 -> 3, 0.11.0 -> 5, 1.1 -> 7, 2.4 -> 11, 2.8 -> 12.
+        inter_broker_protocol: decides the Fetch version, see `python -m lab versions`.
         message_format: `log.message.format.version`.
         num_replica_fetchers: fetcher threads per (follower, leader).
         broker_overrides: server.properties of every broker, last word.
@@ -113,8 +113,10 @@ class Cluster:
         await self.zookeeper.wait_started()
         for broker in self.brokers.values():
             broker.begin_start()
-        for part in (*self.sidecars.values(), *self.brokers.values()):
-            await part.wait_started()
+        for sidecar in self.sidecars.values():
+            await sidecar.wait_started()
+        for broker in self.brokers.values():
+            await broker.wait_started()
 
     def close(self, *, keep: bool = False) -> None:
         """Kill every process and remove the files, unless they are to be kept."""

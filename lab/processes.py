@@ -97,9 +97,15 @@ class Process:
         await self.wait_exit()
 
     async def wait_exit(self) -> None:
-        await trio.lowlevel.checkpoint()
-        while self.running:
-            await trio.sleep(_POLL_SECONDS)
+        if self._child is None or not self.running:
+            await trio.lowlevel.checkpoint()
+            return
+        ended = os.pidfd_open(self._child.pid)
+        try:
+            await trio.lowlevel.wait_readable(ended)
+        finally:
+            os.close(ended)
+        self._child.wait()
 
     def last_lines(self, count: int = _TAIL_LINES) -> str:
         return tail(self.output, count)
@@ -113,7 +119,7 @@ def tail(path: Path, count: int = _TAIL_LINES) -> str:
 
 
 def kill_all(processes: Iterable[Process]) -> None:
-    """SIGKILL and reap at once; never waits for anything that has to be polled, so it is safe on the way out."""
+    """SIGKILL and reap; synchronous, so that it works on the way out of a cancelled scope too."""
     started = [process for process in processes if process.running]
     for process in started:
         process.signal(signal.SIGKILL)

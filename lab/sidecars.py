@@ -142,16 +142,16 @@ class Sidecar:
         Raises:
             LabError: it refused the file, or did not notice it within five seconds.
         """
-        before = self.metrics().get("replication_throttle_config_reloads_total", {})
+        before = await trio.to_thread.run_sync(self._reloads)
         self.write_quotas(text)
-        with trio.move_on_after(_EFFECT_SECONDS):
-            while self.metrics().get("replication_throttle_config_reloads_total", {}) == before:
-                await trio.sleep(_POLL_SECONDS)
-            state = self.throttle()["quotas"]
-            if not state["last_reload_successful"]:
-                raise LabError(f"sidecar {self.broker} refused the quotas: {state['last_error']}")
-            return
-        raise LabError(f"sidecar {self.broker} did not take the new quotas:\n{self.process.last_lines()}")
+        deadline = trio.current_time() + _EFFECT_SECONDS
+        while await trio.to_thread.run_sync(self._reloads) == before:
+            if trio.current_time() > deadline:
+                raise LabError(f"sidecar {self.broker} did not take the quotas:\n{self.process.last_lines()}")
+            await trio.sleep(_POLL_SECONDS)
+        state = (await trio.to_thread.run_sync(self.throttle))["quotas"]
+        if not state["last_reload_successful"]:
+            raise LabError(f"sidecar {self.broker} refused the quotas: {state['last_error']}")
 
     def ready(self) -> bool:
         try:
@@ -173,9 +173,14 @@ class Sidecar:
         lines = self.process.output.read_text("utf-8", "replace").splitlines()
         return [line for line in lines if containing in line]
 
+    def _reloads(self) -> float:
+        """Reloads of any outcome so far."""
+        return sum(self.metrics().get("replication_throttle_config_reloads_total", {}).values())
+
     def _get(self, path: str) -> bytes:
         try:
-            with urllib.request.urlopen(self.url + path, timeout=_HTTP_SECONDS) as answer:
+            # The URL is our own.
+            with urllib.request.urlopen(self.url + path, timeout=_HTTP_SECONDS) as answer:  # noqa: S310
                 return bytes(answer.read())
         except urllib.error.URLError as error:
             raise LabError(f"sidecar {self.broker}: GET {path}: {error}") from error

@@ -7,7 +7,7 @@ cannot be understood (then one `undecoded` line says so).
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
-`{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]]}` as the last byte of its answer arrived.
+`{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]]}` as its answer ends.
 """
 
 from __future__ import annotations

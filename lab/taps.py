@@ -56,11 +56,16 @@ class Taps:
         return self.samples_file.stat().st_size
 
     def samples(self, *, since: int = 0) -> list[Sample]:
-        """What was seen, oldest first; a line that is still being written is left for the next time."""
-        with self.samples_file.open("rb") as lines:
-            lines.seek(since)
-            decoded = [json.loads(line) for line in lines if line.endswith(b"\n")]
-        return [sample for line in decoded if (sample := _sample(line)) is not None]
+        """What was seen after a mark, oldest first."""
+        return self.read_from(since)[0]
+
+    def read_from(self, mark: int) -> tuple[list[Sample], int]:
+        """(what was seen after a mark, the mark to go on from); half a line is left for then."""
+        with self.samples_file.open("rb") as file:
+            file.seek(mark)
+            lines = [line for line in file if line.endswith(b"\n")]
+        found = (_sample(json.loads(line)) for line in lines)
+        return [sample for sample in found if sample is not None], mark + sum(map(len, lines))
 
 
 def _sample(line: dict[str, object]) -> Sample | None:

@@ -1,4 +1,7 @@
-"""One ZooKeeper node, as a process. Knows nothing of brokers. Invariant: `started` means it accepts connections."""
+"""One ZooKeeper node, as a process. Knows nothing of brokers.
+
+Invariant: `wait_started` returns once it accepts connections, never before.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,110 @@
+"""A producer that feels what users feel: one record every few milliseconds, acks=all, latencies kept.
+
+Latency counts from the moment a record was due, not from when it could be sent, so a stall is not hidden
+(coordinated omission). Talks to the leader directly, through Trio.
+Invariant: `acknowledged` holds only what the leader confirmed, in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import trio
+
+from .addresses import KAFKA_PORT
+from .errors import LabError
+from .produce import parse_produce_response, produce_request
+from .records import RecordMaker, Shape
+
+_CHUNK_BYTES = 65536
+
+
+class Acknowledged(NamedTuple):
+    due_at: float
+    """When the record was due, on Trio's clock."""
+    latency_seconds: float
+    offset: int
+
+
+@dataclass(slots=True)
+class LiveProducer:
+    """Produces to one partition until `run` is cancelled.
+
+    Args:
+        leader: address of the partition's leader.
+        topic: its name.
+        partition: number.
+        interval_seconds: between records.
+        shape: one record per batch is what its `batch_records` should say.
+    """
+
+    leader: str
+    topic: str
+    partition: int
+    interval_seconds: float = 0.02
+    shape: Shape = field(default_factory=lambda: Shape(record_bytes=500, batch_records=1))
+    acknowledged: list[Acknowledged] = field(default_factory=list)
+    errors: list[int] = field(default_factory=list)
+    """Error codes of records that were refused."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Raises LabError if the leader cannot be reached or goes away."""
+        try:
+            stream = await trio.open_tcp_stream(self.leader, KAFKA_PORT)
+            async with stream, trio.open_nursery() as nursery:
+                due: deque[float] = deque()
+                nursery.start_soon(self._send, stream, due)
+                nursery.start_soon(self._receive, stream, due)
+                task_status.started()
+        except* OSError as errors:
+            raise LabError(f"the leader at {self.leader} is gone: {errors.exceptions[0]}") from errors
+
+    def percentile(self, share: float) -> float:
+        """Latency in seconds that this share (0 to 1) of the acknowledged records did not exceed.
+
+        Raises:
+            LabError: nothing was acknowledged.
+        """
+        if not self.acknowledged:
+            raise LabError(f"{self.topic}-{self.partition}: no record was acknowledged")
+        ordered = sorted(record.latency_seconds for record in self.acknowledged)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+    async def _send(self, stream: trio.SocketStream, due: deque[float]) -> None:
+        maker = RecordMaker(self.shape)
+        start = trio.current_time()
+        number = 0
+        while True:
+            due_at = start + number * self.interval_seconds
+            await trio.sleep_until(due_at)
+            number += 1
+            due.append(due_at)
+            await stream.send_all(
+                produce_request(
+                    self.topic,
+                    {self.partition: maker.batch()},
+                    correlation_id=number,
+                    acks=-1,
+                    message_format=self.shape.message_format,
+                )
+            )
+
+    async def _receive(self, stream: trio.SocketStream, due: deque[float]) -> None:
+        held = bytearray()
+        while chunk := await stream.receive_some(_CHUNK_BYTES):
+            held += chunk
+            while len(held) >= 4 and len(held) >= (size := 4 + struct.unpack_from(">i", held)[0]):
+                self._record(bytes(held[4:size]), due.popleft())
+                del held[:size]
+        raise BrokenPipeError("connection closed")
+
+    def _record(self, frame: bytes, due_at: float) -> None:
+        for answer in parse_produce_response(frame)[1]:
+            if answer.error_code:
+                self.errors.append(answer.error_code)
+            else:
+                latency = trio.current_time() - due_at
+                self.acknowledged.append(Acknowledged(due_at, latency, answer.base_offset))
