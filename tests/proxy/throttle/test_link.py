@@ -1,0 +1,209 @@
+"""One connection's decisions: every rule of KIP-73's enforcement as a short conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.fetch import response_layout
+from proxy.throttle.link import FIRST_CONTACT_BYTES, Answer, Forward, Hold
+from proxy.throttle.replica import LEAST_NEED_BYTES
+from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
+
+T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
+GATE = 4 * MIB // 10
+
+
+def drained(conversation: Conversation) -> Conversation:
+    """Spend what the budget holds, so that the gate is closed."""
+    decision = conversation.ask()
+    conversation.answer(decision, {next(iter(conversation.asked_for(decision))): GATE})
+    return conversation
+
+
+def test_first_contact_goes_on_complete_with_the_least_partition_max_bytes() -> None:
+    conversation = Conversation(throttle(), offsets={T0: 0, T1: 5})
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
+    assert conversation.sent_on(decision).max_wait_ms == 500
+
+
+def test_a_replica_that_is_behind_is_asked_for_what_the_budget_holds_and_others_are_left_out() -> None:
+    conversation = behind(partitions=3)
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T0: GATE}
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    assert [(r.topic, r.partition, r.high_watermark) for r in decision.outlook.replays] == [
+        ("t", 1, 1_000_000),
+        ("t", 2, 1_000_000),
+    ]
+
+
+def test_partitions_take_turns() -> None:
+    conversation = behind(partitions=3)
+    asked = []
+    for _ in range(6):
+        decision = conversation.ask()
+        asked += list(conversation.asked_for(decision))
+        conversation.answer(decision, {asked[-1]: GATE})
+        conversation.now += 0.11
+    assert asked == [T0, T1, T2, T0, T1, T2]
+
+
+def test_everything_over_quota_is_held_until_the_gate_opens() -> None:
+    conversation = drained(behind(partitions=2))
+    decision = conversation.ask()
+    assert isinstance(decision, Hold)
+    assert decision.until == pytest.approx(0.1, abs=0.01)
+    conversation.now = decision.until + 0.001
+    assert conversation.asked_for(conversation.decide()) == {T1: pytest.approx(GATE, rel=0.05)}
+
+
+def test_at_max_wait_an_honest_empty_answer_is_given_here() -> None:
+    conversation = behind(partitions=2, bytes_per_second=0)
+    decision = conversation.ask()
+    assert isinstance(decision, Hold)
+    assert decision.until == 0.5  # quota 0 never opens: the follower's own max_wait_ms
+    conversation.now = 0.5
+    answer = conversation.decide()
+    assert isinstance(answer, Answer)
+    body = response_layout(3).parse(answer.frame[4:])
+    assert body.throttle_time_ms == 0
+    entries = [(t.topic, p.partition_index, p.error_code, p.high_watermark) for t in body.responses for p in t.partitions]
+    assert entries == [("t", 0, 0, 1_000_000), ("t", 1, 0, 1_000_000)]
+
+
+def test_a_request_with_an_in_sync_replica_is_never_held_but_waits_no_longer_than_the_gate() -> None:
+    conversation = drained(behind(partitions=2))
+    conversation.offsets[T1] = 1_000_000
+    conversation.answer(conversation.ask())  # its jump was not ours: the high watermark is learnt again
+    conversation.now = 0.05
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T1: LIMIT}
+    assert 10 <= conversation.sent_on(decision).max_wait_ms <= 100
+
+
+def test_in_sync_replicas_are_counted_against_the_quota() -> None:
+    conversation = Conversation(throttle(), offsets={T0: 0})
+    conversation.meet(high_watermark=0)
+    conversation.answer(conversation.ask(), {T0: 8 * MIB}, high_watermark=0)
+    assert conversation.throttle.statistics.throttled_bytes_in_sync == 8 * MIB + 18
+    assert conversation.throttle.budget.seconds_until_turn(conversation.link._claim, 0.0) > 1.9
+
+
+def test_when_fetch_offset_goes_back_the_replica_goes_on_with_its_own_partition_max_bytes() -> None:
+    """An ISR member of an old protocol truncates to its high watermark: held, it would stall acks=all."""
+    conversation = drained(behind(partitions=2))
+    conversation.ask()
+    conversation.offsets[T0] -= 1
+    assert conversation.asked_for(conversation.ask()) == {T0: LIMIT}
+
+
+def test_a_partition_that_was_left_out_of_a_request_is_met_anew() -> None:
+    conversation = drained(behind(partitions=2))
+    offset = conversation.offsets.pop(T1)
+    conversation.ask()
+    conversation.offsets[T1] = offset
+    conversation.now = 1.0
+    assert conversation.asked_for(conversation.ask())[T1] == FIRST_CONTACT_BYTES
+
+
+def test_an_error_makes_the_high_watermark_unknown_again() -> None:
+    conversation = behind(partitions=1)
+    conversation.answer(conversation.ask(), error=6)
+    assert conversation.asked_for(conversation.ask()) == {T0: FIRST_CONTACT_BYTES}
+
+
+def test_offsets_that_move_without_our_records_make_the_high_watermark_unknown_again() -> None:
+    conversation = drained(behind(partitions=2))
+    conversation.offsets[T1] += 10
+    assert conversation.asked_for(conversation.ask()) == {T1: FIRST_CONTACT_BYTES}
+
+
+def test_an_empty_answer_gives_the_grant_back() -> None:
+    conversation = behind(partitions=1)
+    conversation.answer(conversation.ask())
+    assert conversation.asked_for(conversation.ask()) == {T0: GATE}
+
+
+def test_a_batch_larger_than_the_grant_is_debt() -> None:
+    conversation = behind(partitions=1)
+    conversation.answer(conversation.ask(), {T0: 4 * MIB + GATE})
+    decision = conversation.ask(max_wait_ms=60_000)
+    assert isinstance(decision, Hold)
+    assert decision.until == pytest.approx(1.1, abs=0.01)
+
+
+def test_large_batches_raise_what_a_grant_is_worth() -> None:
+    conversation = behind(partitions=2, bytes_per_second=8 * MIB)
+    replica = conversation.link.replicas[T1]
+    assert replica.need_bytes == LEAST_NEED_BYTES
+    replica.saw_batch(900_000)
+    assert replica.need_bytes == 900_000
+    assert T1 not in conversation.asked_for(conversation.ask())  # what T0 leaves is less than one batch
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_below_v3_partition_max_bytes_is_left_alone(version: int) -> None:
+    """A smaller one would yield half a message, which an old follower takes for an error."""
+    conversation = Conversation(throttle(), offsets={T0: 0})
+    decision = conversation.ask(version=version)
+    assert conversation.asked_for(decision) == {T0: LIMIT}
+    conversation.answer(decision)
+    assert conversation.asked_for(conversation.ask(version=version)) == {T0: LIMIT}
+
+
+def test_raising_the_quota_opens_the_gate_for_a_request_that_waits() -> None:
+    conversation = drained(behind(partitions=1))
+    assert isinstance(conversation.ask(), Hold)
+    conversation.throttle.apply(quotas(1000 * MIB), 0.0)
+    conversation.now = 0.11
+    assert conversation.asked_for(conversation.decide()) == {T0: LIMIT}
+
+
+def test_unlimited_changes_nothing_but_counts() -> None:
+    conversation = Conversation(throttle(float("inf")), offsets={T0: 0})
+    decision = conversation.ask()
+    assert isinstance(decision, Forward)
+    assert decision.frame is None
+    conversation.answer(decision, {T0: 5000})
+    assert conversation.throttle.statistics.throttled_bytes_in_sync == 5018
+
+
+def test_observe_mode_changes_nothing_and_counts_what_would_be_withheld() -> None:
+    conversation = behind(partitions=2, enforce=False)
+    decision = conversation.ask()
+    assert isinstance(decision, Forward)
+    assert decision.frame is None
+    conversation.answer(decision, {T0: LIMIT, T1: LIMIT})
+    statistics = conversation.throttle.statistics
+    assert statistics.omitted_partitions == 1
+    assert statistics.withheld_bytes == LIMIT + 18
+    assert statistics.throttled_bytes_catching_up == 2 * (LIMIT + 18)
+
+
+def test_a_grant_is_given_back_when_its_answer_never_comes() -> None:
+    conversation = behind(partitions=1)
+    decision = conversation.ask()
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    decision.outlook.finish(0.0)
+    assert conversation.asked_for(conversation.ask()) == {T0: GATE}
+
+
+def test_two_connections_share_one_budget_fairly() -> None:
+    shared = throttle()
+    followers = [Conversation(shared, offsets={("t", i): 0}) for i in range(2)]
+    for follower in followers:
+        follower.meet()
+    had = [0, 0]
+    for step in range(200):
+        for index, follower in enumerate(followers):
+            follower.now = step * 0.01
+            decision = follower.ask()
+            if isinstance(decision, Forward) and decision.outlook is not None:
+                sizes = follower.asked_for(decision)
+                follower.answer(decision, sizes)
+                had[index] += sum(sizes.values())
+    assert sum(had) == pytest.approx(2 * 4 * MIB, rel=0.1)
+    assert abs(had[0] - had[1]) <= GATE * 1.1
