@@ -299,9 +299,9 @@ class _Reader:
         return self._value(path, parse_size, value, stand_in=0)
 
     def _refuse_collisions(self, settings: Settings) -> None:
-        for (_, address), (path, other) in combinations(_listeners(settings), 2):
+        for (first, address), (path, other) in combinations(_listeners(settings), 2):
             if address.collides_with(other):
-                self._problems.add(path, f"{other} collides with another listener, {address}")
+                self._problems.add(path, f"{other} collides with {first}, {address}")
 
 
 _STAND_IN_PEERS = (written.PeerTable(-2, "stand-in:0", "stand-in:1"),)

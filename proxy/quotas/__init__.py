@@ -5,6 +5,7 @@ The nouns: a *quotas file* has *sections* (`Section`), of brokers and topics, wi
 `Quotas`, with a `RoleQuota` for each role. Pure but for `load_quotas_file`; no Trio, no clock.
 """
 
+from .advice import advise
 from .file import load_quotas_file
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Quotas, RoleQuota, broker_sections, effective
@@ -17,6 +18,7 @@ __all__ = [
     "effective",
     "METADATA_TOPIC",
     "broker_sections",
+    "advise",
     "QuotaFile",
     "Section",
     "parse_quotas",

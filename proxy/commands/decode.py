@@ -1,0 +1,85 @@
+"""``decode``: Kafka Fetch frames as JSON, the way Kafka's own converters print them.
+
+Reads files and prints; what a frame means is `protocol`. Invariant: one line per file, whatever is in it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from protocol.errors import ProtocolError
+from protocol.kafka_json import Engine, request_json, response_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENGINES: dict[str, tuple[Engine, ...]] = {
+    "construct": ("construct",),
+    "walker": ("walker",),
+    "both": ("construct", "walker"),
+}
+
+
+@click.command("decode")
+@click.option(
+    "--kind",
+    type=click.Choice(["request", "response"]),
+    default="request",
+    show_default=True,
+    help="Of frame.",
+)
+@click.option(
+    "--api-version",
+    type=int,
+    default=3,
+    show_default=True,
+    help="Of a response, which does not say it itself; a request does.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(list(_ENGINES)),
+    default="construct",
+    show_default=True,
+    help="Which parser; both fails where they differ.",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.pass_context
+def command(
+    ctx: click.Context, /, *, kind: str, api_version: int, engine: str, files: tuple[Path, ...]
+) -> None:
+    """Print each FILE, one Kafka Fetch frame without its length prefix, as one line of JSON.
+
+    Exit status 1 if any of them is not such a frame; its line says what is wrong.
+
+    \b
+    Examples:
+      throttle-sidecar decode fetch-request.bin
+      throttle-sidecar decode --kind response --api-version 5 *.bin
+    """
+
+    def parse(frame: bytes, engine: Engine) -> dict[str, Any]:
+        return request_json(frame, engine) if kind == "request" else response_json(frame, api_version, engine)
+
+    lines = [_decode(file, parse, _ENGINES[engine]) for file in files]
+    for line in lines:
+        click.echo(msgspec.json.encode(line))
+    ctx.exit(1 if any("error" in line for line in lines) else 0)
+
+
+def _decode(
+    file: Path, parse: Callable[[bytes, Engine], dict[str, Any]], engines: tuple[Engine, ...]
+) -> dict[str, Any]:
+    try:
+        frame = file.read_bytes()
+        decoded = [parse(frame, engine) for engine in engines]
+    except OSError as error:
+        return {"file": str(file), "error": f"cannot be read: {error.strerror or error}"}
+    except ProtocolError as error:
+        return {"file": str(file), "error": str(error)}
+    if any(other != decoded[0] for other in decoded):
+        return {"file": str(file), "error": f"{' and '.join(engines)} disagree"}
+    return {"file": str(file), **decoded[0]}

@@ -1,0 +1,66 @@
+"""What is valid in quotas.toml and still hardly meant: the warnings of ``check``.
+
+Pure; time is an argument. Invariant: a warning names the key path or role it is about and what follows from
+it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..roles import Role
+from .rules import METADATA_TOPIC, RoleQuota, effective
+from .units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from datetime import datetime
+
+    from .sections import QuotaFile, Section
+
+
+def advise(
+    quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)
+) -> list[str]:
+    """Warnings for one broker; `roles` are those its proxy.toml has."""
+    quotas = effective(quota_file, broker_id, now)
+    warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
+    for section in quota_file.sections():
+        warnings += _about_section(section, broker_id, now)
+    if METADATA_TOPIC in quota_file.topics:
+        warnings.append(f"topics.{METADATA_TOPIC}: the metadata log is never throttled")
+    for role in Role:
+        warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
+    return warnings
+
+
+def _about_section(section: Section, broker_id: int, now: datetime) -> Iterator[str]:
+    if not section.holds(now):
+        yield f"{section.path}: until {section.until} has passed, the section does not count"
+    for role, replicas in section.replicas.items():
+        brokers = sorted({broker for _, broker in replicas.entries})
+        if brokers and broker_id not in brokers:
+            named = ", ".join(map(str, brokers))
+            yield (
+                f"{section.path}.{role.value}.replication.throttled.replicas: names broker {named}, "
+                f"not {broker_id}: selects nothing here (partition:broker, the broker that throttles)"
+            )
+
+
+def _about_role(role: Role, quota: RoleQuota, broker_id: int, *, served: bool) -> Iterator[str]:
+    unlimited = math.isinf(quota.bytes_per_second)
+    if not served:
+        if not unlimited:
+            table = "ingress" if role is Role.LEADER else "egress"
+            yield f"{role.value}: a quota is set, but proxy.toml has no [{table}]: throttles nothing here"
+        return
+    if quota.selects_nothing and not unlimited:
+        yield (
+            f"{role.value}: a quota of {format_rate(quota.bytes_per_second)} is set, but no replicas are "
+            f"listed for broker {broker_id}: throttles nothing"
+        )
+    if not quota.selects_nothing and unlimited:
+        yield f"{role.value}: replicas are listed, but no rate is set: counted, not throttled"
+    if not quota.selects_nothing and quota.bytes_per_second == 0:
+        yield f"{role.value}: the quota is 0: catch-up of the listed replicas stops until it is raised"
