@@ -24,7 +24,7 @@ from .options import config_option, set_option
 Json = dict[str, Any]
 
 
-@click.command("check")
+@click.command("check", short_help="Validate both files, show the quotas in effect.")
 @config_option
 @set_option
 @click.option(

@@ -24,7 +24,7 @@ _ENGINES: dict[str, tuple[Engine, ...]] = {
 }
 
 
-@click.command("decode")
+@click.command("decode", short_help="Print Kafka Fetch frames as JSON.")
 @click.option(
     "--kind",
     type=click.Choice(["request", "response"]),

@@ -32,7 +32,7 @@ class UnreachableError(Exception):
     """No sidecar answers at that URL, or not as one; the message names the URL and is ready to print."""
 
 
-@click.command("status")
+@click.command("status", short_help="Show what sidecars do right now.")
 @click.option(
     "--url",
     "urls",

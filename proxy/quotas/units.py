@@ -94,13 +94,13 @@ def _parse_text(text: str, *, refusal: str, per_second: bool) -> int:
 
 
 def _unit_advice(number: Fraction, unit: str, *, per_second: bool) -> str:
+    capitalised = f"{unit[:1].upper()}{unit[1:].replace('b', 'B')}"
+    if unit.islower() and capitalised in _UNITS:
+        return f' (unit "{unit}": write {capitalised}; MB is 10^6 bytes, MiB is 2^20)'
     bits = _BITS.fullmatch(unit)
-    if bits is not None and unit not in ("kb", "mb", "gb", "tb"):
+    if bits is not None:
         megabytes = float(number * _BIT_MULTIPLES[bits[1].lower()] / 8 / 10**6)
         return f' (bits are not taken: write "{megabytes:g}MB{"/s" if per_second else ""}")'
-    for candidate in (unit.upper(), unit[:1].upper() + unit[1:2].lower() + unit[2:].upper()):
-        if candidate in _UNITS and candidate != unit:
-            return f' (unit "{unit}": write {candidate}; MB is 10^6 bytes, MiB is 2^20)'
     return f' (unknown unit "{unit}": B, KB, KiB, MB, MiB, GB, GiB, TB or TiB)'
 
 

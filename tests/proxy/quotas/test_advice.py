@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from proxy.quotas.advice import advise
+from proxy.quotas.sections import parse_quotas
+from proxy.roles import Role
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+RATE = "leader.replication.throttled.rate"
+LIST = "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    ("file", "warnings"),
+    [
+        ("# nothing", []),
+        (f'[brokers.1]\n{RATE} = 5\n{LIST} = "*"', []),
+        (
+            f"[brokers.1]\n{RATE} = 5",
+            ["leader: a quota of 5 B/s is set, but no replicas are listed for broker 1: throttles nothing"],
+        ),
+        (
+            f'[brokers.1]\n{LIST} = "*"',
+            ["leader: replicas are listed, but no rate is set: counted, not throttled"],
+        ),
+        (
+            f'[brokers.1]\n{RATE} = 0\n{LIST} = "*"',
+            ["leader: the quota is 0: catch-up of the listed replicas stops until it is raised"],
+        ),
+        (
+            f'[topics.a]\n{LIST} = "0:2,1:3"',
+            [
+                (
+                    f"topics.a.{LIST}: names broker 2, 3, not 1: "
+                    "selects nothing here (partition:broker, the broker that throttles)"
+                )
+            ],
+        ),
+        (
+            "[brokers.1]\nuntil = 2026-11-01T12:00:00Z",
+            ["brokers.1: until 2026-11-01 12:00:00+00:00 has passed, the section does not count"],
+        ),
+        ("[topics.__cluster_metadata]", ["topics.__cluster_metadata: the metadata log is never throttled"]),
+        ("[mode]\nenforce = false", ["mode.enforce is false: quotas are observed, not enforced"]),
+    ],
+)
+def test_what_is_hardly_meant_is_said(file: str, warnings: list[str]) -> None:
+    assert advise(parse_quotas(file.encode()), 1, NOW) == warnings
+
+
+def test_a_quota_for_a_role_that_is_not_served() -> None:
+    quota_file = parse_quotas(f'[brokers.1]\n{RATE} = 5\n{LIST} = "*"'.encode())
+    assert advise(quota_file, 1, NOW, roles=[Role.FOLLOWER]) == [
+        "leader: a quota is set, but proxy.toml has no [ingress]: throttles nothing here"
+    ]

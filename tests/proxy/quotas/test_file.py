@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.quotas.file import load_quotas_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.toml"
+    path.write_text("[mode]\nenforce = false")
+    assert not load_quotas_file(path).enforce
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml: cannot be read: No such file or directory"):
+        load_quotas_file(tmp_path / "nowhere.toml")
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
+        load_quotas_file(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", " \n\n"])
+def test_a_file_caught_while_it_is_written_lifts_no_quota(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "quotas.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match="found nothing"):
+        load_quotas_file(path)
+
+
+def test_a_huge_file_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.toml"
+    with path.open("wb") as stream:
+        stream.truncate(16 * 2**20 + 1)
+    with pytest.raises(ConfigurationError, match="found a larger file"):
+        load_quotas_file(path)

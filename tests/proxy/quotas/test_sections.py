@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.quotas.sections import parse_quotas
+from proxy.roles import Role
+
+LEADER_RATE = "leader.replication.throttled.rate"
+LEADER_LIST = "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        f"[brokers.101]\n{LEADER_RATE} = 5",
+        f'[brokers.101]\n"{LEADER_RATE}" = 5',
+        "[brokers.101.leader.replication]\nthrottled.rate = 5",
+        "[brokers.101.leader]\n'replication.throttled.rate' = 5",
+        f'brokers.101."{LEADER_RATE}" = 5',
+    ],
+)
+def test_dotted_and_quoted_keys_mean_the_same(written: str) -> None:
+    quota_file = parse_quotas(written.encode())
+    assert quota_file.brokers[101].rates == {Role.LEADER: 5.0}
+
+
+def test_sections_by_kind() -> None:
+    quota_file = parse_quotas(
+        f"""
+        [brokers.default]
+        {LEADER_RATE} = "1MiB/s"
+        [brokers.7]
+        {LEADER_LIST} = "*"
+        [topics.orders]
+        {LEADER_LIST} = "0:7"
+        until = 2026-12-01T06:00:00Z
+        [topics."a*"]
+        {LEADER_LIST} = "*"
+        [topics."abc-*"]
+        {LEADER_LIST} = "*"
+        [topics."[abcdefgh]b*"]
+        {LEADER_LIST} = "*"
+        [mode]
+        enforce = false
+        """.encode()
+    )
+    assert quota_file.broker_default is not None
+    assert quota_file.broker_default.rates == {Role.LEADER: 2.0**20}
+    assert list(quota_file.brokers) == [7]
+    assert quota_file.topics["orders"].until == datetime(2026, 12, 1, 6, tzinfo=UTC)
+    # 4 literal characters, then one each (a character class is none): by name
+    assert [glob for glob, _ in quota_file.globs] == ["abc-*", "[abcdefgh]b*", "a*"]
+    assert not quota_file.enforce
+    assert len(list(quota_file.sections())) == 6
+
+
+def test_the_hash_is_of_the_bytes() -> None:
+    one, other = parse_quotas(b"# one"), parse_quotas(b"# other")
+    assert one.hash != other.hash
+    assert one == parse_quotas(b"# one")
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("x", "quotas.toml: not TOML: Expected '=' after a key"),
+        ("a = 1\nb =", "not TOML: Invalid value (at"),
+        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics or mode"),
+        ("[[schedules]]\nfrom = 1", "quotas.toml: schedules: not supported yet"),
+        ("[brokers.1]\nschedules = []", "quotas.toml: brokers.1.schedules: not supported yet"),
+        ("brokers = 5", "quotas.toml: brokers: expected a table, found 5"),
+        ("[brokers]\n1 = 5", "quotas.toml: brokers.1: expected a table, found 5"),
+        ("[brokers.abc]", 'brokers.abc: expected a broker id or "default", found "abc"'),
+        ("[brokers.007]", "brokers.007: expected a broker id"),
+        ("[brokers.-1]", "brokers.-1: expected a broker id"),
+        (f"[brokers.1]\n{LEADER_RATE} = -1", f"brokers.1.{LEADER_RATE}: expected bytes per second"),
+        (
+            f'[brokers.1]\n{LEADER_RATE} = 1\n"{LEADER_RATE}" = 2',
+            f"brokers.1.{LEADER_RATE}: set twice, as a dotted key and as a quoted one",
+        ),
+        ("[brokers.1]\nleader.rate = 1", "brokers.1.leader.rate: unknown key; expected one of leader.repl"),
+        (f'[brokers.1]\n{LEADER_LIST} = "0:1"', 'expected "*" or "" (partitions are listed per topic'),
+        (f"[topics.a]\n{LEADER_RATE} = 1", "a rate belongs to a broker"),
+        (f'[topics.a]\n{LEADER_LIST} = "*,0:1"', f"topics.a.{LEADER_LIST}: expected"),
+        (f'[topics.a.b]\n{LEADER_LIST} = "*"', 'needs quotes: [topics."a.b"]'),
+        (f'[topics.a.b.c]\n{LEADER_LIST} = "*"', 'needs quotes: [topics."a.b.c"]'),
+        ("[topics.a.b]\nuntil = 2026-12-01T06:00:00Z", 'needs quotes: [topics."a.b"]'),
+        ("[topics.a.b]", 'needs quotes: [topics."a.b"]'),
+        ('[topics."a b"]', 'topics."a b": expected a topic name or glob'),
+        ("[topics.a]\nuntil = 2026-12-01T06:00:00", "expected a date and time with an offset"),
+        ("[topics.a]\nuntil = 2026-12-01", "expected a date and time with an offset"),
+        ('[topics.a]\nuntil = "tomorrow"', 'found "tomorrow"'),
+        ("[mode]\nenforce = 1", "mode.enforce: expected true or false, found 1"),
+        ("[mode]\nenforced = true", "mode.enforced: unknown key"),
+    ],
+)
+def test_a_problem_is_named_by_its_place(written: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_quotas(written.encode())
+    assert problem in str(caught.value)
+
+
+def test_every_problem_is_found() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_quotas(f"a = 1\n[brokers.x]\n{LEADER_RATE} = true\n[mode]\nenforce = 0".encode())
+    assert len(caught.value.problems) == 4
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 10000, b"a = " + b"[" * 100000])
+def test_any_bytes_are_refused_as_configuration(content: bytes) -> None:
+    with pytest.raises(ConfigurationError, match="not TOML"):
+        parse_quotas(content)

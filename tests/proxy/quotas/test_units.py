@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.errors import InvalidValueError
+from proxy.quotas.units import format_bytes, format_rate, parse_rate, parse_size
+
+
+@pytest.mark.parametrize(
+    ("written", "bytes_per_second"),
+    [
+        (0, 0),
+        (52428800, 52428800),
+        ("52428800", 52428800),
+        ("50MiB/s", 50 * 2**20),
+        ("50 MiB/s", 50 * 2**20),
+        ("50MiB", 50 * 2**20),
+        ("20MB/s", 20_000_000),
+        ("1.5KiB/s", 1536),
+        ("1kB/s", 1000),
+        ("1KB", 1000),
+        ("2GB", 2 * 10**9),
+        ("2GiB/s", 2 * 2**30),
+        ("1TB/s", 10**12),
+        ("1TiB/s", 2**40),
+        ("7B/s", 7),
+        ("0", 0),
+        (" 5B ", 5),
+        ("unlimited", math.inf),
+        (2**63 - 1, math.inf),  # Long.MaxValue, Kafka's own "no throttle"
+    ],
+)
+def test_a_rate_is_read(written: object, bytes_per_second: float) -> None:
+    assert parse_rate(written) == bytes_per_second
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (-1, "negative"),
+        (True, "found true"),
+        (1.5, "found 1.5"),
+        (None, "found None"),
+        ([], "found a list"),
+        ({}, "found a table"),
+        (2**63, "more than"),
+        ("", 'found ""'),
+        ("-5MB/s", 'found "-5MB/s"'),
+        ("50mb/s", "write MB"),
+        ("50mib/s", "write MiB"),
+        ("1gb", "write GB"),
+        ("50Mb/s", 'bits are not taken: write "6.25MB/s"'),
+        ("1Gbit/s", 'write "125MB/s"'),
+        ("800kbps", 'write "0.1MB/s"'),
+        ("5XB/s", 'unknown unit "XB"'),
+        ("5MBps", 'unknown unit "MBps"'),
+        ("5MB/m", "found"),
+        ("1e6", "found"),
+        ("0.2B", "less than one byte"),
+        ("Unlimited", "found"),
+        ("٣MB/s", "found"),
+        ("9" * 5000, "found"),
+    ],
+)
+def test_what_is_ambiguous_is_refused(written: object, said: str) -> None:
+    with pytest.raises(InvalidValueError, match="expected bytes per second") as caught:
+        parse_rate(written)
+    assert said in str(caught.value)
+
+
+def test_a_size_is_no_rate() -> None:
+    assert parse_size("8MiB") == 8 * 2**20
+    with pytest.raises(InvalidValueError, match='like "8MiB", found "8MiB/s"'):
+        parse_size("8MiB/s")
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_second", "text"),
+    [
+        (4194304, "4.00 MiB/s (4194304 B/s)"),
+        (20_000_000, "19.07 MiB/s (20000000 B/s)"),
+        (1024, "1.00 KiB/s (1024 B/s)"),
+        (1023, "1023 B/s"),
+        (0, "0 B/s"),
+        (math.inf, "unlimited"),
+    ],
+)
+def test_a_rate_is_shown_both_ways(bytes_per_second: float, text: str) -> None:
+    assert format_rate(bytes_per_second) == text
+
+
+def test_sizes_reach_tebibytes() -> None:
+    assert format_bytes(3 * 2**40) == "3.00 TiB"
+    assert format_bytes(3 * 2**30) == "3.00 GiB"
+
+
+@given(st.integers(0, 2**63 - 2))
+def test_what_is_shown_in_bytes_can_be_typed_back(bytes_per_second: int) -> None:
+    assert parse_rate(f"{bytes_per_second} B/s") == float(bytes_per_second)
+
+
+@given(st.one_of(st.text(), st.floats(), st.none(), st.integers(), st.booleans()))
+def test_anything_is_a_rate_or_refused_as_a_value(written: object) -> None:
+    try:
+        rate = parse_rate(written)
+    except InvalidValueError:
+        return
+    assert rate >= 0
