@@ -71,6 +71,7 @@ class Admin:
     """
 
     def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
+        self.hosts = hosts
         try:
             self._client = KafkaAdminClient(
                 bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],

@@ -34,6 +34,7 @@ WARM_SECONDS = 15.0
 """Longer than the quota's window of 11 s, so that all of it is on record as empty."""
 COLD_SECONDS = 13.0
 """Longer than that window, so that none of it is on record."""
+LIVE_WARM_UP_SECONDS = 2.5
 _POLL_SECONDS = 0.1
 _TELL_SECONDS = 0.5
 _APPLIED_SECONDS = 10.0
@@ -176,6 +177,9 @@ class Mover:
         producer = LiveProducer(self._cluster.addresses.direct(move.leaders[0]), _live(topic), 0)
         async with trio.open_nursery() as nursery:
             await nursery.start(producer.run)
+            # The follower's fetcher takes a moment to find a new topic; that is not the throttle's doing.
+            await trio.sleep(LIVE_WARM_UP_SECONDS)
+            producer.acknowledged.clear()
             yield producer
             nursery.cancel_scope.cancel()
 
@@ -211,7 +215,10 @@ class Mover:
             await trio.to_thread.run_sync(admin.set_broker_configs, move.leaders + move.followers, rates)
         if move.how.startswith("sidecar"):
             for sidecar in self._cluster.sidecars.values():
-                sidecar.write_quotas(UNLIMITED)
+                if sidecar.process.running:
+                    await sidecar.set_quotas(UNLIMITED)
+                else:
+                    sidecar.write_quotas(UNLIMITED)
         for name in (
             topic,
             *([_idle(topic)] if move.how == "native warm" else []),

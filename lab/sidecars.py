@@ -6,6 +6,7 @@ Invariant: quotas.toml is replaced by one rename, so a sidecar never reads half 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import urllib.error
@@ -29,8 +30,8 @@ _HTTP_SECONDS = 2.0
 _EFFECT_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 
-UNLIMITED = ""
-"""A quotas file that limits nothing."""
+UNLIMITED = "# no quotas: everything passes\n"
+"""A quotas file that limits nothing (an empty one is refused as torn)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Sidecar:
         self._quotas.write_text(plan.quotas, encoding="utf-8")
         self.process = Process(
             f"sidecar {broker}",
-            [_throttle_sidecar(), "run", "--config", str(self._config)],
+            [throttle_sidecar_script(), "run", "--config", str(self._config)],
             output=home / "sidecar.log",
         )
 
@@ -137,21 +138,24 @@ class Sidecar:
         fresh.rename(self._quotas)
 
     async def set_quotas(self, text: str) -> None:
-        """Replace quotas.toml and wait until the sidecar says it has read it.
+        """Replace quotas.toml, wait until the sidecar holds it (by its hash: one write may wake it twice).
 
         Raises:
             LabError: it refused the file, or did not notice it within five seconds.
         """
-        before = await trio.to_thread.run_sync(self._reloads)
+        wanted = hashlib.sha256(text.encode()).hexdigest()
+        refused = await trio.to_thread.run_sync(self._refused_reloads)
         self.write_quotas(text)
         deadline = trio.current_time() + _EFFECT_SECONDS
-        while await trio.to_thread.run_sync(self._reloads) == before:
+        while True:
+            state = (await trio.to_thread.run_sync(self.throttle))["quotas"]
+            if wanted.startswith(state["hash"]):
+                return
+            if await trio.to_thread.run_sync(self._refused_reloads) > refused:
+                raise LabError(f"sidecar {self.broker} refused the quotas: {state['last_error']}")
             if trio.current_time() > deadline:
                 raise LabError(f"sidecar {self.broker} did not take the quotas:\n{self.process.last_lines()}")
             await trio.sleep(_POLL_SECONDS)
-        state = (await trio.to_thread.run_sync(self.throttle))["quotas"]
-        if not state["last_reload_successful"]:
-            raise LabError(f"sidecar {self.broker} refused the quotas: {state['last_error']}")
 
     def ready(self) -> bool:
         try:
@@ -173,9 +177,8 @@ class Sidecar:
         lines = self.process.output.read_text("utf-8", "replace").splitlines()
         return [line for line in lines if containing in line]
 
-    def _reloads(self) -> float:
-        """Reloads of any outcome so far."""
-        return sum(self.metrics().get("replication_throttle_config_reloads_total", {}).values())
+    def _refused_reloads(self) -> float:
+        return self.metrics()["replication_throttle_config_reloads_total"]['outcome="failed"']
 
     def _get(self, path: str) -> bytes:
         try:
@@ -234,7 +237,7 @@ def quotas_toml(
     return f'[brokers.default]\n{limits}[topics."{topic}"]\n{lists}'
 
 
-def _throttle_sidecar() -> str:
+def throttle_sidecar_script() -> str:
     """The console script that was installed beside this interpreter."""
     script = Path(sys.executable).with_name("throttle-sidecar")
     if not script.exists():

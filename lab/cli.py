@@ -1,0 +1,283 @@
+"""The lab's command line: clusters to play with, moves to measure. `python -m lab --help`.
+
+Thin: options in, values to `lab.cluster` and `lab.mover`, tables or JSON out.
+Invariant: standard output carries only the answer; progress and errors go to standard error. Exit status 1
+means the lab failed, 3 that a move ended with replicas that differ.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+import trio
+from rich.console import Console
+from rich.table import Table
+
+from proxy.errors import InvalidValueError
+from proxy.quotas.units import parse_rate, parse_size
+
+from .cluster import Cluster, ClusterPlan, cluster
+from .errors import LabError
+from .measure import fetch_versions
+from .mover import Mover
+from .moves import HOWS, SIDES, How, Move, MoveResult, Side
+from .records import BIG, SMALL
+from .reporting import ProgressLine, moves_table
+from .sidecars import SidecarPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+DIFFERENT_REPLICAS = 3
+PROTOCOLS = ("0.10.1-IV2", "0.11.0", "1.1", "2.0", "2.2", "2.4", "2.8")
+_VERSION_SECONDS = 10.0
+
+
+class Quantity(click.ParamType):
+    """A rate or size as the sidecar's own files take it, such as 4MiB/s."""
+
+    def __init__(self, name: str, parse: Callable[[object], float]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return self._parse(value)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+RATE = Quantity("rate", parse_rate)
+SIZE = Quantity("size", parse_size)
+
+
+@click.group(context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Real Kafka brokers on this machine, with taps (and sidecars, if wanted) on their replication path.
+
+    Needs Java 17 and, the first time, Maven. A cluster of three takes about 400 MB and 3 to 10 seconds.
+    Nothing outside of a temporary folder is touched; Ctrl-C ends everything.
+
+    \b
+    python -m lab up --sidecars                      a cluster to play with, until Ctrl-C
+    python -m lab move --how "sidecar strict"        8 x 8 MiB at 4 MiB/s through the sidecar, measured
+    python -m lab move --how "native warm" --json    the same by the brokers' own quota
+    python -m lab native --quota 1MiB/s --quota 4MiB/s       what the brokers' own quota really does
+    python -m lab versions                           which Fetch version a broker speaks, by protocol
+    """
+
+
+@cli.command()
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="How many.")
+@click.option("--protocol", default=PROTOCOLS[0], show_default=True, help="inter.broker.protocol.version.")
+@click.option("--sidecars/--no-sidecars", default=False, help="A sidecar beside every broker, both roles.")
+@click.option("--policy", type=click.Choice(["strict", "kip73"]), default="strict", show_default=True)
+@click.option("--keep", is_flag=True, help="Leave the cluster's files when done.")
+@click.option("--json", "as_json", is_flag=True, help="Print addresses as one JSON line.")
+def up(**options: Any) -> None:
+    """Start a cluster, print where everything is, and wait for Ctrl-C.
+
+    Names like kafka-101 are known only to the brokers' own hosts files. A Java client reaches the cluster with
+    -Djdk.net.hosts.file set to the file that is printed; others go by address.
+    """
+    plan = ClusterPlan(
+        brokers=tuple(range(101, 101 + options["brokers"])),
+        inter_broker_protocol=options["protocol"],
+        message_format=_message_format(options["protocol"]),
+        sidecars=SidecarPlan(policy=options["policy"]) if options["sidecars"] else None,
+        keep=options["keep"],
+    )
+    _run(partial(_up, plan, as_json=options["as_json"]))
+
+
+async def _up(plan: ClusterPlan, *, as_json: bool) -> None:
+    async with cluster(plan) as kafka:
+        places = _places(kafka)
+        if as_json:
+            click.echo(json.dumps(places))
+        else:
+            for key, value in places.items():
+                click.echo(f"{key:15}{value}")
+            click.echo("Ctrl-C ends it.", err=True)
+        await trio.sleep_forever()
+
+
+@cli.command()
+@click.option(
+    "--how", type=click.Choice(HOWS), default="sidecar strict", show_default=True, help="Who throttles."
+)
+@click.option(
+    "--side", type=click.Choice(SIDES), default="leader", show_default=True, help="Which role does."
+)
+@click.option(
+    "--quota", type=RATE, default="4MiB/s", show_default=True, help="Of each broker that throttles."
+)
+@click.option("--partitions", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--size", type=SIZE, default="8MiB", show_default=True, help="Of each partition.")
+@click.option(
+    "--leaders", type=click.IntRange(1, 8), default=1, show_default=True, help="Brokers moved from."
+)
+@click.option(
+    "--followers", type=click.IntRange(1, 8), default=1, show_default=True, help="Brokers moved to."
+)
+@click.option("--records", type=click.Choice(["small", "big"]), default="small", show_default=True,
+              help="small: 1000 B; big: 100 kB.")  # fmt: skip
+@click.option("--live", is_flag=True, help="Measure an acks=all producer on another partition meanwhile.")
+@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="On the same cluster.")
+@click.option("--protocol", default=PROTOCOLS[0], show_default=True, help="inter.broker.protocol.version.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
+def move(**options: Any) -> None:
+    """Move partitions under a quota and say how well it was kept.
+
+    Columns, over the quota: mean (from the request to the last byte), worst sliding second, worst 11 seconds
+    (Kafka's own window), first second, standard deviation of a second. "equal" means that every replica holds the
+    same bytes as its leader.
+    """
+    brokers = tuple(range(101, 101 + options["leaders"] + options["followers"]))
+    wanted = Move(
+        how=cast("How", options["how"]),
+        side=cast("Side", options["side"]),
+        quota_bytes_per_second=options["quota"],
+        partitions=options["partitions"],
+        bytes_per_partition=options["size"],
+        leaders=brokers[: options["leaders"]],
+        followers=brokers[options["leaders"] :],
+        shape=SMALL if options["records"] == "small" else BIG,
+        live=options["live"],
+    )
+    plan = _plan_for(wanted, brokers, options["protocol"])
+    _run(partial(_moves, plan, [wanted] * options["repeat"], as_json=options["as_json"]))
+
+
+@cli.command()
+@click.option("--quota", "quotas", type=RATE, multiple=True, default=("1MiB/s", "4MiB/s"), show_default=True)
+@click.option("--side", "sides", type=click.Choice(SIDES), multiple=True, default=("leader", "follower"),
+              show_default=True)  # fmt: skip
+@click.option(
+    "--seconds", type=click.IntRange(5), default=22, show_default=True, help="Ideal length of each move."
+)
+@click.option("--partitions", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
+def native(**options: Any) -> None:
+    """Measure the brokers' own quota, cold and (for leaders) warm: the yardstick of everything else.
+
+    Warm is what a broker is that other followers fetch from, so it is what production is.
+    """
+    wanted = [
+        Move(
+            how=how,
+            side=side,
+            quota_bytes_per_second=quota,
+            partitions=options["partitions"],
+            bytes_per_partition=int(quota * options["seconds"] / options["partitions"]),
+        )
+        for quota in options["quotas"]
+        for side in options["sides"]
+        for how in (("native cold", "native warm") if side == "leader" else ("native cold",))
+    ]
+    _run(partial(_moves, ClusterPlan(brokers=(101, 102)), wanted, as_json=options["as_json"]))
+
+
+@cli.command()
+@click.argument("protocols", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="One JSON line per protocol.")
+def versions(protocols: Sequence[str], *, as_json: bool) -> None:
+    """Show which Fetch version followers speak under an inter.broker.protocol.version, as seen on the wire.
+
+    PROTOCOLS are values such as 0.10.1-IV2 or 2.4; without any, a list of interesting ones is tried.
+    """
+    _run(partial(_versions, protocols or PROTOCOLS, as_json=as_json))
+
+
+async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) -> None:
+    results: list[MoveResult] = []
+    with ProgressLine() as progress:
+        progress.phase("starting the cluster")
+        async with cluster(plan) as kafka:
+            mover = Mover(kafka, tell=progress.tell)
+            for index, each in enumerate(wanted, 1):
+                progress.title = f"{index}/{len(wanted)} {each.how}, {each.side}"
+                results.append(await mover.run(each))
+                if as_json:
+                    click.echo(json.dumps(results[-1].summary()))
+    if not as_json:
+        Console().print(moves_table(results))
+    if not all(result.equal for result in results):
+        raise SystemExit(DIFFERENT_REPLICAS)
+
+
+async def _versions(protocols: Sequence[str], *, as_json: bool) -> None:
+    table = Table("inter.broker.protocol.version", "Fetch versions seen")
+    for protocol in protocols:
+        plan = ClusterPlan(
+            brokers=(101, 102), inter_broker_protocol=protocol, message_format=_message_format(protocol)
+        )
+        async with cluster(plan) as kafka:
+            seen = await _versions_seen(kafka)
+        if as_json:
+            click.echo(json.dumps({"protocol": protocol, "fetch_versions": seen}))
+        table.add_row(protocol, ", ".join(map(str, seen)))
+    if not as_json:
+        Console().print(table)
+
+
+async def _versions_seen(kafka: Cluster) -> list[int]:
+    await trio.to_thread.run_sync(kafka.admin.create_topic, "seen", {0: [101, 102]})
+    with trio.move_on_after(_VERSION_SECONDS):
+        while kafka.taps:
+            if seen := fetch_versions(kafka.taps.samples()):
+                return sorted(seen)
+            await trio.sleep(0.1)
+    raise LabError("no replica fetched anything")
+
+
+def _plan_for(wanted: Move, brokers: tuple[int, ...], protocol: str) -> ClusterPlan:
+    """A cluster that has just what the move needs: sidecars only where they throttle."""
+    sidecars = None
+    if wanted.how.startswith("sidecar"):
+        sidecars = SidecarPlan(
+            policy=wanted.how.removeprefix("sidecar "),
+            leader=frozenset(wanted.leaders if "leader" in wanted.roles else ()),
+            follower=frozenset(wanted.followers if "follower" in wanted.roles else ()),
+        )
+    return ClusterPlan(
+        brokers=brokers,
+        inter_broker_protocol=protocol,
+        message_format=_message_format(protocol),
+        sidecars=sidecars,
+    )
+
+
+def _message_format(protocol: str) -> str:
+    """The newest message format of an inter-broker protocol."""
+    return protocol.partition("-")[0]
+
+
+def _places(kafka: Cluster) -> dict[str, object]:
+    addresses = kafka.addresses
+    return {
+        "brokers": {b: f"{addresses.direct(b)}:9092" for b in kafka.plan.brokers},
+        "zookeeper": kafka.zookeeper.connect,
+        "hosts_file": str(kafka.admin.hosts),
+        "files": str(kafka.home),
+        "sidecars": {b: sidecar.url for b, sidecar in kafka.sidecars.items()},
+    }
+
+
+def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    try:
+        trio.run(work)
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)
+    except LabError as error:
+        click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
+        sys.exit(1)
+
+
+def main() -> None:
+    """Entry point of `python -m lab`."""
+    cli(prog_name="python -m lab")
