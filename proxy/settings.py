@@ -241,7 +241,7 @@ class _Reader:
             self._problems.add("egress.mode", 'not built yet: "transparent"; use "peers"')
         else:
             self._choice("egress.mode", table.mode, _EgressMode)
-            if not table.peers:
+            if table.mode == _EgressMode.PEERS and not table.peers:
                 self._problems.add("egress.peers", "expected at least one [[egress.peers]], found none")
         peers = tuple(self._peer(f"egress.peers[{n}]", peer) for n, peer in enumerate(table.peers))
         for position, peer in enumerate(peers):
