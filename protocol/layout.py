@@ -68,12 +68,8 @@ def _codec(codec: Any, version: int, *, flexible: bool) -> Construct:
 
 def offset_bytes(struct: Struct, name: str) -> int:
     """How many bytes stand before field ``name`` in the struct, all fields before it being of fixed size."""
-    offset = 0
-    for field in struct.subcons:
-        if field.name == name:
-            return offset
-        offset += field.sizeof()
-    raise KeyError(name)
+    before = [field.name for field in struct.subcons].index(name)
+    return sum(field.sizeof() for field in struct.subcons[:before])
 
 
 def item_struct(struct: Struct, name: str) -> Struct:

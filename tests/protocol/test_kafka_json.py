@@ -1,0 +1,134 @@
+"""Both engines print what Kafka's own converters print, refuse the same bytes, and raise nothing else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.kafka_json import Engine, request_json, response_json
+
+from .frames import (
+    FETCHES,
+    HEADS,
+    Golden,
+    named,
+    request_frame,
+    request_values,
+    response_frame,
+    response_values,
+    versions,
+)
+
+ENGINES: tuple[Engine, ...] = ("construct", "walker")
+each_engine = pytest.mark.parametrize("engine", ENGINES)
+each_fetch = pytest.mark.parametrize("case", FETCHES, ids=lambda case: case.name)
+
+
+def said_by(engine: Engine, case: Golden, frame: bytes) -> dict[str, Any]:
+    if case.kind == "request":
+        return request_json(frame, engine)
+    return response_json(frame, case.version, engine)
+
+
+@each_engine
+@each_fetch
+def test_is_what_kafka_prints(case: Golden, engine: Engine) -> None:
+    # As text, so that the order of the fields is compared too.
+    assert json.dumps(said_by(engine, case, case.frame)) == json.dumps(case.said)
+
+
+@each_engine
+@each_fetch
+def test_trailing_and_missing_bytes_are_errors(case: Golden, engine: Engine) -> None:
+    with pytest.raises(ProtocolError):
+        said_by(engine, case, case.frame + b"\0")
+    for size in {0, 1, 3, 7, len(case.frame) // 2, len(case.frame) - 1}:
+        with pytest.raises(ProtocolError):
+            said_by(engine, case, case.frame[:size])
+
+
+def outcome(engine: Engine, case: Golden, frame: bytes) -> dict[str, Any] | type[ProtocolError]:
+    try:
+        return said_by(engine, case, frame)
+    except ProtocolError:
+        return ProtocolError
+
+
+edits = st.lists(
+    st.tuples(st.sampled_from(["set", "insert", "delete"]), st.integers(0, 10_000), st.integers(0, 255)),
+    min_size=1,
+    max_size=4,
+)
+
+
+def edited(frame: bytes, changes: list[tuple[str, int, int]]) -> bytes:
+    data = bytearray(frame)
+    for change, place, byte in changes:
+        at = place % (len(data) + 1)
+        if change == "insert":
+            data.insert(at, byte)
+        elif change == "delete":
+            del data[at : at + byte % 8]
+        else:
+            data[at : at + 1] = bytes([byte])
+    return bytes(data)
+
+
+@settings(max_examples=1500)
+@given(st.sampled_from(FETCHES), edits)
+def test_damaged_frames_give_a_value_or_an_error_the_same_from_both(
+    case: Golden, changes: list[tuple[str, int, int]]
+) -> None:
+    frame = edited(case.frame, changes)
+    assert outcome("construct", case, frame) == outcome("walker", case, frame)
+
+
+@given(st.binary(max_size=60), st.sampled_from(FETCHES))
+def test_garbage_is_the_same_to_both(data: bytes, case: Golden) -> None:
+    assert outcome("construct", case, data) == outcome("walker", case, data)
+
+
+LENGTHS = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\xff\xfe"]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(
+    "case", [each for each in FETCHES if "many" not in each.name], ids=lambda case: case.name
+)
+def test_hostile_lengths_anywhere(case: Golden, length: bytes) -> None:
+    """Every place is made to say it; if a count were believed, this would take hours."""
+    for at in range(case.body_at, len(case.frame) - 3):
+        frame = case.frame[:at] + length + case.frame[at + 4 :]
+        assert outcome("construct", case, frame) == outcome("walker", case, frame)
+
+
+@given(versions, request_values)
+def test_made_up_requests(version: int, values: dict[str, Any]) -> None:
+    frame = request_frame(version, values)
+    assert request_json(frame, "walker") == request_json(frame, "construct")
+
+
+@given(versions, response_values)
+def test_made_up_responses(version: int, values: dict[str, Any]) -> None:
+    frame = response_frame(version, values)
+    assert response_json(frame, version, "walker") == response_json(frame, version, "construct")
+
+
+def test_other_requests_are_named_in_the_error() -> None:
+    frame = next(each.frame for each in HEADS if each.name == "controlled-shutdown-v0")
+    with pytest.raises(ProtocolError, match="ControlledShutdown"):
+        request_json(frame)
+
+
+@each_engine
+def test_other_versions_are_refused(engine: Engine) -> None:
+    frame = next(each.frame for each in HEADS if each.name == "fetch-v12")
+    with pytest.raises(ProtocolError, match="v12 is not supported"):
+        request_json(frame, engine)
+    with pytest.raises(ProtocolError, match="v7 is not supported"):
+        response_json(named("fetch-response-v6-one").frame, 7, engine)
