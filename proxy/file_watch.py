@@ -103,7 +103,7 @@ def _notify_about(route: _Route) -> RustNotify:
 def _route_to(path: Path) -> _Route:
     names: set[Path] = set()
     pending = list(path.absolute().parts[1:])
-    here = Path("/")
+    here, links = Path("/"), 0
     while pending:
         name = pending.pop(0)
         step = here / name
@@ -111,7 +111,8 @@ def _route_to(path: Path) -> _Route:
             here = here.parent
         elif step.is_symlink():
             names.add(step)
-            if len(names) > _MAX_LINKS:
+            links += 1
+            if links > _MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
             target = step.readlink()
             here = Path("/") if target.is_absolute() else here
