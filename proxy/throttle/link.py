@@ -8,13 +8,13 @@
 Pure: no socket, no clock. Knows a role's throttle and the wire format's views, nothing of bytes in flight.
 
 Invariants: a request that still has something to fetch is never held; in-sync and unknown replicas always go on;
-partition_max_bytes is lowered, never raised, never 0; offsets, epochs and the replica id are never touched.
+only what this connection forwarded since the replica was last missing is replayed; partition_max_bytes is lowered, never raised, never 0; offsets, epochs and the replica id are never touched.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch_request import FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
@@ -25,18 +25,20 @@ from .outlook import Outlook, PartitionKey
 from .replica import Replica, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Sequence, Set
 
     from .role_throttle import RoleThrottle
 
+ABSENCE_SECONDS = 10.0
+"""A partition missing from requests for longer is met anew."""
 LEAST_HOLD_SECONDS = 0.002
 """Waits are never shorter, so that rounding cannot turn one into a loop."""
 LEAST_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms asked of a leader: an idle link makes at most so many fetches a second."""
 FIRST_CONTACT_BYTES = 1
-"""partition_max_bytes for a throttled replica without a known high watermark: one batch of the first such
-partition comes (KIP-74's at least one message), of the others only the high watermark. 0 would not do: it
-makes a leader answer at once (experiments: 1400 fetches a second)."""
+"""partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
+watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
+others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
@@ -67,6 +69,17 @@ class Answer:
 Decision = Forward | Hold | Answer
 
 
+class _Candidate(NamedTuple):
+    """A throttled replica that a grant is for."""
+
+    entry: RequestEntry
+    replica: Replica
+
+    @property
+    def key(self) -> PartitionKey:
+        return (self.entry.topic, self.entry.partition)
+
+
 @dataclass(slots=True)
 class Demand:
     """A request being decided, perhaps several times."""
@@ -80,13 +93,16 @@ class Demand:
         return self.arrived + self.request.max_wait_ms / 1000
 
 
-@dataclass(slots=True)
-class _Sorted:
+class _Sorted(NamedTuple):
     """A request's entries by what may be done with them."""
 
     watched: dict[PartitionKey, Replica]
-    free: list[tuple[RequestEntry, int]]
-    behind: list[tuple[RequestEntry, Replica]]
+    free: list[RequestEntry]
+    """Unthrottled, in sync, or truncated: these go on as they are."""
+    behind: list[_Candidate]
+    """These go on if the budget allows."""
+    new: list[_Candidate]
+    """These go on, with what the budget allows."""
 
 
 class Link:
@@ -96,6 +112,8 @@ class Link:
         self.throttle = throttle
         self.peer = peer
         self.replicas: dict[PartitionKey, Replica] = {}
+        """Those of the last request, and those missing from it for less than `ABSENCE_SECONDS`."""
+        self._asked: Set[PartitionKey] = set()
         self._claim = throttle.budget.turns.join()
         throttle.links.add(self)
 
@@ -106,12 +124,13 @@ class Link:
     def forget(self) -> None:
         """A fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas = {}
+        self._asked = set()
         self._claim.wants = False
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand:
-        """Take the follower's request: replicas it leaves out are forgotten, the others move on."""
+        """Take the follower's request; replicas it leaves out are remembered for `ABSENCE_SECONDS`."""
         known = self.replicas
-        self.replicas = {}
+        present: dict[PartitionKey, Replica] = {}
         for entry in request.entries:
             key = (entry.topic, entry.partition)
             if not self.throttle.quota.selects(*key):
@@ -122,8 +141,15 @@ class Link:
             else:
                 if replica.lag:
                     self.throttle.gain.add(entry.fetch_offset - replica.fetch_offset, now)
-                replica.asked(entry)
-            self.replicas[key] = replica
+                replica.asked(entry, now, returns=key not in self._asked)
+            present[key] = replica
+        self._asked = present.keys()
+        missing = {
+            key: replica
+            for key, replica in known.items()
+            if key not in present and now - replica.seen_at < ABSENCE_SECONDS
+        }
+        self.replicas = {**present, **missing}
         return Demand(frame, request, now)
 
     def decide(self, demand: Demand, now: float) -> Decision:
@@ -132,66 +158,88 @@ class Link:
             self.forget()
             return Forward(None, None)
         entries = self._sort(demand.request)
-        grants = self._admit(entries.behind, now)
-        granted = entries.behind[: len(grants)]
-        omitted = entries.behind[len(grants) :]
         if not self.throttle.enforce:
-            return self._observe(demand, entries, grants, now)
-        if omitted and not granted and not entries.free:
-            return self._wait(demand, omitted, now)
-        self.throttle.statistics.omitted_partitions += len(omitted)
-        outlook = self._outlook(demand, entries, now)
-        outlook.withhold = {(e.topic, e.partition) for e, _ in granted}
-        outlook.grants = {(e.topic, e.partition): size for (e, _), size in zip(granted, grants, strict=True)}
-        outlook.replays = _replays(omitted)
-        wanted = [(e, size) for (e, _), size in zip(granted, grants, strict=True)] + entries.free
-        return Forward(self._frame(demand, wanted, bool(omitted), now), outlook if entries.watched else None)
+            return self._observe(demand, entries, now)
+        candidates = entries.behind + (entries.new if self._shapes(demand) else [])
+        grants = self._admit(candidates, now)
+        granted = dict(zip((c.key for c in candidates), grants, strict=False))
+        waiting = [c for c in entries.behind if c.key not in granted]
+        if waiting and not granted and not entries.free and not entries.new:
+            if now < demand.deadline:
+                return self._hold(demand, now)
+            if all(candidate.replica.replayable for candidate in waiting):
+                return self._answer(demand, waiting)
+        return self._forward(demand, entries, granted, now)
 
     def _sort(self, request: FetchRequest) -> _Sorted:
-        shapes = self.throttle.shapes and request.head.api_version >= FIRST_VERSION_WITH_KIP74
-        found = _Sorted({}, [], [])
+        found = _Sorted({}, [], [], [])
         for entry in request.entries:
             key = (entry.topic, entry.partition)
-            size = entry.partition_max_bytes
-            if self.throttle.quota.selects(*key) and (replica := self.replicas.get(key)) is not None:
-                found.watched[key] = replica
-                if replica.standing is Standing.BEHIND:
-                    found.behind.append((entry, replica))
-                    continue
-                if replica.standing is Standing.NEW and shapes:
-                    size = min(size, FIRST_CONTACT_BYTES)
-            found.free.append((entry, size))
-        found.behind.sort(key=lambda pair: pair[1].served)
+            replica = self.replicas.get(key)
+            if replica is None or not self.throttle.quota.selects(*key):
+                found.free.append(entry)
+                continue
+            found.watched[key] = replica
+            if replica.standing is Standing.BEHIND:
+                found.behind.append(_Candidate(entry, replica))
+            elif replica.standing is Standing.NEW:
+                found.new.append(_Candidate(entry, replica))
+            else:
+                found.free.append(entry)
+        found.behind.sort(key=lambda candidate: candidate.replica.served)
         return found
 
-    def _admit(self, behind: Sequence[tuple[RequestEntry, Replica]], now: float) -> list[int]:
-        if not behind:
+    def _shapes(self, demand: Demand) -> bool:
+        return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
+
+    def _admit(self, candidates: Sequence[_Candidate], now: float) -> list[int]:
+        if not candidates:
             self._claim.wants = False
             return []
-        wishes = [Wish(entry.partition_max_bytes, replica.need_bytes) for entry, replica in behind]
+        wishes = [Wish(c.entry.partition_max_bytes, c.replica.need_bytes) for c in candidates]
         grants = self.throttle.budget.admit(self._claim, wishes, now)
         self._claim.due = now
-        if len(grants) == len(behind) and grants == [wish.limit_bytes for wish in wishes]:
+        if grants == [wish.limit_bytes for wish in wishes]:
             self._claim.wants = False
         return grants
 
-    def _wait(
-        self, demand: Demand, omitted: Sequence[tuple[RequestEntry, Replica]], now: float
-    ) -> Hold | Answer:
-        if now >= demand.deadline:
-            self.throttle.statistics.omitted_partitions += len(omitted)
-            self.throttle.statistics.local_answers += 1
-            head = demand.request.head
-            frame = empty_fetch_response(head.api_version, head.correlation_id, _replays(omitted))
-            return Answer(frame)
+    def _hold(self, demand: Demand, now: float) -> Hold:
         turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)
         self._claim.due = min(turn, demand.deadline)
         return Hold(self._claim.due)
 
-    def _observe(self, demand: Demand, entries: _Sorted, grants: Sequence[int], now: float) -> Forward:
-        """Change nothing; remember what enforcing would have left out."""
+    def _answer(self, demand: Demand, waiting: Sequence[_Candidate]) -> Answer:
+        self.throttle.statistics.omitted_partitions += len(waiting)
+        self.throttle.statistics.local_answers += 1
+        head = demand.request.head
+        return Answer(empty_fetch_response(head.api_version, head.correlation_id, _replays(waiting)))
+
+    def _forward(
+        self, demand: Demand, entries: _Sorted, granted: dict[PartitionKey, int], now: float
+    ) -> Forward:
+        """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
+        shapes = self._shapes(demand)
+        omitted = [c for c in entries.behind if c.key not in granted and c.replica.replayable]
+        left_out = {c.key for c in omitted}
+        throttled = [c for c in entries.behind + entries.new if c.key not in left_out]
+        throttled.sort(key=lambda c: c.key not in granted)
+        sizes = [(c.entry, granted.get(c.key, FIRST_CONTACT_BYTES)) for c in throttled]
+        if not shapes:
+            sizes = [(c.entry, c.entry.partition_max_bytes) for c in throttled]
+        wanted = sizes[: len(granted)] + [(e, e.partition_max_bytes) for e in entries.free] + sizes[len(granted) :]
+        self.throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, entries, now)
-        keys = [(entry.topic, entry.partition) for entry, _ in entries.behind]
+        outlook.withhold = {c.key for c in entries.behind} - left_out
+        outlook.grants = granted
+        outlook.replays = _replays(omitted)
+        frame = self._frame(demand, wanted, omits=bool(omitted), now=now)
+        return Forward(frame, outlook if entries.watched else None)
+
+    def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
+        """Change nothing; remember what enforcing would have left out."""
+        grants = self._admit(entries.behind, now)
+        outlook = self._outlook(demand, entries, now)
+        keys = [candidate.key for candidate in entries.behind]
         outlook.withhold = set(keys)
         outlook.grants = dict(zip(keys, grants, strict=False))
         outlook.observed = set(keys[len(grants) :])
@@ -203,12 +251,10 @@ class Link:
         return Outlook(self.throttle, self._claim, version, admitted_at=now, watched=entries.watched)
 
     def _frame(
-        self, demand: Demand, wanted: Sequence[tuple[RequestEntry, int]], omits: bool, now: float
+        self, demand: Demand, wanted: Sequence[tuple[RequestEntry, int]], *, omits: bool, now: float
     ) -> bytes | None:
         """Return the request that asks for `wanted` alone, or None where that is what came."""
         request = demand.request
-        if demand.request.head.api_version < FIRST_VERSION_WITH_KIP74:
-            wanted = [(entry, entry.partition_max_bytes) for entry, _ in wanted]
         if not omits and all(size == entry.partition_max_bytes for entry, size in wanted):
             return None
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
@@ -221,8 +267,5 @@ class Link:
         )
 
 
-def _replays(omitted: Iterable[tuple[RequestEntry, Replica]]) -> list[ReplayedEntry]:
-    return [
-        ReplayedEntry(entry.topic, entry.partition, replica.high_watermark, replica.log_start_offset)
-        for entry, replica in omitted
-    ]
+def _replays(omitted: Iterable[_Candidate]) -> list[ReplayedEntry]:
+    return [ReplayedEntry(*c.key, c.replica.high_watermark, c.replica.log_start_offset) for c in omitted]

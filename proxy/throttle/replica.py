@@ -4,8 +4,12 @@
 forwarded last for this partition. What is unknown counts as in sync, otherwise idle members of the ISR would be
 cut off (KAFKA-4313). Pure: knows no budget, frame or socket.
 
+A partition may be missing from some requests: its follower throttles it, natively or by a sidecar of its own. What
+was known of it still tells whether it is behind, but is not replayed until the leader has confirmed it: the
+partition may have had another leader meanwhile.
+
 Invariants: `high_watermark` and `log_start_offset` are values this connection forwarded in this leader epoch,
-never invented; they are forgotten as soon as that could be wrong.
+never invented; they are forgotten as soon as that could be wrong, and replayed only while `replayable`.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ class Replica:
 
     __slots__ = (
         "fetch_offset", "high_watermark", "largest_batch_bytes", "leader_epoch", "log_start_offset",
-        "meter", "served", "standing", "_delivered",
+        "meter", "replayable", "seen_at", "served", "standing", "_delivered",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
@@ -48,6 +52,9 @@ class Replica:
         self.standing = Standing.NEW
         self.largest_batch_bytes = 0
         self.served = 0
+        self.seen_at = now
+        self.replayable = False
+        """An entry may be answered for it from what was forwarded last."""
         self.meter = Meter(now)
         self._delivered = False
 
@@ -61,8 +68,14 @@ class Replica:
         """The smallest partition_max_bytes worth asking with: below its first batch a partition answers empty."""
         return max(LEAST_NEED_BYTES, self.largest_batch_bytes)
 
-    def asked(self, entry: RequestEntry) -> None:
-        """Take the follower's next request for this partition, and classify it by what was known before."""
+    def asked(self, entry: RequestEntry, now: float, *, returns: bool) -> None:
+        """Take the follower's next request for this partition, and classify it by what was known before.
+
+        `returns`: it was missing from the request before.
+        """
+        self.seen_at = now
+        if returns:
+            self.replayable = False
         went_back = entry.fetch_offset < self.fetch_offset
         jumped = entry.fetch_offset > self.fetch_offset and not self._delivered
         if went_back or entry.current_leader_epoch != self.leader_epoch:
@@ -83,6 +96,7 @@ class Replica:
         """The leader's values of an entry without error, as they are forwarded."""
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
+        self.replayable = True
 
     def delivered(self, size: int, now: float) -> None:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
@@ -97,4 +111,5 @@ class Replica:
     def forget(self) -> None:
         """Drop what was forwarded: an error, a truncation or a leader change made it worthless."""
         self.high_watermark = self.log_start_offset = UNKNOWN
+        self.replayable = False
         self.standing = Standing.NEW

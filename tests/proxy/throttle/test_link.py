@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.fetch import response_layout
-from proxy.throttle.link import FIRST_CONTACT_BYTES, Answer, Forward, Hold
+from proxy.throttle.link import ABSENCE_SECONDS, FIRST_CONTACT_BYTES, Answer, Forward, Hold
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
 
@@ -20,11 +20,16 @@ def drained(conversation: Conversation) -> Conversation:
     return conversation
 
 
-def test_first_contact_goes_on_complete_with_the_least_partition_max_bytes() -> None:
+def test_first_contact_goes_on_complete_with_what_the_budget_holds_and_otherwise_the_least() -> None:
     conversation = Conversation(throttle(), offsets={T0: 0, T1: 5})
     decision = conversation.ask()
-    assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
+    assert conversation.asked_for(decision) == {T0: GATE, T1: FIRST_CONTACT_BYTES}
     assert conversation.sent_on(decision).max_wait_ms == 500
+
+
+def test_first_contact_with_the_gate_closed_goes_on_all_the_same() -> None:
+    conversation = Conversation(throttle(bytes_per_second=0), offsets={T0: 0, T1: 5})
+    assert conversation.asked_for(conversation.ask()) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
 
 
 def test_a_replica_that_is_behind_is_asked_for_what_the_budget_holds_and_others_are_left_out() -> None:
@@ -99,19 +104,46 @@ def test_when_fetch_offset_goes_back_the_replica_goes_on_with_its_own_partition_
     assert conversation.asked_for(conversation.ask()) == {T0: LIMIT}
 
 
-def test_a_partition_that_was_left_out_of_a_request_is_met_anew() -> None:
+def test_a_replica_that_was_missing_is_asked_for_again_but_not_replayed() -> None:
+    """Its follower's own sidecar left it out, or it had another leader meanwhile: nobody can tell."""
     conversation = drained(behind(partitions=2))
     offset = conversation.offsets.pop(T1)
     conversation.ask()
     conversation.offsets[T1] = offset
+    held = conversation.ask()
+    assert isinstance(held, Hold)  # behind by all we know, so it can wait
+    conversation.now = 0.2
+    assert T1 in conversation.asked_for(conversation.decide())
+
+
+def test_a_replica_that_was_missing_is_not_answered_here_but_asked_for_at_the_deadline() -> None:
+    conversation = behind(partitions=2, bytes_per_second=0)
+    offset = conversation.offsets.pop(T1)
+    conversation.ask()
+    conversation.offsets[T1] = offset
+    assert isinstance(conversation.ask(), Hold)
+    conversation.now = 0.5
+    assert conversation.asked_for(conversation.decide()) == {T1: FIRST_CONTACT_BYTES}
+    conversation.answer(conversation.decide())
+    assert isinstance(conversation.ask(), Hold)
     conversation.now = 1.0
+    assert isinstance(conversation.decide(), Answer)  # confirmed by the leader: may be replayed
+
+
+def test_a_replica_that_was_missing_for_long_is_met_anew() -> None:
+    conversation = behind(partitions=2, bytes_per_second=0)
+    offset = conversation.offsets.pop(T1)
+    for conversation.now in (0.0, 5.0, ABSENCE_SECONDS + 0.1):
+        conversation.ask()
+    conversation.offsets[T1] = offset
     assert conversation.asked_for(conversation.ask())[T1] == FIRST_CONTACT_BYTES
 
 
 def test_an_error_makes_the_high_watermark_unknown_again() -> None:
-    conversation = behind(partitions=1)
-    conversation.answer(conversation.ask(), error=6)
-    assert conversation.asked_for(conversation.ask()) == {T0: FIRST_CONTACT_BYTES}
+    conversation = behind(partitions=1, bytes_per_second=0)
+    assert isinstance(conversation.ask(), Hold)
+    conversation.link.replicas[T0].forget()
+    assert conversation.asked_for(conversation.decide()) == {T0: FIRST_CONTACT_BYTES}
 
 
 def test_offsets_that_move_without_our_records_make_the_high_watermark_unknown_again() -> None:

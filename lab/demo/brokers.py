@@ -1,0 +1,108 @@
+"""The demo on three real brokers: a topic's replicas move from one broker to another, throttled on both ends.
+
+Knows the lab, no screen. Invariant: nothing of it is left when the block ends.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..cluster import Cluster, ClusterPlan, cluster
+from ..compare import compare
+from ..load import fill
+from ..measure import Event, events
+from ..sidecars import SidecarPlan, quotas_toml
+from .stage import Check
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from rich.console import Console
+
+TOPIC = "orders"
+PARTITIONS = 6
+LEADER, OLD, NEW = 101, 102, 103
+MIB = 1 << 20
+
+
+class BrokersStage:
+    """`orders` is led by 101 and followed by 102; its followers move to 103."""
+
+    title = f"{TOPIC}: replicas move from broker {OLD} to broker {NEW}; broker {LEADER} leads"
+
+    def __init__(self, running: Cluster, total_bytes: int) -> None:
+        self._cluster = running
+        self.total_bytes = total_bytes
+        self.cast = [f"broker {LEADER} as leader", f"broker {NEW} as follower"]
+        self._mark = running.taps.position() if running.taps else 0
+        self._seen: list[Event] = []
+
+    async def set_quota(self, bytes_per_second: float) -> str:
+        for broker, role in ((LEADER, "leader"), (NEW, "follower")):
+            text = quotas_toml({role: bytes_per_second}, TOPIC, range(PARTITIONS), [broker])
+            await self._cluster.sidecars[broker].set_quotas(text)
+        rate = f'"{bytes_per_second / MIB:g}MiB/s"'
+        return f"quotas.toml of {LEADER} and {NEW}: (leader|follower).replication.throttled.rate = {rate}"
+
+    async def begin(self) -> None:
+        target = {partition: [LEADER, NEW] for partition in range(PARTITIONS)}
+        await trio.to_thread.run_sync(self._cluster.admin.reassign, TOPIC, target)
+
+    async def is_over(self) -> bool:
+        moving = partial(self._cluster.admin.moving, TOPIC, range(PARTITIONS))
+        return not await trio.to_thread.run_sync(moving)
+
+    def seen(self) -> Sequence[Event]:
+        if self._cluster.taps is not None:
+            fresh, self._mark = self._cluster.taps.read_from(self._mark)
+            self._seen += events(fresh, topic=TOPIC, follower=NEW)
+        return self._seen
+
+    async def throttles(self) -> list[dict[str, Any]]:
+        sidecars = (self._cluster.sidecars[broker] for broker in (LEADER, NEW))
+        return [await trio.to_thread.run_sync(sidecar.throttle) for sidecar in sidecars]
+
+    async def checks(self) -> list[Check]:
+        admin = self._cluster.admin
+        await trio.to_thread.run_sync(partial(admin.wait_in_sync, TOPIC, timeout_seconds=30))
+        states = await trio.to_thread.run_sync(admin.describe, TOPIC)
+        in_sync = sum(sorted(state.in_sync) == [LEADER, NEW] for state in states)
+        shrinks, bad = self._cluster.shrinks(), self._cluster.bad_log_lines()
+        compared = await trio.to_thread.run_sync(self._compare)
+        equal = sum(compared)
+        return [
+            Check("in sync on both brokers", in_sync == PARTITIONS, f"{in_sync} of {PARTITIONS} partitions"),
+            Check("no ISR shrank", not shrinks, f"{len(shrinks)} lines in the brokers' logs"),
+            Check("brokers' logs are clean", not bad, f"{len(bad)} bad lines"),
+            Check(
+                "replicas are equal: log end offsets and SHA-256 of the records",
+                equal == PARTITIONS,
+                f"{equal} of {PARTITIONS} partitions",
+            ),
+        ]
+
+    def _compare(self) -> list[bool]:
+        leader, follower = (self._cluster.brokers[broker].log_dir for broker in (LEADER, NEW))
+        return [
+            compare(TOPIC, partition, leader=leader, follower=follower).equal for partition in range(PARTITIONS)
+        ]
+
+
+@asynccontextmanager
+async def brokers_stage(total_bytes: int, console: Console) -> AsyncIterator[BrokersStage]:
+    """Three brokers with their sidecars, a topic filled. Raises LabError."""
+    console.print("starting three Kafka 3.9.1 brokers (replicating with Fetch v3) and their sidecars …", highlight=False)
+    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan())
+    async with cluster(plan) as running:
+        console.print(f"filling {TOPIC}: {PARTITIONS} partitions, {total_bytes / MIB:.0f} MiB …", highlight=False)
+        assignment = {partition: [LEADER, OLD] for partition in range(PARTITIONS)}
+        await trio.to_thread.run_sync(running.admin.create_topic, TOPIC, assignment)
+        leaders = dict.fromkeys(range(PARTITIONS), running.addresses.direct(LEADER))
+        load = partial(fill, TOPIC, leaders, bytes_per_partition=total_bytes // PARTITIONS)
+        await trio.to_thread.run_sync(load)
+        await trio.to_thread.run_sync(partial(running.admin.wait_in_sync, TOPIC, timeout_seconds=60))
+        yield BrokersStage(running, total_bytes)

@@ -1,0 +1,88 @@
+"""The command itself: options in, an exit status out.
+
+Knows which stages there are; everything else is theirs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING
+
+import click
+import trio
+from rich.console import Console
+
+from ..errors import LabError
+from .screen import Screen
+from .story import MIB, Ending, Script, play
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from .stage import Stage
+
+
+@click.command("demo", short_help="See a move throttled on this machine, live.")
+@click.option(
+    "--kafka",
+    type=click.Choice(["3.9", "embedded"]),
+    default="3.9",
+    show_default=True,
+    help="3.9: three real brokers (needs Java 17 and Maven). embedded: a leader and a follower of our own.",
+)
+@click.option("--mib", type=click.IntRange(8, 4096), default=96, show_default=True, help="How much to move, MiB.")
+@click.option("--first", type=click.FloatRange(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
+@click.option("--raised", type=click.FloatRange(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object at the end.")
+def command(*, kafka: str, mib: int, first: float, raised: float, as_json: bool) -> None:
+    """Fill a topic, move its replicas to another broker under a quota, raise the quota on the way.
+
+    Everything runs on loopback addresses of this machine and is gone afterwards, on Ctrl-C too. Takes about half
+    a minute. Ends with what passed under each quota and checks that nothing was lost.
+
+    \b
+    Examples:
+      throttle-sidecar demo
+      throttle-sidecar demo --kafka embedded --mib 32
+      throttle-sidecar demo --first 1 --raised 40 --json | tail -n 1
+    """
+    console = Console(stderr=as_json)
+    script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
+    try:
+        ending = trio.run(_run, kafka, mib * MIB, script, console)
+    except* LabError as errors:
+        message = "\n".join(str(error) for error in _leaves(errors))
+        hint = "" if kafka == "embedded" else "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
+        raise click.ClickException(message + hint) from None
+    except* KeyboardInterrupt:
+        raise click.Abort from None
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(ending)))
+    if not ending.well:
+        raise click.ClickException("a check failed; see above")
+
+
+async def _run(kafka: str, total_bytes: int, script: Script, console: Console) -> Ending:
+    async with _stage(kafka, total_bytes, console) as stage:
+        with Screen(console) as screen:
+            ending = await play(stage, script, screen)
+        screen.end(ending)
+        return ending
+
+
+def _stage(kafka: str, total_bytes: int, console: Console) -> AbstractAsyncContextManager[Stage]:
+    if kafka == "embedded":
+        from .own import own_stage
+
+        return own_stage(total_bytes, console)
+    from .brokers import brokers_stage
+
+    return brokers_stage(total_bytes, console)
+
+
+def _leaves(group: BaseExceptionGroup[LabError]) -> list[LabError]:
+    found: list[LabError] = []
+    for error in group.exceptions:
+        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
+    return found

@@ -1,0 +1,155 @@
+"""The demo without Java: a leader and a follower of our own over real sockets, the real sidecar between them.
+
+Knows the embedded ends and the sidecar's command line. Invariant: nothing of it is left when the block ends.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+import urllib.request
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..embedded.follower import EmbeddedFollower
+from ..embedded.leader import EmbeddedLeader
+from ..measure import Event
+from ..processes import Process, wait_until
+from ..sidecars import throttle_sidecar_script
+from .stage import Check
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from rich.console import Console
+
+TOPIC = "orders"
+PARTITIONS = 6
+LEADER, FOLLOWER = 101, 103
+VALUE_BYTES = 1000
+MIB = 1 << 20
+START_SECONDS = 20.0
+POLL_SECONDS = 0.02
+
+
+class OwnStage:
+    """One leader, one follower, one sidecar as the leader's ingress."""
+
+    title = f"{TOPIC}: a follower of our own catches up with a leader of our own"
+    cast = (f"broker {LEADER} as leader",)
+
+    def __init__(
+        self, leader: EmbeddedLeader, follower: EmbeddedFollower, *, home: Path, http: str, nursery: trio.Nursery
+    ) -> None:
+        self._leader, self._follower = leader, follower
+        self._home, self._http = home, http
+        self._nursery = nursery
+        self.total_bytes = sum(log.log_end_offset * log.message_bytes for log in leader.logs.values())
+        self.ingress: tuple[str, int] = ("", 0)
+
+    async def set_quota(self, bytes_per_second: float) -> str:
+        rate = f'leader.replication.throttled.rate = "{bytes_per_second / MIB:g}MiB/s"'
+        fresh = self._home / "quotas.new"
+        text = f'[brokers.{LEADER}]\n{rate}\n[topics.{TOPIC}]\nleader.replication.throttled.replicas = "*"\n'
+        await trio.Path(fresh).write_text(text)
+        await trio.Path(fresh).rename(self._home / "quotas.toml")
+        with trio.fail_after(START_SECONDS):
+            while await trio.to_thread.run_sync(self._quota) != bytes_per_second:
+                await trio.sleep(POLL_SECONDS)
+        return f"quotas.toml: {rate}"
+
+    async def begin(self) -> None:
+        self._nursery.start_soon(self._follower.run, *self.ingress)
+        await trio.lowlevel.checkpoint()
+
+    async def is_over(self) -> bool:
+        await trio.lowlevel.checkpoint()
+        ends = {key: log.log_end_offset for key, log in self._leader.logs.items()}
+        return all(self._follower.logs[key].log_end_offset >= end for key, end in ends.items())
+
+    def seen(self) -> Sequence[Event]:
+        skew = time.monotonic() - trio.current_time()
+        return [Event(d.time + skew, d.record_bytes) for d in self._follower.deliveries]
+
+    async def throttles(self) -> list[dict[str, Any]]:
+        return [await trio.to_thread.run_sync(self._throttle)]
+
+    async def checks(self) -> list[Check]:
+        await trio.lowlevel.checkpoint()
+        equal = sum(log.digest() == self._follower.logs[key].digest() for key, log in self._leader.logs.items())
+        return [
+            Check(
+                "replicas are equal: log end offsets and SHA-256 of the records",
+                equal == PARTITIONS,
+                f"{equal} of {PARTITIONS} partitions",
+            ),
+            Check("the connection held", self._follower.reconnects == 0, f"{self._follower.reconnects} reconnects"),
+        ]
+
+    def _quota(self) -> float | None:
+        found: float | None = self._throttle()["roles"]["leader"]["quota_bytes_per_second"]
+        return found
+
+    def _throttle(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://{self._http}/throttle", timeout=2) as answer:  # noqa: S310 - our own
+            found: dict[str, Any] = json.load(answer)
+            return found
+
+
+@asynccontextmanager
+async def own_stage(total_bytes: int, console: Console) -> AsyncIterator[OwnStage]:
+    """Both ends and the sidecar between them. Raises LabError if the sidecar does not start."""
+    console.print("starting a leader and a follower of our own, and the sidecar between them …", highlight=False)
+    leader = EmbeddedLeader(value_bytes=VALUE_BYTES)
+    for partition in range(PARTITIONS):
+        log = leader.log(TOPIC, partition)
+        await trio.to_thread.run_sync(log.produce, total_bytes // PARTITIONS // log.message_bytes)
+    follower = EmbeddedFollower([(TOPIC, p) for p in range(PARTITIONS)], value_bytes=VALUE_BYTES)
+    with tempfile.TemporaryDirectory(prefix="throttle-demo-") as folder:
+        async with leader.listening() as (host, port), trio.open_nursery() as nursery:
+            home = Path(folder)
+            http = home / "proxy.toml"
+            _write_config(http, upstream=f"{host}:{port}")
+            sidecar = Process(
+                "sidecar",
+                [throttle_sidecar_script(), "run", "--config", str(http)],
+                output=home / "sidecar.log",
+            )
+            sidecar.start()
+            try:
+                await wait_until(
+                    partial(_started, home / "sidecar.log"),
+                    process=sidecar, what="it said it started", timeout_seconds=START_SECONDS,
+                )  # fmt: skip
+                bound = _started(home / "sidecar.log")
+                stage = OwnStage(leader, follower, home=home, http=bound["http"], nursery=nursery)
+                address, _, ingress_port = bound["ingress.listen"].rpartition(":")
+                stage.ingress = (address, int(ingress_port))
+                yield stage
+            finally:
+                nursery.cancel_scope.cancel()
+                with trio.CancelScope(shield=True):
+                    await sidecar.kill()
+
+
+def _write_config(path: Path, *, upstream: str) -> None:
+    (path.parent / "quotas.toml").write_text("# filled in by the demo\n", "utf-8")
+    path.write_text(
+        f'[broker]\nid = {LEADER}\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "{upstream}"\n'
+        '[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:0"\n',
+        "utf-8",
+    )
+
+
+def _started(log: Path) -> dict[str, str]:
+    """The sidecar's own line with the addresses it was given; empty until it is there."""
+    for line in log.read_text("utf-8").splitlines():
+        if '"event":"started"' in line:
+            found: dict[str, str] = json.loads(line)
+            return found
+    return {}

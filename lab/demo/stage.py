@@ -1,0 +1,49 @@
+"""What the demo needs of a system to show it: moves, quotas, what was seen on the wire, and checks.
+
+Knows no broker and no screen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..measure import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something that must hold at the end, and what was found."""
+
+    what: str
+    holds: bool
+    found: str
+
+
+class Stage(Protocol):
+    """A running system. `total_bytes` are to be moved; `cast` names who throttles, by sidecar."""
+
+    title: str
+    total_bytes: int
+    cast: Sequence[str]
+
+    async def set_quota(self, bytes_per_second: float) -> str:
+        """Write the quotas file; return what was written, for the screen."""
+
+    async def begin(self) -> None:
+        """Start the move."""
+
+    async def is_over(self) -> bool:
+        """Tell whether every replica has arrived."""
+
+    def seen(self) -> Sequence[Event]:
+        """Return the record bytes that reached followers so far, on `time.monotonic`'s clock."""
+
+    async def throttles(self) -> list[dict[str, Any]]:
+        """Return each sidecar's `/throttle`."""
+
+    async def checks(self) -> list[Check]:
+        """Compare replicas and read the brokers' logs."""
