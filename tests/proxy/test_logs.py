@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import datetime, timedelta
+
+import pytest
+
+from proxy.logs import open_log
+from proxy.settings import LogFormat, LogLevel, LogSettings
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_json_is_one_object_a_line_with_time_level_and_event_first() -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
+    log.info("quotas_reloaded", reason="two\nlines", rate=math.inf, count=3)
+    log.error("quotas_reload_failed")
+    first, second = (json.loads(line) for line in lines(stream))
+    assert list(first) == ["timestamp", "level", "event", "reason", "rate", "count"]
+    assert (first["level"], first["event"], first["reason"]) == ("info", "quotas_reloaded", "two\nlines")
+    assert (first["rate"], first["count"]) == ("unlimited", 3)
+    assert datetime.fromisoformat(first["timestamp"]).utcoffset() == timedelta(0)
+    assert second["level"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        (LogLevel.DEBUG, ["d", "i", "w", "e"]),
+        (LogLevel.INFO, ["i", "w", "e"]),
+        (LogLevel.WARNING, ["w", "e"]),
+        (LogLevel.ERROR, ["e"]),
+    ],
+)
+def test_the_level_is_a_floor(level: LogLevel, events: list[str]) -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, level), stream)
+    log.debug("d")
+    log.info("i")
+    log.warning("w")
+    log.error("e")
+    assert [json.loads(line)["event"] for line in lines(stream)] == events
+
+
+@pytest.mark.parametrize(("stream", "coloured"), [(io.StringIO(), False), (Terminal(), True)])
+def test_colours_are_for_terminals(stream: io.StringIO, *, coloured: bool) -> None:
+    open_log(LogSettings(LogFormat.CONSOLE, LogLevel.INFO), stream).info("started", broker=1)
+    assert "started" in stream.getvalue()
+    assert ("\x1b[" in stream.getvalue()) is coloured
+
+
+def test_an_exception_stays_on_its_line() -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
+    log.error("http_failed", exc_info=ValueError("why"))
+    (line,) = lines(stream)
+    assert "ValueError: why" in json.loads(line)["exception"]

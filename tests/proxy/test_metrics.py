@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from proxy.metrics import METRICS, Exposition, PartitionRate, Sources
+from proxy.quotas import Quotas, RoleQuota
+from proxy.reload import ReloadResult, ReloadStatistics
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics, Statistics
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
+LAGS = {Role.LEADER: 100, Role.FOLLOWER: 200}
+
+
+def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
+    leader = RoleStatistics(
+        throttled_bytes_in_sync=1,
+        throttled_bytes_catching_up=2,
+        omitted_partitions=3,
+        substituted_partitions=4,
+        withheld_bytes=5,
+        local_answers=6,
+        relayed_request_bytes=7,
+        relayed_response_bytes=8,
+        connections=9,
+        held_requests=10,
+        fetch_requests=Counter({3: 12, 11: 13}),
+        undecoded=Counter({"tls": 1}),
+    )
+    for seconds in (0.004, 0.05, 0.3, 2.0):
+        leader.hold_seconds.observe(seconds)
+    return Sources(
+        statistics=Statistics(leader=leader, follower=RoleStatistics(undecoded=Counter({"tls": 2}))),
+        reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
+        quotas=lambda: Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc"),
+        rate_bytes_per_second=RATES.__getitem__,
+        lag_messages=LAGS.__getitem__,
+        version="1.2.3",
+        partition_rates=None if partition_rates is None else lambda: partition_rates,
+    )
+
+
+def scrape(exposed: Sources) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    content, _ = Exposition(exposed).encode(OPENMETRICS)
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in parse_openmetrics(content.decode())
+        for sample in family.samples
+    }
+
+
+PREFIX = "replication_throttle_"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("LeaderReplicationThrottledRate", {}, 11.5),
+        ("FollowerReplicationThrottledRate", {}, 22.5),
+        ("SumReplicaLag", {}, 200),
+        (PREFIX + "throttled_bytes_total", {"role": "leader", "in_sync": "true"}, 1),
+        (PREFIX + "throttled_bytes_total", {"role": "leader", "in_sync": "false"}, 2),
+        (PREFIX + "limit_bytes_per_second", {"role": "leader"}, 1024),
+        (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
+        (PREFIX + "enforcing", {}, 0),
+        (PREFIX + "omitted_partitions_total", {"role": "leader"}, 3),
+        (PREFIX + "substituted_partitions_total", {"role": "leader"}, 4),
+        (PREFIX + "withheld_bytes_total", {"role": "leader"}, 5),
+        (PREFIX + "local_answers_total", {"role": "leader"}, 6),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "0.005"}, 1),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "0.05"}, 2),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "1.0"}, 3),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "+Inf"}, 4),
+        (PREFIX + "hold_seconds_count", {"role": "leader"}, 4),
+        (PREFIX + "hold_seconds_sum", {"role": "leader"}, 2.354),
+        (PREFIX + "held_requests", {"role": "leader"}, 10),
+        (PREFIX + "replica_lag_messages", {"role": "leader"}, 100),
+        (PREFIX + "fetch_requests_total", {"role": "leader", "api_version": "11"}, 13),
+        (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
+        (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
+        (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
+        (PREFIX + "connections", {"role": "leader"}, 9),
+        (PREFIX + "connections", {"role": "follower"}, 0),
+        (PREFIX + "config_reloads_total", {"outcome": "failed"}, 2),
+        (PREFIX + "config_reloads_total", {"outcome": "changed"}, 0),
+        (PREFIX + "config_last_reload_successful", {}, 0),
+        (PREFIX + "config_last_reload_success_timestamp_seconds", {}, 0),
+        (PREFIX + "config_info", {"hash": "abc"}, 1),
+        (PREFIX + "build_info", {"version": "1.2.3"}, 1),
+    ],
+)
+def test_each_value_comes_from_its_source(name: str, labels: dict[str, str], value: float) -> None:
+    assert scrape(sources())[name, tuple(sorted(labels.items()))] == pytest.approx(value)
+
+
+def test_what_is_exposed_is_the_table() -> None:
+    content, _ = Exposition(sources(partition_rates=[PartitionRate("a", 0, 1.0)])).encode("")
+    exposed = {
+        (family.name + ("_total" if family.type == "counter" else ""), family.documentation)
+        for family in parse_text(content.decode())
+    }
+    assert exposed == {(metric.name, metric.help) for metric in METRICS}
+
+
+def test_partitions_are_exposed_only_where_asked_for() -> None:
+    key = ("PartitionBytesInRate", (("partition", "3"), ("topic", 'a"b')))
+    assert scrape(sources(partition_rates=[PartitionRate('a"b', 3, 7.0)]))[key] == 7
+    assert not any(name == "PartitionBytesInRate" for name, _ in scrape(sources()))
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        (OPENMETRICS, "application/openmetrics-text; version=1.0.0"),
+        ("text/plain", "text/plain; version=0.0.4"),
+        ("", "text/plain; version=0.0.4"),
+        ("*/*", "text/plain; version=0.0.4"),
+    ],
+)
+def test_the_format_is_negotiated(accept: str, content_type: str) -> None:
+    content, found = Exposition(sources()).encode(accept)
+    assert found.startswith(content_type)
+    assert content.endswith(b"# EOF\n") == ("openmetrics" in content_type)
