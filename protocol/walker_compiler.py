@@ -26,6 +26,7 @@ RECORDS_AT = "records_at"
 RECORDS_SIZE = "records_size"
 # What these columns are called where a row is emitted: n is the length or count that was read last.
 _POSITIONS = {ENTRY_AT: ENTRY_AT, ENTRY_END: "pos", RECORDS_AT: "pos", RECORDS_SIZE: "n"}
+_LARGEST_UNBATCHED = 8  # to set up an iter_unpack takes as long as about so many rows
 
 
 class Rows(NamedTuple):
@@ -186,9 +187,12 @@ class _Compiler:
     def loop(self, codec: KArray, path: tuple[str, ...]) -> None:
         if path == self.rows.path and self.rows.block:
             self.line(f"emit(new(Block, ({', '.join(self.scopes[-1].values())}, n)))")
-        if path == self.rows.path and _is_fixed(codec.subcon):
+        batched = path == self.rows.path and _is_fixed(codec.subcon)
+        if batched:
+            self.open(f"if n > {_LARGEST_UNBATCHED}:")
             self.batches(codec.subcon)
-            return
+            self.line("n = 0")
+            self.close()
         self.open("for _ in range(n):")
         self.fields(codec.subcon, path)
         self.close()
@@ -196,7 +200,7 @@ class _Compiler:
             self.in_entry = False
 
     def batches(self, item: Struct) -> None:
-        """Rows of fixed size: as many as are there by one iter_unpack, a third faster than one by one."""
+        """Rows of fixed size: as many as are there by one iter_unpack, a fifth faster than one by one."""
         self.scopes.append({})
         group = _Group()
         for member in item.subcons:

@@ -101,6 +101,21 @@ def test_refused(codec: Construct, data: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("codec", "data"),
+    [
+        (KString(), "0002aa"),
+        (KArray(Byte), "7fffffff0000"),
+        (KArray(PAIR), "0000000200010001000100"),
+        (KRecords(), "7fffffff0000"),
+        (KRecords(UVARINT), "ffffffff0f0000"),
+    ],
+)
+def test_lengths_are_refused_before_they_are_believed(codec: Construct, data: str) -> None:
+    with pytest.raises(ProtocolError, match="more than the bytes that follow"):
+        parse_whole(codec, bytes.fromhex(data))
+
+
+@pytest.mark.parametrize(
     ("codec", "fewest"),
     [
         (Int32sb, 4),

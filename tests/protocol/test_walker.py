@@ -167,6 +167,33 @@ def test_an_entry_is_torn_by_aborted_transactions_only() -> None:
     assert (row.records_at, row.entry_at) == (4, 4 - (first.records_at - first.entry_at))
 
 
+@pytest.mark.parametrize(
+    "case", [each for each in RESPONSES if each.name.endswith("-many")], ids=lambda case: case.name
+)
+def test_other_entries_are_not_torn(case: Golden) -> None:
+    rows, _ = walk_whole(case.walk, case.body, 0, len(case.body))
+    for row in rows:
+        steps = case.walk(case.body, len(case.body), [].append, {})
+        next(steps)
+        assert steps.send((0, row.records_at - 1)) == row.entry_at
+
+
+def walk_in_two_steps(case: Golden, limit: int, first_end: int) -> None:
+    steps = case.walk(case.body, limit, [].append, {})
+    next(steps)
+    at = steps.send((0, first_end))
+    steps.send((at, len(case.body)))
+
+
+@each_fetch
+def test_the_next_frame_is_not_looked_at(case: Golden) -> None:
+    """What is missing from a body is not taken from what follows it in the buffer, though it would fit."""
+    for limit in range(len(case.body)):
+        for first_end in (0, len(case.body)):
+            with pytest.raises(ProtocolError):
+                walk_in_two_steps(case, limit, first_end)
+
+
 def test_head_has_the_scalars_of_the_version() -> None:
     case = named("fetch-request-v4-replica-two")
     _, head = walk_whole(request_walker(4), case.body, 0, len(case.body))
