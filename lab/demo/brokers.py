@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 TOPIC = "orders"
 PARTITIONS = 6
 LEADER, OLD, NEW = 101, 102, 103
+POLL_SECONDS = 0.2
 MIB = 1 << 20
 
 
@@ -92,6 +93,11 @@ class BrokersStage:
         ]
 
 
+async def _sizes(running: Cluster) -> dict[tuple[int, int], int]:
+    """(broker, partition) -> bytes on disk; one size is enough to tell, for all partitions are filled alike."""
+    return await trio.to_thread.run_sync(running.admin.replica_sizes, TOPIC, (LEADER, OLD))
+
+
 @asynccontextmanager
 async def brokers_stage(total_bytes: int, console: Console) -> AsyncIterator[BrokersStage]:
     """Three brokers with their sidecars, a topic filled. Raises LabError."""
@@ -104,5 +110,7 @@ async def brokers_stage(total_bytes: int, console: Console) -> AsyncIterator[Bro
         leaders = dict.fromkeys(range(PARTITIONS), running.addresses.direct(LEADER))
         load = partial(fill, TOPIC, leaders, bytes_per_partition=total_bytes // PARTITIONS)
         await trio.to_thread.run_sync(load)
-        await trio.to_thread.run_sync(partial(running.admin.wait_in_sync, TOPIC, timeout_seconds=60))
+        # In sync is not enough: a follower in the ISR may still be fetching what was filled, and that is counted.
+        while len(set((await _sizes(running)).values())) > 1:
+            await trio.sleep(POLL_SECONDS)
         yield BrokersStage(running, total_bytes)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from .simple_rate import SimpleRate
+from .simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS, SimpleRate
 from .token_bucket import TokenBucket
 from .turns import Claim, Turns
 
@@ -52,10 +52,17 @@ class StrictBudget:
     """Token bucket with debt and turns: a grant is a lowered partition_max_bytes."""
 
     def __init__(
-        self, *, bytes_per_second: float, gate_seconds: float, burst_seconds: float, now: float
+        self,
+        *,
+        bytes_per_second: float,
+        gate_seconds: float,
+        burst_seconds: float,
+        window_seconds: float = QUOTA_WINDOW_NUM * QUOTA_WINDOW_SIZE_SECONDS,
+        now: float,
     ) -> None:
         self.turns = Turns()
         self._lowered_at = -math.inf
+        self._window_seconds = window_seconds
         self._bucket = TokenBucket(
             rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
         )
@@ -83,9 +90,13 @@ class StrictBudget:
         return self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim))
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        self._bucket.settle(reserved=reserved, used=used, now=now)
+        """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
+        after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
         if reserved:
+            self._bucket.settle(reserved=reserved, used=used, now=now)
             claim.attained_bytes += used - reserved
+        else:
+            self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
         """Only when the quota fell meanwhile and the debt would be more than a burst of the new one."""

@@ -232,7 +232,7 @@ class Link:
         outlook.withhold = {c.key for c in entries.behind} - left_out
         outlook.grants = granted
         outlook.replays = _replays(omitted)
-        frame = self._frame(demand, wanted, omits=bool(omitted), now=now)
+        frame = self._frame(demand, wanted, omits=bool(omitted), hurries=not granted, now=now)
         return Forward(frame, outlook if entries.watched else None)
 
     def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
@@ -251,20 +251,23 @@ class Link:
         return Outlook(self.throttle, self._claim, version, admitted_at=now, watched=entries.watched)
 
     def _frame(
-        self, demand: Demand, wanted: Sequence[tuple[RequestEntry, int]], *, omits: bool, now: float
+        self, demand: Demand, wanted: Sequence[tuple[RequestEntry, int]], *, omits: bool, hurries: bool, now: float
     ) -> bytes | None:
-        """Return the request that asks for `wanted` alone, or None where that is what came."""
+        """Return the request that asks for `wanted` alone, or None where that is what came.
+
+        It waits at the leader no longer than until it is our turn, if `hurries`: what was granted has data, so it
+        comes at once, or as soon as a sidecar on the leader's side lets it.
+        """
         request = demand.request
         if not omits and all(size == entry.partition_max_bytes for entry, size in wanted):
             return None
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
-        if omits:
+        if omits and hurries:
             turn_ms = self.throttle.budget.seconds_until_turn(self._claim, now) * 1000
             max_wait_ms = int(min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS)))
             self._claim.due = now + max_wait_ms / 1000
-        return rebuild_fetch_request(
-            demand.frame, request, wanted, max_wait_ms=min(max_wait_ms, request.max_wait_ms)
-        )
+        max_wait_ms = min(max_wait_ms, request.max_wait_ms)
+        return rebuild_fetch_request(demand.frame, request, wanted, max_wait_ms=max_wait_ms)
 
 
 def _replays(omitted: Iterable[_Candidate]) -> list[ReplayedEntry]:

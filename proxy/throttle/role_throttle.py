@@ -114,5 +114,6 @@ def _budget(settings: QuotaSettings, bytes_per_second: float, now: float) -> Bud
         bytes_per_second=bytes_per_second,
         gate_seconds=settings.gate_seconds,
         burst_seconds=settings.burst_seconds,
+        window_seconds=settings.window_num * settings.window_size_seconds,
         now=now,
     )

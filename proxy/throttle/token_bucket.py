@@ -69,9 +69,14 @@ class TokenBucket:
     def settle(self, *, reserved: float, used: float, now: float) -> None:
         """Give back a reservation and take what was really used."""
         self._reserved = max(self._reserved - reserved, 0.0)
+        self.charge(used, now)
+
+    def charge(self, used: float, now: float, *, most_debt_seconds: float = math.inf) -> None:
+        """Take what was used, but let it cause no more debt than so many seconds of the rate."""
         if not math.isinf(self.rate):
             self._refill(now)
-            self._tokens -= used
+            floor = min(self._tokens, -self.rate * most_debt_seconds)
+            self._tokens = max(self._tokens - used, floor)
 
     def seconds_until_open(self, now: float, *, gates: int = 1) -> float:
         """Return the time until `gates` gates' worth is in the bucket, if nobody takes any meanwhile."""

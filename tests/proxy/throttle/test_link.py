@@ -96,6 +96,14 @@ def test_in_sync_replicas_are_counted_against_the_quota() -> None:
     assert conversation.throttle.budget.seconds_until_turn(conversation.link._claim, 0.0) > 1.9
 
 
+def test_a_burst_of_in_sync_traffic_is_forgotten_after_the_window_of_kip73() -> None:
+    """As in the broker, whose samples leave the window: it must not freeze catch-up for minutes."""
+    conversation = Conversation(throttle(), offsets={T0: 0})
+    conversation.meet(high_watermark=0)
+    conversation.answer(conversation.ask(), {T0: 10_000 * MIB}, high_watermark=0)
+    assert conversation.throttle.budget.seconds_until_turn(conversation.link._claim, 0.0) == pytest.approx(11.1)
+
+
 def test_when_fetch_offset_goes_back_the_replica_goes_on_with_its_own_partition_max_bytes() -> None:
     """An ISR member of an old protocol truncates to its high watermark: held, it would stall acks=all."""
     conversation = drained(behind(partitions=2))
