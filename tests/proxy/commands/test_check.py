@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Sidecar = Callable[..., Result]
+
+
+def test_two_good_files_are_explained(config: Path, sidecar: Sidecar) -> None:
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 0
+    quotas = config.parent / "quotas.toml"
+    assert result.output == (
+        f"{config}: ok\n"
+        f"{quotas}: ok (hash {hashlib.sha256(quotas.read_bytes()).hexdigest()[:12]})\n"
+        "\n"
+        "broker 101, policy strict, enforcing\n"
+        "\n"
+        "leader: 19.07 MiB/s (20000000 B/s)\n"
+        "  gate 1.91 MiB (2000000 B), burst 4.77 MiB (5000000 B)\n"
+        "  orders  partition 0\n"
+        "\n"
+        "follower: not served (no [egress])\n"
+    )
+
+
+def test_json_has_the_same_in_bytes(config: Path, sidecar: Sidecar) -> None:
+    report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert report["ok"] is True
+    assert (report["broker"], report["policy"], report["enforce"]) == (101, "strict", True)
+    assert report["roles"]["leader"] == {
+        "served": True,
+        "quota_bytes_per_second": 20_000_000,
+        "replicas": {"orders": "0"},
+        "gate_bytes": 2_000_000,
+        "burst_bytes": 5_000_000,
+    }
+    assert report["roles"]["follower"] == {
+        "served": False,
+        "quota_bytes_per_second": None,
+        "replicas": {},
+    }
+    assert report["warnings"] == []
+
+
+def test_a_small_quota_shows_the_least_gate(config: Path, sidecar: Sidecar) -> None:
+    """100 ms of 1000 B/s are 100 B; the gate is at least 64 KiB, and the burst no less than the gate."""
+    quotas = config.parent / "small.toml"
+    quotas.write_text("[brokers.101]\nleader.replication.throttled.rate = 1000")
+    report = json.loads(sidecar("check", "--config", config, "--quotas", quotas, "--json").output)
+    assert report["roles"]["leader"]["gate_bytes"] == report["roles"]["leader"]["burst_bytes"] == 65536
+    assert report["quotas_file"] == str(quotas)
+    assert "throttles nothing" in report["warnings"][0]
+
+
+def test_kip73_has_no_gate(config: Path, sidecar: Sidecar) -> None:
+    result = sidecar("check", "--config", config, "--set", "quotas.policy=kip73")
+    assert result.exit_code == 0
+    assert "policy kip73" in result.output
+    assert "  gate " not in result.output
+
+
+def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
+    (config.parent / "quotas.toml").write_text(
+        '[mode]\nenforce = false\n[topics."*"]\nleader.replication.throttled.replicas = "*"\n'
+        "until = 2100-01-01T00:00:00Z\n"
+    )
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 0
+    assert "observing only" in result.output
+    assert "leader: unlimited\n  *  every partition\n" in result.output
+    assert "next change: 2100-01-01T00:00:00+00:00" in result.output
+    assert "warning: mode.enforce is false" in result.output
+    assert "warning: leader: replicas are listed, but no rate is set" in result.output
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_problems_of_both_files_are_listed(config: Path, sidecar: Sidecar, *, as_json: bool) -> None:
+    config.write_text("[broker]\nid = 'x'")
+    quotas = config.parent / "quotas.toml"
+    quotas.write_text("[brokers.101]\nleader.replication.throttled.rate = -1")
+    result = sidecar("check", "--config", config, "--quotas", quotas, *(["--json"] if as_json else []))
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    if as_json:
+        problems = json.loads(result.stdout)["problems"]
+    else:
+        assert result.stdout == ""
+        problems = result.stderr.removeprefix("Error: ").splitlines()
+    assert [problem.split(": ")[:2] for problem in problems] == [
+        [str(config), "broker.id"],
+        [str(config), "ingress"],
+        [str(quotas), "brokers.101.leader.replication.throttled.rate"],
+    ]
+
+
+def test_a_missing_quotas_file_fails_the_check(config: Path, sidecar: Sidecar) -> None:
+    (config.parent / "quotas.toml").unlink()
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 1
+    assert "quotas.toml: cannot be read: No such file or directory" in result.stderr
