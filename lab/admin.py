@@ -1,7 +1,7 @@
 """The lab's administrator: topics, moves and native throttles, through kafka-python's admin client.
 
-Brokers advertise names that only their own hosts files know; the client gets one too, through the scheme
-registry that kafka-python keeps for proxies. Every call blocks: use it from a thread under Trio.
+Brokers advertise names that only their own hosts files know; the client gets one too, see `lab.kafka_python`.
+Every call blocks: use it from a thread under Trio.
 Knows nothing of processes or sidecars. Invariant: an answer that carries an error code becomes a LabError.
 """
 
@@ -11,17 +11,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from urllib.parse import urlparse
-
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-from kafka.errors import KafkaError
-from kafka.net.inet import KafkaNetSocket
-from kafka.protocol.consumer import OffsetSpec
+from typing import TYPE_CHECKING
 
 from .addresses import KAFKA_PORT
 from .errors import LabError
+from .kafka_python import (
+    AlterConfigOp,
+    ConfigResource,
+    ConfigResourceType,
+    KafkaAdminClient,
+    KafkaError,
+    OffsetSpec,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -43,20 +48,6 @@ class PartitionState:
     leader: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
-
-
-class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types
-    """Resolves broker names with a hosts file: `proxy_url="hosts:///path"`. Connects directly."""
-
-    SCHEMES = ("hosts",)
-
-    def __init__(self, proxy_url: str) -> None:
-        super().__init__(proxy_url)
-        lines = (line.split() for line in Path(urlparse(proxy_url).path).read_text("ascii").splitlines())
-        self._addresses = {name: address for address, name in lines}
-
-    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
-        return super().dns_lookup(self._addresses.get(host, host), port, raise_error)
 
 
 class Admin:

@@ -37,7 +37,7 @@ PROTOCOLS = ("0.10.1-IV2", "0.11.0", "1.1", "2.0", "2.2", "2.4", "2.8")
 _VERSION_SECONDS = 10.0
 
 
-class Quantity(click.ParamType):
+class Quantity(click.ParamType[float]):
     """A rate or size as the sidecar's own files take it, such as 4MiB/s."""
 
     def __init__(self, name: str, parse: Callable[[object], float]) -> None:
@@ -55,7 +55,9 @@ RATE = Quantity("rate", parse_rate)
 SIZE = Quantity("size", parse_size)
 
 
-@click.group(context_settings={"max_content_width": 110, "help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"max_content_width": 110, "show_default": True, "help_option_names": ["-h", "--help"]}
+)
 def cli() -> None:
     """Real Kafka brokers on this machine, with taps (and sidecars, if wanted) on their replication path.
 
@@ -72,17 +74,17 @@ def cli() -> None:
 
 
 @cli.command()
-@click.option("--brokers", type=click.IntRange(1, 9), default=3, show_default=True, help="How many.")
-@click.option("--protocol", default=PROTOCOLS[0], show_default=True, help="inter.broker.protocol.version.")
+@click.option("--brokers", type=click.IntRange(1, 9), default=3, help="How many.")
+@click.option("--protocol", default=PROTOCOLS[0], help="inter.broker.protocol.version.")
 @click.option("--sidecars/--no-sidecars", default=False, help="A sidecar beside every broker, both roles.")
-@click.option("--policy", type=click.Choice(["strict", "kip73"]), default="strict", show_default=True)
+@click.option("--policy", type=click.Choice(["strict", "kip73"]), default="strict")
 @click.option("--keep", is_flag=True, help="Leave the cluster's files when done.")
 @click.option("--json", "as_json", is_flag=True, help="Print addresses as one JSON line.")
 def up(**options: Any) -> None:
     """Start a cluster, print where everything is, and wait for Ctrl-C.
 
-    Names like kafka-101 are known only to the brokers' own hosts files. A Java client reaches the cluster with
-    -Djdk.net.hosts.file set to the file that is printed; others go by address.
+    Names like kafka-101 are known only to the brokers' own hosts files. A Java client reaches the cluster
+    with -Djdk.net.hosts.file set to the file that is printed; others go by address.
     """
     plan = ClusterPlan(
         brokers=tuple(range(101, 101 + options["brokers"])),
@@ -107,35 +109,24 @@ async def _up(plan: ClusterPlan, *, as_json: bool) -> None:
 
 
 @cli.command()
-@click.option(
-    "--how", type=click.Choice(HOWS), default="sidecar strict", show_default=True, help="Who throttles."
-)
-@click.option(
-    "--side", type=click.Choice(SIDES), default="leader", show_default=True, help="Which role does."
-)
-@click.option(
-    "--quota", type=RATE, default="4MiB/s", show_default=True, help="Of each broker that throttles."
-)
-@click.option("--partitions", type=click.IntRange(1), default=8, show_default=True)
-@click.option("--size", type=SIZE, default="8MiB", show_default=True, help="Of each partition.")
-@click.option(
-    "--leaders", type=click.IntRange(1, 8), default=1, show_default=True, help="Brokers moved from."
-)
-@click.option(
-    "--followers", type=click.IntRange(1, 8), default=1, show_default=True, help="Brokers moved to."
-)
-@click.option("--records", type=click.Choice(["small", "big"]), default="small", show_default=True,
-              help="small: 1000 B; big: 100 kB.")  # fmt: skip
+@click.option("--how", type=click.Choice(HOWS), default="sidecar strict", help="Who throttles.")
+@click.option("--side", type=click.Choice(SIDES), default="leader", help="Which role does.")
+@click.option("--quota", type=RATE, default="4MiB/s", help="Of each broker that throttles.")
+@click.option("--partitions", type=click.IntRange(1), default=8, help="Spread over the leaders.")
+@click.option("--size", type=SIZE, default="8MiB", help="Of each partition.")
+@click.option("--leaders", type=click.IntRange(1, 8), default=1, help="How many brokers to move from.")
+@click.option("--followers", type=click.IntRange(1, 8), default=1, help="How many brokers to move to.")
+@click.option("--records", type=click.Choice(["small", "big"]), default="small", help="1000 B or 100 kB.")
 @click.option("--live", is_flag=True, help="Measure an acks=all producer on another partition meanwhile.")
-@click.option("--repeat", type=click.IntRange(1), default=1, show_default=True, help="On the same cluster.")
-@click.option("--protocol", default=PROTOCOLS[0], show_default=True, help="inter.broker.protocol.version.")
+@click.option("--repeat", type=click.IntRange(1), default=1, help="Moves, one after the other.")
+@click.option("--protocol", default=PROTOCOLS[0], help="inter.broker.protocol.version.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
 def move(**options: Any) -> None:
     """Move partitions under a quota and say how well it was kept.
 
     Columns, over the quota: mean (from the request to the last byte), worst sliding second, worst 11 seconds
-    (Kafka's own window), first second, standard deviation of a second. "equal" means that every replica holds the
-    same bytes as its leader.
+    (Kafka's own window), first second, standard deviation of a second. "equal" means that every replica holds
+    the same bytes as its leader.
     """
     brokers = tuple(range(101, 101 + options["leaders"] + options["followers"]))
     wanted = Move(
@@ -154,13 +145,11 @@ def move(**options: Any) -> None:
 
 
 @cli.command()
-@click.option("--quota", "quotas", type=RATE, multiple=True, default=("1MiB/s", "4MiB/s"), show_default=True)
+@click.option("--quota", "quotas", type=RATE, multiple=True, default=("1MiB/s", "4MiB/s"))
 @click.option("--side", "sides", type=click.Choice(SIDES), multiple=True, default=("leader", "follower"),
               show_default=True)  # fmt: skip
-@click.option(
-    "--seconds", type=click.IntRange(5), default=22, show_default=True, help="Ideal length of each move."
-)
-@click.option("--partitions", type=click.IntRange(1), default=8, show_default=True)
+@click.option("--seconds", type=click.IntRange(5), default=22, help="Ideal length of each move.")
+@click.option("--partitions", type=click.IntRange(1), default=8)
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
 def native(**options: Any) -> None:
     """Measure the brokers' own quota, cold and (for leaders) warm: the yardstick of everything else.

@@ -13,6 +13,8 @@ from rich.table import Table
 
 from proxy.quotas.units import format_bytes
 
+from .moves import MIB
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
@@ -61,35 +63,45 @@ class ProgressLine:
 
 
 def moves_table(results: Iterable[MoveResult]) -> Table:
-    """One row per move, ratios over the quota."""
-    table = Table(
-        "how", "side", "quota MiB/s", "P", "seconds", "/ideal", "mean", "worst 1 s", "worst 11 s",
-        "first 1 s", "sd", "fetch/s", "Fetch", "equal", "bad lines", "shrinks", "live p50/p95 ms",
-    )  # fmt: skip
-    for result in results:
-        move, latencies = result.move, result.latencies
-        table.add_row(
-            move.how,
-            move.side if move.throttled else "-",
-            f"{move.quota_bytes_per_second / (1 << 20):g}" if move.throttled else "-",
-            str(move.partitions),
-            f"{result.duration_seconds:.1f}",
-            *(
-                "-" if math.isnan(ratio) else f"{ratio:.2f}"
-                for ratio in (
-                    result.duration_ratio,
-                    result.mean_ratio,
-                    result.worst_second_ratio,
-                    result.worst_window_ratio,
-                    result.first_second_ratio,
-                    result.deviation_ratio,
-                )
-            ),
-            f"{result.fetches_per_second:.1f}",
-            ", ".join(f"v{version}" for version in sorted(result.fetch_versions)),
-            "yes" if result.equal else "[red]NO[/red]",
-            str(len(result.bad_log_lines)),
-            str(len(result.shrinks)),
-            f"{latencies.p50 * 1000:.0f} / {latencies.p95 * 1000:.0f}" if latencies else "-",
-        )
+    """One column per move, so that a few fit side by side on any terminal; ratios are over the quota."""
+    columns = [_column(result) for result in results]
+    table = Table("")
+    for column in columns:
+        table.add_column(column[0], justify="right")
+    for row, name in enumerate(_ROWS, 1):
+        table.add_row(name, *(column[row] for column in columns))
     return table
+
+
+_ROWS = (
+    "quota, MiB/s", "partitions", "seconds", "seconds / ideal", "mean / quota", "worst 1 s / quota",
+    "worst 11 s / quota", "first 1 s / quota", "deviation / quota", "fetches per second", "Fetch version",
+    "equal replicas", "bad log lines", "ISR shrinks", "live p50, ms", "live p95, ms",
+)  # fmt: skip
+
+
+def _column(result: MoveResult) -> list[str]:
+    move, latencies = result.move, result.latencies
+    return [
+        f"{move.how}\n{move.side}" if move.throttled else move.how,
+        f"{move.quota_bytes_per_second / MIB:g}" if move.throttled else "-",
+        str(move.partitions),
+        f"{result.duration_seconds:.1f}",
+        _ratio(result.duration_ratio),
+        _ratio(result.mean_ratio),
+        _ratio(result.worst_second_ratio),
+        _ratio(result.worst_window_ratio),
+        _ratio(result.first_second_ratio),
+        _ratio(result.deviation_ratio),
+        f"{result.fetches_per_second:.1f}",
+        ", ".join(f"v{version}" for version in sorted(result.fetch_versions)),
+        "yes" if result.equal else "[red]NO[/red]",
+        str(len(result.bad_log_lines)),
+        str(len(result.shrinks)),
+        f"{latencies.p50 * 1000:.0f}" if latencies else "-",
+        f"{latencies.p95 * 1000:.0f}" if latencies else "-",
+    ]
+
+
+def _ratio(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2f}"

@@ -2,8 +2,8 @@
 
 A process of its own (`python -m lab.tap --output FILE --link 101=127.0.0.1:9092@127.0.0.2:9092 ...`), so that
 it neither slows nor is slowed by what it measures. One thread per direction; big chunks, no copies.
-Knows nothing of quotas. Invariant: bytes go on before they are looked at, and go on even when they
-cannot be understood (then one `undecoded` line says so).
+Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be understood (then one `undecoded`
+line says so), and answers before they are looked at.
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
@@ -80,23 +80,28 @@ class TappedConnection:
         self._frames = FetchLink()
 
     def start(self) -> None:
-        for source, target, look in (
-            (self._accepted, self._upstream, self._requests),
-            (self._upstream, self._accepted, self._responses),
-        ):
-            threading.Thread(target=self._pump, args=(source, target, look), daemon=True).start()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        responses = threading.Thread(
+            target=self._pump, args=(self._upstream, self._accepted, self._responses), daemon=True
+        )
+        responses.start()
+        self._pump(self._accepted, self._upstream, self._requests)
+        responses.join()
+        self._accepted.close()
+        self._upstream.close()
 
     def _pump(self, source: socket.socket, target: socket.socket, look: Callable[[memoryview], None]) -> None:
         chunk = memoryview(bytearray(_CHUNK_BYTES))
-        watching = True
+        # A request has to be known before its answer can come back; an answer goes on before it is looked at.
+        look_first, watching = source is self._accepted, True
         with contextlib.suppress(OSError):
             while size := source.recv_into(chunk):
-                if watching and look == self._requests:
-                    # A request has to be known before its answer can come back.
-                    watching = self._look(look, chunk[:size])
-                    target.sendall(chunk[:size])
-                else:
-                    target.sendall(chunk[:size])
+                if look_first:
+                    watching = watching and self._look(look, chunk[:size])
+                target.sendall(chunk[:size])
+                if not look_first:
                     watching = watching and self._look(look, chunk[:size])
         for end in (source, target):
             # Both ways at once: a broker never half-closes, and a fetcher has to see the loss.
@@ -127,15 +132,23 @@ class TappedConnection:
                 )  # fmt: skip
 
 
-def serve(link: Link, recorder: Recorder) -> None:
-    """Listen for one leader, for ever, in threads. Raises OSError if the address is taken."""
+def serve(link: Link, recorder: Recorder) -> socket.socket:
+    """Listen for one leader, in threads, until the returned listener is shut down.
+
+    Raises:
+        OSError: the address is taken.
+    """
     listener = socket.create_server(link.listen, backlog=64)
     threading.Thread(target=_accept, args=(listener, link, recorder), daemon=True).start()
+    return listener
 
 
 def _accept(listener: socket.socket, link: Link, recorder: Recorder) -> None:
     while True:
-        accepted, _ = listener.accept()
+        try:
+            accepted, _ = listener.accept()
+        except OSError:
+            return
         try:
             TappedConnection(link, accepted, recorder).start()
         except OSError as error:

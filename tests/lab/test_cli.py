@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from lab.cli import cli
+
+
+@pytest.mark.parametrize("command", [[], ["up"], ["move"], ["native"], ["versions"]])
+def test_every_command_explains_itself(command: list[str]) -> None:
+    done = CliRunner().invoke(cli, [*command, "--help"])
+    assert done.exit_code == 0
+    assert "--help" in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["move", "--quota", "4mb/s"], "--quota"),
+        (["move", "--size", "lots"], "--size"),
+        (["move", "--how", "magic"], "sidecar strict"),
+        (["up", "--brokers", "0"], "1<=x<=9"),
+    ],
+)
+def test_wrong_options_are_usage_errors(arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert message in done.output

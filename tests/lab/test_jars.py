@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import LabError
+from lab.jars import cache_directory, kafka_jars
+
+FAKE_MVN = """#!/bin/sh
+echo called >> "{calls}"
+for argument; do
+  case "$argument" in
+    -DoutputDirectory=*) out="${{argument#*=}}" ;;
+    -Dkafka.version=*) version="${{argument#*=}}" ;;
+  esac
+done
+[ "$version" = 0.0 ] && {{ echo "no such version"; exit 1; }}
+mkdir -p "$out" && : > "$out/kafka-clients-$version.jar"
+"""
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PATH with a java and a mvn that do as little as possible, and the system's own commands."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, text in (("java", "#!/bin/sh\n"), ("mvn", FAKE_MVN.format(calls=tmp_path / "calls"))):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    for name in ("mkdir", "sh"):
+        (folder / name).symlink_to(Path("/bin", name))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def test_maven_is_called_once(tools: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first, second = kafka_jars("9.9", cache=cache), kafka_jars("9.9", cache=cache)
+    assert first == second
+    assert [jar.name for jar in first.iterdir()] == ["kafka-clients-9.9.jar"]
+    assert (tmp_path / "calls").read_text() == "called\n"
+    assert [folder.name for folder in cache.iterdir()] == [first.name]
+
+
+def test_mavens_last_words_are_told_and_nothing_is_left(tools: Path, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match=r"Kafka 0\.0:\nno such version"):
+        kafka_jars("0.0", cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize(("missing", "advice"), [("java", "Java 17"), ("mvn", "apt-get install maven")])
+def test_what_is_missing_is_named(tools: Path, tmp_path: Path, missing: str, advice: str) -> None:
+    (tools / missing).unlink()
+    with pytest.raises(LabError, match=f"`{missing}` was not found.*{advice}"):
+        kafka_jars("9.9", cache=tmp_path / "cache")
+
+
+def test_jars_that_are_there_need_no_maven(tools: Path, tmp_path: Path) -> None:
+    found = kafka_jars("9.9", cache=tmp_path / "cache")
+    (tools / "mvn").unlink()
+    assert kafka_jars("9.9", cache=tmp_path / "cache") == found
+
+
+def test_cache_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_directory() == tmp_path / "kafka-throttle-sidecar"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_directory() == Path.home() / ".cache" / "kafka-throttle-sidecar"

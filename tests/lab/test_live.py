@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+import trio
+
+from lab.errors import LabError
+from lab.live import Acknowledged, LiveProducer
+
+from .fake_broker import FakeBroker
+
+
+async def test_every_answer_is_kept_in_order() -> None:
+    with FakeBroker("127.88.5.1", errors=(0, 0, 19)) as broker:
+        live = LiveProducer(broker.address, "orders", 0, interval_seconds=0.002)
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(live.run)
+                while len(live.acknowledged) < 5:  # noqa: ASYNC110  # the producer has no use for an event
+                    await trio.sleep(0.001)
+                nursery.cancel_scope.cancel()
+    assert live.errors == [19]
+    assert [record.offset for record in live.acknowledged[:5]] == [1, 2, 4, 5, 6]
+    gaps = [b.due_at - a.due_at for a, b in zip(live.acknowledged, live.acknowledged[1:], strict=False)]
+    assert gaps[0] == pytest.approx(0.002)
+    assert all(record.latency_seconds > 0 for record in live.acknowledged)
+
+
+async def test_a_lost_leader_is_an_error() -> None:
+    with FakeBroker("127.88.6.1", hang_up_after=3) as broker, trio.fail_after(5):
+        live = LiveProducer(broker.address, "orders", 0, interval_seconds=0.001)
+        with pytest.raises(LabError, match="is gone"):
+            await live.run()
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.0, 1.0), (0.5, 3.0), (0.95, 4.0), (1.0, 4.0)])
+def test_percentiles(share: float, expected: float) -> None:
+    live = LiveProducer("x", "orders", 0)
+    live.acknowledged += [Acknowledged(0.0, latency, 0) for latency in (4.0, 1.0, 3.0, 2.0)]
+    assert live.percentile(share) == expected
+
+
+def test_without_records_there_is_no_percentile() -> None:
+    with pytest.raises(LabError, match="no record was acknowledged"):
+        LiveProducer("x", "orders", 0).percentile(0.5)

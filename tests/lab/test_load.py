@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+
+from lab.errors import LabError
+from lab.load import fill
+from lab.records import Shape
+
+from .fake_broker import FakeBroker
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(), Shape(message_format="v2"), Shape(batch_records=9, compressed=True)]
+)
+def test_every_partition_gets_its_bytes(shape: Shape) -> None:
+    with FakeBroker("127.88.1.1") as first, FakeBroker("127.88.1.2") as second:
+        leaders = {0: first.address, 1: second.address, 2: first.address}
+        done = fill("orders", leaders, bytes_per_partition=100_000, shape=shape)
+        sent = sum(len(frame) for frame in first.received + second.received)
+        requests = len(first.received) + len(second.received)
+    assert done.records == done.batches * shape.batch_records
+    assert 300_000 <= done.wire_bytes <= sent <= done.wire_bytes + 80 * requests
+    assert first.received
+    assert second.received
+
+
+def test_a_refused_batch_is_an_error() -> None:
+    with (
+        FakeBroker("127.88.2.1", errors=(0, 6)) as broker,
+        pytest.raises(LabError, match="refused a batch.*6"),
+    ):
+        fill("orders", {0: broker.address}, bytes_per_partition=10_000_000)
+
+
+def test_a_leader_that_hangs_up_is_an_error() -> None:
+    with FakeBroker("127.88.3.1", hang_up_after=2) as broker, pytest.raises(LabError, match="leader at"):
+        fill("orders", {0: broker.address}, bytes_per_partition=10_000_000)
+
+
+def test_a_leader_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(LabError, match="cannot reach"):
+        fill("orders", {0: "127.88.4.1"}, bytes_per_partition=1)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.addresses import Addresses
+from lab.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml
+from proxy.quotas.file import load_quotas_file
+from proxy.settings import load_settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PLAN = Addresses("127.31.7", (101, 102))
+
+
+def sidecar(home: Path, plan: SidecarPlan) -> Sidecar:
+    return Sidecar(102, plan, PLAN, upstreams={101: PLAN.tap(101)}, home=home / "sidecar")
+
+
+@pytest.mark.parametrize(
+    ("plan", "tables"),
+    [
+        (SidecarPlan(), {"ingress", "egress"}),
+        (SidecarPlan(leader=frozenset()), {"egress"}),
+        (SidecarPlan(follower=frozenset({101})), {"ingress"}),
+        (SidecarPlan(policy="kip73", settings={"limits": 'drain = "1s"', "log": 'level = "debug"'}),
+         {"ingress", "egress", "limits"}),
+    ],
+)  # fmt: skip
+def test_its_files_are_what_the_sidecar_reads(tmp_path: Path, plan: SidecarPlan, tables: set[str]) -> None:
+    sidecar(tmp_path, plan)
+    path = tmp_path / "sidecar" / "proxy.toml"
+    load_settings(path)
+    load_quotas_file(path.with_name("quotas.toml"))
+    found = tomllib.loads(path.read_text())
+    assert set(found) == {"broker", "quotas", "http", "log"} | tables
+    assert found["quotas"]["policy"] == plan.policy
+    if "egress" in tables:
+        peer = {"broker": 101, "listen": f"{PLAN.egress(102, 101)}:9092", "upstream": f"{PLAN.tap(101)}:9092"}
+        assert found["egress"]["peers"] == [peer]
+
+
+def test_brokers_without_a_role_have_no_sidecar() -> None:
+    plan = SidecarPlan(leader=frozenset({101}), follower=frozenset({103}))
+    assert plan.beside([101, 102, 103]) == [101, 103]
+
+
+def test_quotas_name_partitions_and_brokers(tmp_path: Path) -> None:
+    text = quotas_toml({"leader": 4e6, "follower": 1.5}, "a.b", [0, 1], [101])
+    path = tmp_path / "quotas.toml"
+    path.write_text(text)
+    load_quotas_file(path)
+    found = tomllib.loads(text)
+    assert found["brokers"]["default"]["leader"]["replication"]["throttled"]["rate"] == 4_000_000
+    assert found["topics"]["a.b"]["follower"]["replication"]["throttled"]["replicas"] == "0:101,1:101"
+
+
+def test_quotas_are_replaced_at_once(tmp_path: Path) -> None:
+    made = sidecar(tmp_path, SidecarPlan(quotas=UNLIMITED))
+    path = tmp_path / "sidecar" / "quotas.toml"
+    before = path.stat().st_ino
+    made.write_quotas("# other\n")
+    assert path.read_text() == "# other\n"
+    assert path.stat().st_ino != before
+    assert [file.name for file in path.parent.glob("quotas*")] == ["quotas.toml"]
+
+
+def test_a_sidecar_that_does_not_run_is_not_ready(tmp_path: Path) -> None:
+    assert not sidecar(tmp_path, SidecarPlan()).ready()

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lab.addresses import Addresses
+from lab.measure import Answer, Asked
+from lab.taps import Taps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUEST = '{"t":1.5,"kind":"request","leader":101,"follower":102,"version":3}\n'
+RESPONSE = '{"t":2.0,"kind":"response","leader":101,"follower":102,"version":3,"bytes":90,"partitions":[["a",0,50]]}\n'
+
+
+def test_samples_are_read_from_a_mark_and_half_lines_later(tmp_path: Path) -> None:
+    taps = Taps(Addresses("127.1.1", (101, 102)), upstreams={101: "127.1.1.11"}, home=tmp_path)
+    taps.samples_file.write_text('{"t":1.0,"kind":"listening"}\n' + REQUEST)
+    first, mark = taps.read_from(0)
+    assert first == [Asked(1.5, 101, 102, 3)]
+    with taps.samples_file.open("a") as file:
+        file.write(RESPONSE[:40])
+        file.flush()
+        assert taps.read_from(mark) == ([], mark)
+        file.write(RESPONSE[40:])
+    assert taps.samples(since=mark) == [Answer(2.0, 101, 102, 3, (("a", 0, 50),))]
+    assert taps.position() == len(taps.samples_file.read_bytes())
