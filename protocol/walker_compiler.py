@@ -79,24 +79,45 @@ class _Group:
             self.names.append(name)
 
 
-class _Compiler:
+class _Source:
+    """Lines of Python, and the values that the names in them stand for."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.lines: list[str] = []
+        self.indent = 0
+        self.namespace = namespace
+
+    def constant(self, value: Any) -> str:
+        name = f"constant_{len(self.namespace)}"
+        self.namespace[name] = value
+        return name
+
+    def fail(self, message: str) -> None:
+        self.line(f"raise ProtocolError(f{message!r})")
+
+    def open(self, text: str) -> None:
+        self.line(text)
+        self.indent += 1
+
+    def close(self) -> None:
+        self.indent -= 1
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.indent + text)
+
+
+class _Compiler(_Source):
     """Writes one walker.
 
     ``scopes`` maps field names to local names, one dict for each struct around the current place.
     """
 
     def __init__(self, rows: Rows) -> None:
+        names = {"ProtocolError": ProtocolError, "Row": rows.row, "Block": rows.block, "new": tuple.__new__}
+        super().__init__(names)
         self.rows = rows
-        self.lines: list[str] = []
-        self.indent = 0
         self.scopes: list[dict[str, str]] = []
         self.in_entry = False
-        self.namespace: dict[str, Any] = {
-            "ProtocolError": ProtocolError,
-            "Row": rows.row,
-            "Block": rows.block,
-            "new": tuple.__new__,
-        }
 
     def source(self, body: Struct) -> str:
         self.open("def walk(buffer, limit, emit, head):")
@@ -236,11 +257,6 @@ class _Compiler:
         self.line(f"pos += n * {item.size}")
         self.close()
 
-    def constant(self, value: Any) -> str:
-        name = f"constant_{len(self.namespace)}"
-        self.namespace[name] = value
-        return name
-
     def emit_row(self) -> None:
         known = {name: repr(value) for name, value in self.rows.absent.items()} | _POSITIONS
         for scope in self.scopes:
@@ -270,19 +286,6 @@ class _Compiler:
         self.open("if end > stop:")
         self.line("end = stop")
         self.close()
-
-    def fail(self, message: str) -> None:
-        self.line(f"raise ProtocolError(f{message!r})")
-
-    def open(self, text: str) -> None:
-        self.line(text)
-        self.indent += 1
-
-    def close(self) -> None:
-        self.indent -= 1
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.indent + text)
 
 
 def _is_fixed(item: Struct) -> bool:
