@@ -1,6 +1,6 @@
 """Bytes that need no look: from a window to the other leg, in order, never more in memory than the window holds.
 
-Knows no frames. Invariant: what is counted as copied was handed to the kernel.
+Knows no frames. Invariant: what was handed to the kernel is counted, piece by piece, and nothing else.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .leg import Leg
     from .window import Window
 
@@ -16,29 +18,26 @@ class ConnectionEndedError(ConnectionError):
     """A peer finished sending in the middle of a frame."""
 
 
-async def copy(window: Window, to: Leg, size: int) -> int:
-    """Pass exactly the next `size` bytes on and return `size`. Raises ConnectionEndedError if fewer come."""
+async def copy(window: Window, to: Leg, size: int, count: Callable[[int], None]) -> None:
+    """Pass exactly the next `size` bytes on. Raises ConnectionEndedError if fewer come."""
     left = size
     while left:
         if not window.size and not await window.more(min(left, window.capacity)):
             raise ConnectionEndedError(f"the peer closed {left} bytes before the end of a frame")
         passable = min(left, window.size)
-        await send(window, to, passable)
+        await send(window, to, passable, count)
         left -= passable
-    return size
 
 
-async def copy_rest(window: Window, to: Leg) -> int:
-    """Pass on whatever comes until the peer finishes sending; return how many bytes that were."""
-    copied = 0
+async def copy_rest(window: Window, to: Leg, count: Callable[[int], None]) -> None:
+    """Pass on whatever comes until the peer finishes sending."""
     while window.size or await window.more(window.capacity):
-        copied += window.size
-        await send(window, to, window.size)
-    return copied
+        await send(window, to, window.size, count)
 
 
-async def send(window: Window, to: Leg, size: int) -> None:
+async def send(window: Window, to: Leg, size: int, count: Callable[[int], None]) -> None:
     """Pass on the next `size` bytes, which are in the window."""
     with memoryview(window.buffer) as whole, whole[window.start : window.start + size] as view:
         await to.send_all(view)
     window.take(size)
+    count(size)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import enum
+from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.correlation import Correlator
 
@@ -53,6 +54,13 @@ class Undecoded(enum.Enum):
     RESPONSE_TOO_LARGE = "response_too_large"
 
 
+class _Sent(NamedTuple):
+    """One request in flight: the how manieth of its connection, and what is to be done with its response."""
+
+    number: int
+    outlook: Outlook | None
+
+
 @dataclass(slots=True)
 class Exchange:
     """One per connection."""
@@ -72,8 +80,8 @@ class Exchange:
     replica_fetches: int = 0
     held_seconds: float = 0.0
     undecoded: set[Undecoded] = field(default_factory=set)
-    correlator: Correlator[Outlook] = field(default_factory=Correlator)
-    _owed: list[Outlook] = field(default_factory=list)
+    correlator: Correlator[_Sent] = field(default_factory=Correlator)
+    _owed: deque[_Sent] = field(default_factory=deque)
     _responding: bool = False
     _deciding: bool = False
 
@@ -108,17 +116,31 @@ class Exchange:
     def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
         """A request is about to go on."""
         self.frames += 1
-        self.correlator.sent(head, expects_response, outlook)
+        request = _Sent(self.frames, outlook)
+        self.correlator.sent(head, expects_response, request)
         if outlook is not None:
-            self._owed.append(outlook)
+            self._owed.append(request)
 
-    def received(self, correlation_id: int | None) -> Outlook | None:
-        """A response begins to arrive; return what its request asked to be done with it."""
-        outlook = self.correlator.received(correlation_id)
+    def received(self, correlation_id: int | None, now: float) -> Outlook | None:
+        """A response begins to arrive; return what its request asked to be done with it.
+
+        Leaders answer in order: earlier requests will not be answered any more, their grants are given back.
+        """
         self._responding = True
-        if outlook is not None:
-            self._owed.remove(outlook)
-        return outlook
+        request = self.correlator.received(correlation_id)
+        if request is None:
+            return None
+        while self._owed and self._owed[0].number < request.number:
+            _give_back(self._owed.popleft(), now)
+        if request.outlook is not None:
+            self._owed.popleft()
+        return request.outlook
+
+    def passed_request(self, size: int) -> None:
+        self.statistics.relayed_request_bytes += size
+
+    def passed_response(self, size: int) -> None:
+        self.statistics.relayed_response_bytes += size
 
     def responded(self) -> None:
         """The response is through."""
@@ -127,8 +149,8 @@ class Exchange:
 
     def close(self, now: float) -> None:
         """Give back every grant whose answer will never come."""
-        for outlook in self._owed:
-            outlook.finish(now)
+        for request in self._owed:
+            _give_back(request, now)
         self._owed.clear()
         self.link.close()
 
@@ -151,3 +173,8 @@ class Exchange:
         """The first cause is the one that counts."""
         if self.cause is None:
             self.cause, self.error = cause, error
+
+
+def _give_back(request: _Sent, now: float) -> None:
+    if request.outlook is not None:
+        request.outlook.finish(now)

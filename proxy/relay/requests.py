@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.apis import API_FETCH
-from protocol.correlation import expects_response
+from protocol.correlation import State, expects_response
 from protocol.errors import ProtocolError
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from protocol.fetch_request import parse_fetch_request, peek_replica_id
@@ -61,22 +61,34 @@ class RequestRelay:
             except ProtocolError:
                 exchange.turn_opaque(Undecoded.FRAMING)
             else:
-                exchange.statistics.relayed_request_bytes += await self._frame(size)
-        exchange.statistics.relayed_request_bytes += await copy_rest(window, self._leader)
+                await self._frame(size)
+        await copy_rest(window, self._leader, exchange.passed_request)
         self._leader.finish_sending()
 
-    async def _frame(self, size: int) -> int:
+    async def _frame(self, size: int) -> None:
+        exchange = self._exchange
         head = await self._head(size)
-        if head is None or self._exchange.correlator.is_token(head):
-            self._exchange.correlator.sent_token()
+        if head is None or exchange.correlator.is_token(head):
+            if exchange.correlator.state is State.KAFKA:
+                exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+            exchange.correlator.sent_token()
+            await self._pass(size)
         elif head.api_key == API_FETCH and await self._is_from_replica(head, size):
-            return await self._replica_fetch(size)
+            await self._replica_fetch(size)
         else:
-            self._exchange.sent(head, expects_response=await self._expects_response(head, size))
-        return await copy(self._window, self._leader, LENGTH_PREFIX_BYTES + size)
+            exchange.sent(head, expects_response=await self._expects_response(head, size))
+            await self._pass(size)
+
+    async def _pass(self, size: int) -> None:
+        """The frame goes on as it comes."""
+        total = LENGTH_PREFIX_BYTES + size
+        await copy(self._window, self._leader, total, self._exchange.passed_request)
 
     async def _head(self, size: int) -> RequestHead | None:
-        """Return the frame's header, reading only as much of the frame as that takes; None if it has none."""
+        """Return the frame's header, reading only as much of the frame as that takes; None if it has none.
+
+        One that does not fit the window is none: tagged fields may claim any size, and no memory for it.
+        """
         window = self._window
         while True:
             start = window.start + LENGTH_PREFIX_BYTES
@@ -85,8 +97,13 @@ class RequestRelay:
                 head = peek_request(window.buffer, start, start + held)
             except ProtocolError:
                 return None
-            if head is not None or held == size or not await window.fill(window.size + 1):
+            if head is not None or held == size or not await self._read_on():
                 return head
+
+    async def _read_on(self) -> bool:
+        """Have more of the frame in the window; False if it ends, or the window is full."""
+        window = self._window
+        return window.size < window.capacity and await window.fill(window.size + 1)
 
     async def _is_from_replica(self, head: RequestHead, size: int) -> bool:
         """Tell a follower's Fetch that we understand from a consumer's, and from one that must pass undecoded."""
@@ -115,12 +132,11 @@ class RequestRelay:
                 return True
             if expects is not None:
                 return expects
-            if end - window.start == LENGTH_PREFIX_BYTES + size or not await window.fill(window.size + 1):
+            if end - window.start == LENGTH_PREFIX_BYTES + size or not await self._read_on():
                 return True
 
-    async def _replica_fetch(self, size: int) -> int:
+    async def _replica_fetch(self, size: int) -> None:
         exchange, window, link = self._exchange, self._window, self._exchange.link
-        total = LENGTH_PREFIX_BYTES + size
         exchange.replica_fetches += 1
         demand = None
         if not link.throttle.is_idle:
@@ -131,11 +147,12 @@ class RequestRelay:
             if head is not None:
                 exchange.statistics.fetch_requests[head.api_version] += 1
                 exchange.sent(head, expects_response=True)
-            return await copy(window, self._leader, total)
-        exchange.statistics.fetch_requests[demand.request.head.api_version] += 1
-        window.take(total)
-        with exchange.deciding():
-            return await self._decide(demand)
+            await self._pass(size)
+        else:
+            exchange.statistics.fetch_requests[demand.request.head.api_version] += 1
+            window.take(LENGTH_PREFIX_BYTES + size)
+            with exchange.deciding():
+                await self._decide(demand)
 
     async def _demand(self, size: int) -> Demand | None:
         """Read the request whole; None if it cannot be understood and so passes as it is."""
@@ -153,8 +170,8 @@ class RequestRelay:
             return None
         return self._exchange.link.begin(frame, request, trio.current_time())
 
-    async def _decide(self, demand: Demand) -> int:
-        """Forward the request or answer it, after holding it if need be; return the bytes forwarded."""
+    async def _decide(self, demand: Demand) -> None:
+        """Forward the request or answer it, after holding it if need be."""
         exchange = self._exchange
         decision = exchange.link.decide(demand, trio.current_time())
         if isinstance(decision, Hold):
@@ -164,13 +181,12 @@ class RequestRelay:
                 exchange.sent(demand.request.head, expects_response=True, outlook=outlook)
                 message = with_length(demand.frame if frame is None else frame)
                 await self._leader.send_all(message)
-                return len(message)
+                exchange.passed_request(len(message))
             case Answer(frame):
                 await exchange.wait_answered()
                 message = with_length(frame)
                 await self._follower.send_all(message)
-                exchange.statistics.relayed_response_bytes += len(message)
-                return 0
+                exchange.passed_response(len(message))
 
     async def _hold(self, demand: Demand, decision: Hold) -> Forward | Answer:
         """Wait until something may be fetched, the follower's max_wait_ms is over, or a drain begins."""

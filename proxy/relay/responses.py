@@ -53,40 +53,47 @@ class ResponseRelay:
     async def run(self) -> None:
         """Raises OSError when either side is broken, ProtocolError when an altered response cannot be finished."""
         exchange, window = self._exchange, self._window
-        while not exchange.opaque and await window.fill(LENGTH_PREFIX_BYTES):
+        # Whether frames can be told apart is known once the leader has something to answer, not before.
+        while await window.fill(LENGTH_PREFIX_BYTES) and not exchange.opaque:
             try:
                 size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
             except ProtocolError:
                 exchange.turn_opaque(Undecoded.FRAMING)
             else:
                 await self._frame(size)
-        exchange.statistics.relayed_response_bytes += await copy_rest(window, self._follower)
+        await copy_rest(window, self._follower, exchange.passed_response)
         self._follower.finish_sending()
 
     async def _frame(self, size: int) -> None:
         window, exchange = self._window, self._exchange
-        outlook = None
+        correlation_id = None
         if size >= CORRELATION_ID_BYTES and await window.fill(LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES):
             (correlation_id,) = INT32.unpack_from(window.buffer, window.start + LENGTH_PREFIX_BYTES)
-            outlook = exchange.received(correlation_id)
+        outlook = exchange.received(correlation_id, trio.current_time())
         try:
-            if outlook is None:
-                sent = await copy(window, self._follower, LENGTH_PREFIX_BYTES + size)
-            elif await self._is_over_quota(outlook, size):
-                sent = await self._gather(outlook, size)
+            if outlook is None or not await self._has_topic_count(outlook, size):
+                await copy(window, self._follower, LENGTH_PREFIX_BYTES + size, exchange.passed_response)
+            elif self._is_over_quota(outlook, size):
+                await self._gather(outlook, size)
             else:
-                sent = await self._watch(outlook, size)
+                await self._watch(outlook, size)
         finally:
             if outlook is not None:
                 outlook.finish(trio.current_time())
-        exchange.statistics.relayed_response_bytes += sent
         exchange.responded()
 
-    async def _is_over_quota(self, outlook: Outlook, size: int) -> bool:
-        """Decide once the response begins to arrive whether records must be discarded."""
-        count_at = LENGTH_PREFIX_BYTES + topic_count_at(outlook.version)
-        if size < count_at or not await self._window.fill(count_at + INT32.size):
+    async def _has_topic_count(self, outlook: Outlook, size: int) -> bool:
+        """Have the response's header and topic count in the window; False if it is too short to have them."""
+        header = LENGTH_PREFIX_BYTES + topic_count_at(outlook.version) + INT32.size
+        if LENGTH_PREFIX_BYTES + size >= header:
+            return await self._window.fill(header)
+        if outlook.replays:
             raise ProtocolError("the leader's response ends within its header")
+        self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
+        return False
+
+    def _is_over_quota(self, outlook: Outlook, size: int) -> bool:
+        """Decide once the response begins to arrive whether records must be discarded."""
         if not outlook.must_discard(trio.current_time()):
             return False
         if size > self._limits.max_substitution_bytes:
@@ -94,11 +101,13 @@ class ResponseRelay:
             return False
         return True
 
-    async def _watch(self, outlook: Outlook, size: int) -> int:
+    async def _watch(self, outlook: Outlook, size: int) -> None:
         """Stream the frame on as it comes; the appended replays are part of the length it announces."""
         window = self._window
         walk = FrameWalk(window, version=outlook.version, size=size)
         topics, replays = replayed_topics(outlook.version, outlook.replays)
+        if size + len(replays) > MAX_FRAME_BYTES:
+            raise ProtocolError("the leader's response leaves no room for what was omitted")
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
             for row in self._step(walk, passed, alters=bool(replays)):
@@ -107,13 +116,13 @@ class ResponseRelay:
                 INT32.pack_into(window.buffer, window.start, size + len(replays))
                 _add_topics(window.buffer, window.start, version=outlook.version, topics=topics)
             passable = walk.passable(passed)
-            await send(window, self._follower, passable)
+            await send(window, self._follower, passable, self._exchange.passed_response)
             passed += passable
             await self._more(passed, total)
         await self._follower.send_all(replays)
-        return total + len(replays)
+        self._exchange.passed_response(len(replays))
 
-    async def _gather(self, outlook: Outlook, size: int) -> int:
+    async def _gather(self, outlook: Outlook, size: int) -> None:
         """Read the frame whole but for the records that are over quota, then send it."""
         gathered = Gathered(outlook, self._window)
         walk = FrameWalk(self._window, version=outlook.version, size=size)
@@ -132,7 +141,7 @@ class ResponseRelay:
         frame = gathered.frame(replays)
         _add_topics(frame, 0, version=outlook.version, topics=topics)
         await self._follower.send_all(frame)
-        return len(frame)
+        self._exchange.passed_response(len(frame))
 
     async def _more(self, passed: int, total: int) -> None:
         if passed < total and not await self._window.more(self._window.capacity):
@@ -146,8 +155,7 @@ class ResponseRelay:
             if alters:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
-            walk.give_up()
-            return []
+            return walk.give_up()
 
     def _account(self, outlook: Outlook, row: ResponseEntry) -> None:
         key = (row.topic, row.partition)

@@ -54,9 +54,10 @@ class FrameWalk:
             raise ProtocolError("the leader's response does not end where its frame does")
         return self._rows
 
-    def give_up(self) -> None:
-        """Look no further: the rest of the frame passes as it comes."""
+    def give_up(self) -> list[ResponseEntry]:
+        """Look no further, the rest of the frame passes as it comes; return what the failed step found."""
         self._at, self._finished = self._total, True
+        return self._rows
 
     def passable(self, passed: int) -> int:
         """Return how many bytes of the window the walker is done with, or needs not look at."""
