@@ -102,9 +102,7 @@ async def serve(
 class Server:
     """The parts that every connection shares."""
 
-    def __init__(
-        self, settings: Settings, quota_watch: QuotaWatch, statistics: Statistics, log: Log
-    ) -> None:
+    def __init__(self, settings: Settings, quota_watch: QuotaWatch, statistics: Statistics, log: Log) -> None:
         now = trio.current_time()
         self._settings = settings
         self._watch = quota_watch
@@ -113,9 +111,7 @@ class Server:
         self._changes = Changes()
         self._draining = Draining()
         self._throttles = {
-            role: RoleThrottle(
-                role, settings.quotas, quotas=self._applied, statistics=statistics.of(role), now=now
-            )
+            role: RoleThrottle(role, settings.quotas, quotas=self._applied, statistics=statistics.of(role), now=now)
             for role in Role
         }
         self._page = StatusPage(settings, quota_watch, self._throttles)
@@ -177,9 +173,7 @@ class Server:
             async with trio.open_nursery() as accepting:
                 for route, found in listeners:
                     handler = self._handler(route)
-                    accepting.start_soon(
-                        partial(trio.serve_listeners, handler, found, handler_nursery=handlers)
-                    )
+                    accepting.start_soon(partial(trio.serve_listeners, handler, found, handler_nursery=handlers))
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
@@ -210,9 +204,7 @@ async def _listen(route: Route, settings: Settings) -> list[trio.SocketListener]
         return await trio.open_tcp_listeners(route.listen.port, host=route.listen.host, backlog=LISTEN_BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigurationError(
-            f"{settings.path}: {route.key}: cannot listen on {route.listen}: {reason}"
-        ) from error
+        raise ConfigurationError(f"{settings.path}: {route.key}: cannot listen on {route.listen}: {reason}") from error
 
 
 def _bound(listener: trio.SocketListener) -> Address:

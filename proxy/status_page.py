@@ -1,7 +1,7 @@
 """What `/throttle`, `/config` and `/readyz` say: the state of both roles as JSON, for `status` and for people at 3 a.m.
 
-Reads the throttles, decides nothing. Time is an argument. Invariant: every number is bytes, seconds or messages, and says
-which in its key; unlimited is null.
+Reads the throttles, decides nothing. Time is an argument. Invariant: every number is bytes, seconds or messages,
+and says which in its key; unlimited is null.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ MOST_PARTITIONS = 20
 class StatusPage:
     """One per process."""
 
-    def __init__(
-        self, settings: Settings, quota_watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle]
-    ) -> None:
+    def __init__(self, settings: Settings, quota_watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle]) -> None:
         self._settings = settings
         self._watch = quota_watch
         self._throttles = throttles

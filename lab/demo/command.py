@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 
+EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
+
+
 @click.command("demo", short_help="See a move throttled on this machine, live.")
 @click.option(
     "--kafka",
@@ -53,8 +56,7 @@ def command(*, kafka: str, mib: int, first: float, raised: float, as_json: bool)
         ending = trio.run(_run, kafka, mib * MIB, script, console)
     except* LabError as errors:
         message = "\n".join(str(error) for error in _leaves(errors))
-        hint = "" if kafka == "embedded" else "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
-        raise click.ClickException(message + hint) from None
+        raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT)) from None
     except* KeyboardInterrupt:
         raise click.Abort from None
     if as_json:

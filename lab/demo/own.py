@@ -10,7 +10,6 @@ import tempfile
 import time
 import urllib.request
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +40,6 @@ class OwnStage:
     """One leader, one follower, one sidecar as the leader's ingress."""
 
     title = f"{TOPIC}: a follower of our own catches up with a leader of our own"
-    cast = (f"broker {LEADER} as leader",)
 
     def __init__(
         self, leader: EmbeddedLeader, follower: EmbeddedFollower, *, home: Path, http: str, nursery: trio.Nursery
@@ -59,7 +57,7 @@ class OwnStage:
         await trio.Path(fresh).write_text(text)
         await trio.Path(fresh).rename(self._home / "quotas.toml")
         with trio.fail_after(START_SECONDS):
-            while await trio.to_thread.run_sync(self._quota) != bytes_per_second:
+            while await trio.to_thread.run_sync(self._quota) != bytes_per_second:  # noqa: ASYNC110 - over HTTP
                 await trio.sleep(POLL_SECONDS)
         return f"quotas.toml: {rate}"
 
@@ -96,7 +94,7 @@ class OwnStage:
         return found
 
     def _throttle(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://{self._http}/throttle", timeout=2) as answer:  # noqa: S310 - our own
+        with urllib.request.urlopen(f"http://{self._http}/throttle", timeout=2) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
 
@@ -123,7 +121,7 @@ async def own_stage(total_bytes: int, console: Console) -> AsyncIterator[OwnStag
             sidecar.start()
             try:
                 await wait_until(
-                    partial(_started, home / "sidecar.log"),
+                    lambda: bool(_started(home / "sidecar.log")),
                     process=sidecar, what="it said it started", timeout_seconds=START_SECONDS,
                 )  # fmt: skip
                 bound = _started(home / "sidecar.log")

@@ -24,11 +24,15 @@ class Check:
 
 
 class Stage(Protocol):
-    """A running system. `total_bytes` are to be moved; `cast` names who throttles, by sidecar."""
+    """A running system."""
 
-    title: str
-    total_bytes: int
-    cast: Sequence[str]
+    @property
+    def title(self) -> str:
+        """What is moved where."""
+
+    @property
+    def total_bytes(self) -> int:
+        """What there is to move."""
 
     async def set_quota(self, bytes_per_second: float) -> str:
         """Write the quotas file; return what was written, for the screen."""

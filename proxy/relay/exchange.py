@@ -160,9 +160,7 @@ class Exchange:
         if reason not in self.undecoded:
             self.undecoded.add(reason)
             link = self.link
-            self.log.warning(
-                "passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value
-            )
+            self.log.warning("passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value)
 
     def turn_opaque(self, reason: Undecoded) -> None:
         """Frames cannot be told apart any more: from here on both directions pass bytes as they come."""

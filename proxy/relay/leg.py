@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from protocol.buffers import Bytes
 
     from ..settings import Address
@@ -32,7 +34,7 @@ class Leg:
     __slots__ = ("_moved", "sock")
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
+        sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
@@ -73,7 +75,7 @@ class Leg:
     def close(self) -> None:
         self.sock.close()
 
-    async def _wait(self, tries: int, ready: trio.lowlevel.WaitForSocket) -> int:  # type: ignore[name-defined]
+    async def _wait(self, tries: int, ready: Callable[[socket.socket], Awaitable[None]]) -> int:
         self._moved = 0
         if tries > 0:
             await trio.lowlevel.checkpoint()

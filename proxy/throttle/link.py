@@ -8,7 +8,8 @@
 Pure: no socket, no clock. Knows a role's throttle and the wire format's views, nothing of bytes in flight.
 
 Invariants: a request that still has something to fetch is never held; in-sync and unknown replicas always go on;
-only what this connection forwarded since the replica was last missing is replayed; partition_max_bytes is lowered, never raised, never 0; offsets, epochs and the replica id are never touched.
+only what this connection forwarded since the replica was last missing is replayed; partition_max_bytes is lowered,
+never raised, never 0; offsets, epochs and the replica id are never touched.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch_request import FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
-from protocol.walker import RequestEntry
 
 from .budget import Wish
 from .outlook import Outlook, PartitionKey
@@ -26,6 +26,8 @@ from .replica import Replica, Standing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence, Set
+
+    from protocol.walker import RequestEntry
 
     from .role_throttle import RoleThrottle
 
@@ -214,9 +216,7 @@ class Link:
         head = demand.request.head
         return Answer(empty_fetch_response(head.api_version, head.correlation_id, _replays(waiting)))
 
-    def _forward(
-        self, demand: Demand, entries: _Sorted, granted: dict[PartitionKey, int], now: float
-    ) -> Forward:
+    def _forward(self, demand: Demand, entries: _Sorted, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
         shapes = self._shapes(demand)
         omitted = [c for c in entries.behind if c.key not in granted and c.replica.replayable]

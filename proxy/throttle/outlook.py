@@ -41,11 +41,7 @@ class Outlook:
     def must_discard(self, now: float) -> bool:
         """Tell whether the records of `withhold` are over quota by now, so that they must be discarded on the way."""
         throttle = self.throttle
-        return (
-            bool(self.withhold)
-            and throttle.enforce
-            and throttle.budget.must_discard(self.admitted_at, now)
-        )
+        return bool(self.withhold) and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now)
 
     def entry(
         self, key: PartitionKey, *, error: int, high_watermark: int, log_start_offset: int, now: float
@@ -80,9 +76,7 @@ class Outlook:
             now=now,
         )
 
-    def discarded(
-        self, key: PartitionKey, *, high_watermark: int, log_start_offset: int, record_bytes: int
-    ) -> None:
+    def discarded(self, key: PartitionKey, *, high_watermark: int, log_start_offset: int, record_bytes: int) -> None:
         """The records of an entry are over quota and do not go on; everything else of it does."""
         self.watched[key].answered(high_watermark=high_watermark, log_start_offset=log_start_offset)
         statistics = self.throttle.statistics

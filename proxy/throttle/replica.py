@@ -40,8 +40,17 @@ class Replica:
     """State per (topic, partition) on one connection."""
 
     __slots__ = (
-        "fetch_offset", "high_watermark", "largest_batch_bytes", "leader_epoch", "log_start_offset",
-        "meter", "replayable", "seen_at", "served", "standing", "_delivered",
+        "_delivered",
+        "fetch_offset",
+        "high_watermark",
+        "largest_batch_bytes",
+        "leader_epoch",
+        "log_start_offset",
+        "meter",
+        "replayable",
+        "seen_at",
+        "served",
+        "standing",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:

@@ -65,9 +65,7 @@ class RoleThrottle:
         """What Kafka records: the follower its record bytes, the leader the entry's bytes on the wire (KIP-73)."""
         return record_bytes if self.role is Role.FOLLOWER else entry_bytes + record_bytes
 
-    def account(
-        self, claim: Claim, *, reserved: int, used: int, in_sync: bool, observed: bool, now: float
-    ) -> None:
+    def account(self, claim: Claim, *, reserved: int, used: int, in_sync: bool, observed: bool, now: float) -> None:
         """`used` throttled bytes are forwarded; `observed` ones would have been withheld if quotas were enforced."""
         statistics = self.statistics
         self.rate.record(used, now)

@@ -35,11 +35,9 @@ class SimpleRate:
     The first measurement starts the clock even if nothing was recorded, as it does in Kafka.
     """
 
-    __slots__ = ("_current", "_sample_seconds", "_samples", "_slots", "_expiry_seconds")
+    __slots__ = ("_current", "_expiry_seconds", "_sample_seconds", "_samples", "_slots")
 
-    def __init__(
-        self, *, samples: int = QUOTA_WINDOW_NUM, sample_seconds: float = QUOTA_WINDOW_SIZE_SECONDS
-    ) -> None:
+    def __init__(self, *, samples: int = QUOTA_WINDOW_NUM, sample_seconds: float = QUOTA_WINDOW_SIZE_SECONDS) -> None:
         self._samples: list[_Sample] = []
         self._current = 0
         self._sample_seconds = sample_seconds

@@ -54,13 +54,9 @@ class Turns:
         return sum(
             1
             for other in self._claims
-            if other.wants
-            and other.attained_bytes < claim.attained_bytes
-            and abs(other.due - now) <= GRACE_SECONDS
+            if other.wants and other.attained_bytes < claim.attained_bytes and abs(other.due - now) <= GRACE_SECONDS
         )
 
     def rank(self, claim: Claim) -> int:
         """Return how many connections that want bytes were served less, here or not."""
-        return sum(
-            1 for other in self._claims if other.wants and other.attained_bytes < claim.attained_bytes
-        )
+        return sum(1 for other in self._claims if other.wants and other.attained_bytes < claim.attained_bytes)

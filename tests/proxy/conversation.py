@@ -16,8 +16,11 @@ from proxy.roles import Role
 from proxy.settings import Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import Decision, Forward, Link
-from proxy.throttle.outlook import Outlook
 from proxy.throttle.role_throttle import RoleThrottle
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.throttle.outlook import Outlook
 
 MIB = 1024 * 1024
 LIMIT = MIB
@@ -119,9 +122,7 @@ class Conversation:
         assert outlook is not None
         for key in self.asked_for(decision):
             size = (records or {}).get(key, 0)
-            replica = outlook.entry(
-                key, error=error, high_watermark=high_watermark, log_start_offset=-1, now=self.now
-            )
+            replica = outlook.entry(key, error=error, high_watermark=high_watermark, log_start_offset=-1, now=self.now)
             if replica is not None:
                 outlook.forwarded(key, replica, entry_bytes=ENTRY_BYTES, record_bytes=size, now=self.now)
             self.offsets[key] += size // 1000

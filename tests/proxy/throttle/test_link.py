@@ -74,7 +74,9 @@ def test_at_max_wait_an_honest_empty_answer_is_given_here() -> None:
     assert isinstance(answer, Answer)
     body = response_layout(3).parse(answer.frame[4:])
     assert body.throttle_time_ms == 0
-    entries = [(t.topic, p.partition_index, p.error_code, p.high_watermark) for t in body.responses for p in t.partitions]
+    entries = [
+        (t.topic, p.partition_index, p.error_code, p.high_watermark) for t in body.responses for p in t.partitions
+    ]
     assert entries == [("t", 0, 0, 1_000_000), ("t", 1, 0, 1_000_000)]
 
 

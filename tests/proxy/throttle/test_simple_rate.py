@@ -61,14 +61,10 @@ def test_seconds_until(recorded: list[tuple[float, int]], quota: int, now: float
 
 
 @given(
-    events=st.lists(
-        st.tuples(st.floats(0, 3), st.integers(1, 10_000_000)), min_size=1, max_size=60
-    ),
+    events=st.lists(st.tuples(st.floats(0, 3), st.integers(1, 10_000_000)), min_size=1, max_size=60),
     quota=st.integers(1, 10_000_000),
 )
-def test_after_seconds_until_the_rate_is_within_the_quota(
-    events: list[tuple[float, int]], quota: int
-) -> None:
+def test_after_seconds_until_the_rate_is_within_the_quota(events: list[tuple[float, int]], quota: int) -> None:
     rate, now = SimpleRate(), 0.0
     for pause, value in events:
         now += pause

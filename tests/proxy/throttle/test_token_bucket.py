@@ -75,9 +75,7 @@ def test_a_limit_after_none_starts_with_one_gate() -> None:
     rate=st.integers(1, 10**9),
     steps=st.lists(st.tuples(st.floats(0, 2), st.floats(0, 1)), min_size=1, max_size=80),
 )
-def test_over_any_span_no_more_than_rate_times_length_plus_burst(
-    rate: int, steps: list[tuple[float, float]]
-) -> None:
+def test_over_any_span_no_more_than_rate_times_length_plus_burst(rate: int, steps: list[tuple[float, float]]) -> None:
     """Takers that ask only when it is open, and take any part of what is available."""
     subject, now = bucket(rate), 0.0
     taken: list[tuple[float, float]] = []
