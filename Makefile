@@ -1,0 +1,46 @@
+# Every verb is self-sufficient: it installs what it needs, on a machine that has Python 3.11 or later, Java 17 and Maven.
+
+PYTHON ?= python3
+UV_VERSION := 0.13.8
+TOOLS := .tools
+VENV := .venv
+# Trust what this machine trusts, so that a company's own certificates do.
+export UV_SYSTEM_CERTS ?= 1
+
+RUN := $(VENV)/bin/
+STAMP := $(VENV)/.synced
+
+.PHONY: setup check test system demo bench clean help
+.DEFAULT_GOAL := help
+
+help:  ## What there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(STAMP)  ## Install the locked dependencies into .venv
+
+$(STAMP): pyproject.toml uv.lock
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(TOOLS)/bin/uv sync --frozen --all-extras --quiet
+	@touch $(STAMP)
+
+check: setup  ## Lint, format and types
+	$(RUN)ruff check .
+	$(RUN)ruff format --check .
+	$(RUN)mypy
+
+test: setup  ## Unit tests, and the short form of the system tests on real brokers
+	$(RUN)pytest -m 'not system'
+
+system: setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
+	$(RUN)pytest -m 'system or brokers' tests/system
+	$(RUN)python -m benchmarks.moves --write docs/benchmarks.md
+
+demo: setup  ## Watch a throttled move on three real brokers
+	$(RUN)throttle-sidecar demo
+
+bench: setup  ## Measure the codec, side by side
+	$(RUN)python -m benchmarks.codec
+
+clean:  ## Remove what the verbs above made
+	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
