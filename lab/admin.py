@@ -19,6 +19,7 @@ from .kafka_python import (
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,
+    ElectionType,
     KafkaAdminClient,
     KafkaError,
     OffsetSpec,
@@ -34,6 +35,7 @@ LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 _TIMEOUT_MS = 30_000
+_DELETE_TIMEOUT_MS = 2_000
 _POLL_SECONDS = 0.1
 
 Assignment = Mapping[int, Sequence[int]]
@@ -78,9 +80,7 @@ class Admin:
     def close(self) -> None:
         self._client.close()
 
-    def create_topic(
-        self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None
-    ) -> None:
+    def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic with exactly these replicas and wait until every partition has its leader."""
         options = {
             "assignments": {partition: list(replicas) for partition, replicas in assignment.items()},
@@ -99,9 +99,7 @@ class Admin:
         with _translated(f"describing topic {topic}"):
             described = self._client.describe_topics([topic])[0]["partitions"]
         states = [
-            PartitionState(
-                p["partition_index"], p["leader_id"], tuple(p["replica_nodes"]), tuple(p["isr_nodes"])
-            )
+            PartitionState(p["partition_index"], p["leader_id"], tuple(p["replica_nodes"]), tuple(p["isr_nodes"]))
             for p in described
         ]
         return sorted(states, key=lambda state: state.partition)
@@ -187,12 +185,22 @@ class Admin:
     def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
         """Make the first replica of each partition its leader."""
         with _translated(f"electing leaders of {topic}"):
-            self._client.elect_leaders("PREFERRED", {topic: list(partitions)}, raise_errors=False)
+            self._client.elect_leaders(ElectionType.PREFERRED, {topic: list(partitions)}, raise_errors=False)
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Raise the log start offset of each partition to the given offset."""
-        with _translated(f"deleting records of {topic}"):
-            self._client.delete_records({TopicPartition(topic, p): offset for p, offset in before.items()})
+        """Raise the log start offset of each partition to the given offset.
+
+        The leader deletes at once but answers when its followers have too, of which they cannot tell below
+        Fetch v5 (inter-broker protocol 0.11); so what counts is where the log starts.
+        """
+        places = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
+        try:
+            with _translated(f"deleting records of {topic}"):
+                self._client.delete_records(places, timeout_ms=_DELETE_TIMEOUT_MS)
+        except LabError:
+            starts = self.start_offsets(topic, before)
+            if any(starts[partition] < offset for partition, offset in before.items()):
+                raise
 
     def _wait_led(self, topic: str, partitions: Iterable[int]) -> None:
         """Metadata names a leader before that broker knows of it; wait until each one answers for its own."""

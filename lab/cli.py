@@ -55,9 +55,7 @@ RATE = Quantity("rate", parse_rate)
 SIZE = Quantity("size", parse_size)
 
 
-@click.group(
-    context_settings={"max_content_width": 110, "show_default": True, "help_option_names": ["-h", "--help"]}
-)
+@click.group(context_settings={"max_content_width": 110, "show_default": True, "help_option_names": ["-h", "--help"]})
 def cli() -> None:
     """Real Kafka brokers on this machine, with taps (and sidecars, if wanted) on their replication path.
 
@@ -202,9 +200,7 @@ async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) ->
 async def _versions(protocols: Sequence[str], *, as_json: bool) -> None:
     table = Table("inter.broker.protocol.version", "Fetch versions seen")
     for protocol in protocols:
-        plan = ClusterPlan(
-            brokers=(101, 102), inter_broker_protocol=protocol, message_format=_message_format(protocol)
-        )
+        plan = ClusterPlan(brokers=(101, 102), inter_broker_protocol=protocol, message_format=_message_format(protocol))
         async with cluster(plan) as kafka:
             seen = await _versions_seen(kafka)
         if as_json:

@@ -139,9 +139,7 @@ class Cluster:
         peers = [
             (
                 addresses.name(leader),
-                first_hop(
-                    addresses, plan.route(follower=broker, leader=leader), follower=broker, leader=leader
-                ),
+                first_hop(addresses, plan.route(follower=broker, leader=leader), follower=broker, leader=leader),
             )
             for leader in plan.brokers
             if leader != broker

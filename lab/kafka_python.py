@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
     from kafka.errors import KafkaError
     from kafka.net.inet import KafkaNetSocket
+    from kafka.protocol.admin import ElectionType
     from kafka.protocol.consumer import OffsetSpec
     from kafka.record.memory_records import MemoryRecords
 
@@ -24,6 +25,7 @@ __all__ = [
     "AlterConfigOp",
     "ConfigResource",
     "ConfigResourceType",
+    "ElectionType",
     "HostsFileSocket",
     "KafkaAdminClient",
     "KafkaError",

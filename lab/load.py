@@ -84,7 +84,7 @@ def _fill_leader(
     maker = RecordMaker(shape, seed=partitions[0])
     with FillConnection(leader) as connection:
         while written:
-            batches = _next_request(maker, written)
+            batches = _next_request(maker, written, bytes_per_partition)
             connection.produce(topic, {p: b"".join(made) for p, made in batches.items()}, shape=shape)
             count += sum(map(len, batches.values()))
             for partition, made in batches.items():
@@ -97,14 +97,15 @@ def _fill_leader(
     return count, size
 
 
-def _next_request(maker: RecordMaker, written: Mapping[int, int]) -> dict[int, list[bytes]]:
+def _next_request(maker: RecordMaker, written: Mapping[int, int], bytes_per_partition: int) -> dict[int, list[bytes]]:
     """About `_REQUEST_BYTES` for the partitions that want more; Produce takes only one v2 batch each."""
     batches: dict[int, list[bytes]] = {partition: [maker.batch()] for partition in written}
     if maker.shape.message_format == "v1" and not maker.shape.compressed:
         first = next(iter(batches.values()))[0]
-        more = _REQUEST_BYTES // (len(first) * len(batches)) - 1
-        for made in batches.values():
-            made.extend(maker.batch() for _ in range(more))
+        at_most = _REQUEST_BYTES // (len(first) * len(batches)) - 1
+        for partition, made in batches.items():
+            missing = -(-(bytes_per_partition - written[partition]) // len(first)) - 1
+            made.extend(maker.batch() for _ in range(min(at_most, missing)))
     return batches
 
 
@@ -130,9 +131,7 @@ class FillConnection:
     def produce(self, topic: str, batches: Mapping[int, bytes], *, shape: Shape) -> None:
         """Send one request; waits for an earlier answer when enough are in flight. Raises LabError."""
         self._sent += 1
-        frame = produce_request(
-            topic, batches, correlation_id=self._sent, acks=1, message_format=shape.message_format
-        )
+        frame = produce_request(topic, batches, correlation_id=self._sent, acks=1, message_format=shape.message_format)
         try:
             self._socket.sendall(frame)
         except OSError as error:

@@ -140,9 +140,7 @@ def seconds_bins(found: Sequence[Event]) -> list[int]:
     return bins
 
 
-def fetches_per_second(
-    samples: Iterable[Sample], *, start: float, end: float, follower: int | None = None
-) -> float:
+def fetches_per_second(samples: Iterable[Sample], *, start: float, end: float, follower: int | None = None) -> float:
     """Replica Fetch requests that arrived in the half-open range, per second."""
     if end <= start:
         return 0.0

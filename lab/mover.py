@@ -105,9 +105,7 @@ class Mover:
         if move.how.startswith("sidecar"):
             for broker in {broker for role in move.roles for broker in _brokers_of(move, role)}:
                 rates: dict[str, float] = {
-                    role: move.quota_bytes_per_second
-                    for role in move.roles
-                    if broker in _brokers_of(move, role)
+                    role: move.quota_bytes_per_second for role in move.roles if broker in _brokers_of(move, role)
                 }
                 text = quotas_toml(rates, topic, range(move.partitions), [broker])
                 await self._cluster.sidecars[broker].set_quotas(text)
@@ -140,8 +138,7 @@ class Mover:
     def _overrides(self, brokers: Sequence[int]) -> list[int]:
         """Per broker, how many config changes it says it has processed."""
         return [
-            len(self._cluster.brokers[broker].log_lines("Processing override for entityPath"))
-            for broker in brokers
+            len(self._cluster.brokers[broker].log_lines("Processing override for entityPath")) for broker in brokers
         ]
 
     async def _measured(self, move: Move, topic: str) -> MoveResult:
@@ -227,15 +224,11 @@ class Mover:
             await trio.to_thread.run_sync(admin.delete_topic, name)
 
 
-def _result(
-    move: Move, topic: str, samples: list[Sample], *, started: float, ended: float, **seen: Any
-) -> MoveResult:
+def _result(move: Move, topic: str, samples: list[Sample], *, started: float, ended: float, **seen: Any) -> MoveResult:
     """Figures from what the taps saw; `seen` are the fields of the result that need none."""
     ends = {f: events(samples, topic=topic, follower=f) for f in move.followers}
     last = max((found[-1].t for found in ends.values() if found), default=ended)
-    by_broker = {
-        broker: events(samples, topic=topic, **{_end(move): broker}) for broker in move.measured_brokers
-    }
+    by_broker = {broker: events(samples, topic=topic, **{_end(move): broker}) for broker in move.measured_brokers}
     links = len(move.leaders) * len(move.followers)
     return MoveResult(
         move=move,
@@ -243,9 +236,7 @@ def _result(
         duration_seconds=last - started,
         figures={b: figures(found, start=started) for b, found in by_broker.items() if found},
         follower_seconds={f: found[-1].t - started for f, found in ends.items() if found},
-        fetches_per_second=sum(
-            fetches_per_second(samples, start=started, end=last, follower=f) for f in move.followers
-        )
+        fetches_per_second=sum(fetches_per_second(samples, start=started, end=last, follower=f) for f in move.followers)
         / links,
         fetch_versions=fetch_versions(samples),
         **seen,

@@ -92,9 +92,7 @@ class Move:
         per_follower = total / self.quota_bytes_per_second
         per_leader = math.ceil(self.partitions / len(self.leaders)) * self.bytes_per_partition
         by_leader = per_leader * len(self.followers) / self.quota_bytes_per_second
-        return {"leader": by_leader, "follower": per_follower, "both": max(by_leader, per_follower)}[
-            self.side
-        ]
+        return {"leader": by_leader, "follower": per_follower, "both": max(by_leader, per_follower)}[self.side]
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,9 +128,7 @@ def kill_all(processes: Iterable[Process]) -> None:
         time.sleep(0.01)
 
 
-async def wait_until(
-    condition: Callable[[], bool], *, process: Process, what: str, timeout_seconds: float
-) -> None:
+async def wait_until(condition: Callable[[], bool], *, process: Process, what: str, timeout_seconds: float) -> None:
     """Poll a cheap, non-blocking condition of a process until it holds.
 
     Raises:

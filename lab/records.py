@@ -87,9 +87,7 @@ class RecordMaker:
             at = (self._made * _STRIDE) % _POOL_BYTES
             value = _COUNTER.pack(self._made) + pool[at : at + rest]
             self._made += 1
-            parts.append(
-                _MESSAGE.pack(offset, size + 22, zlib.crc32(value, crc), 1, 0, self._timestamp_ms, -1, size)
-            )
+            parts.append(_MESSAGE.pack(offset, size + 22, zlib.crc32(value, crc), 1, 0, self._timestamp_ms, -1, size))
             parts.append(value)
         return b"".join(parts)
 

@@ -111,9 +111,7 @@ class Sidecar:
         await self.wait_started()
 
     async def wait_started(self) -> None:
-        await wait_until(
-            self.ready, process=self.process, what="/readyz said 200", timeout_seconds=_START_SECONDS
-        )
+        await wait_until(self.ready, process=self.process, what="/readyz said 200", timeout_seconds=_START_SECONDS)
 
     async def stop(self) -> None:
         """SIGTERM: drains."""
@@ -220,9 +218,7 @@ class Sidecar:
         return "\n".join(['mode = "peers"', *peers])
 
 
-def quotas_toml(
-    rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]
-) -> str:
+def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:
     """A quotas file that throttles these partitions of one topic on these brokers.
 
     Args:

@@ -2,8 +2,8 @@
 
 A process of its own (`python -m lab.tap --output FILE --link 101=127.0.0.1:9092@127.0.0.2:9092 ...`), so that
 it neither slows nor is slowed by what it measures. One thread per direction; big chunks, no copies.
-Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be understood (then one `undecoded`
-line says so), and answers before they are looked at.
+Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be understood (then one
+`undecoded` line says so), and answers go on before they are looked at.
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
@@ -165,9 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of `python -m lab.tap`."""
     parser = argparse.ArgumentParser(prog="python -m lab.tap", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
-    parser.add_argument(
-        "--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM"
-    )
+    parser.add_argument("--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM")
     options = parser.parse_args(arguments)
     with options.output.open("a", encoding="utf-8") as sink:
         recorder = Recorder(sink)

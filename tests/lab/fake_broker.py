@@ -53,7 +53,5 @@ class FakeBroker:
     def _answer(self, frame: bytes) -> bytes:
         (correlation,) = struct.unpack_from(">i", frame, 4)
         error = self._errors.popleft() if self._errors else 0
-        body = struct.pack(
-            ">iih6siihqqi", correlation, 1, 6, b"orders", 1, 0, error, len(self.received), -1, 0
-        )
+        body = struct.pack(">iih6siihqqi", correlation, 1, 6, b"orders", 1, 0, error, len(self.received), -1, 0)
         return struct.pack(">i", len(body)) + body

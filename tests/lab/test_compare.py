@@ -51,9 +51,7 @@ NEW = [batch(0, 4), batch(4, 2, b"abc"), batch(6, 1)]
         ([b"".join(NEW)], [b"".join(NEW)[:-1]], False),
     ],
 )
-def test_replicas_are_compared(
-    tmp_path: Path, leader: list[bytes], follower: list[bytes], equal: bool
-) -> None:
+def test_replicas_are_compared(tmp_path: Path, leader: list[bytes], follower: list[bytes], equal: bool) -> None:
     found = compare(
         "orders", 3, leader=partition(tmp_path / "a", *leader), follower=partition(tmp_path / "b", *follower)
     )

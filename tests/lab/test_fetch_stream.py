@@ -15,9 +15,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def request(
-    version: int, correlation: int, *, replica: int = 102, api: int = 1, client: str = "broker-102"
-) -> bytes:
+def request(version: int, correlation: int, *, replica: int = 102, api: int = 1, client: str = "broker-102") -> bytes:
     name = client.encode()
     head = struct.pack(f">hhih{len(name)}s", api, version, correlation, len(name), name)
     return frame(head + struct.pack(">iii", replica, 500, 1) + b"whatever follows")
@@ -73,9 +71,7 @@ def test_other_apis_pass_unseen() -> None:
     assert fed([metadata + request(3, 10)], link.request_bytes) == [FetchRequested(3, 10, 102)]
     other = frame(struct.pack(">i", 9) + b"metadata")
     answer = response(3, 10, {"orders": [(4, b"zz")]})
-    assert fed([other + answer], link.response_bytes) == [
-        FetchAnswered(3, 102, [("orders", 4, 2)], len(answer))
-    ]
+    assert fed([other + answer], link.response_bytes) == [FetchAnswered(3, 102, [("orders", 4, 2)], len(answer))]
 
 
 def test_later_versions_are_reported_by_size() -> None:

@@ -20,10 +20,7 @@ SLEEPER = [sys.executable, "-c", "import time; print('awake', flush=True); time.
 DEAF = [
     sys.executable,
     "-c",
-    (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
-        "print('deaf', flush=True); time.sleep(60)"
-    ),
+    ("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);print('deaf', flush=True); time.sleep(60)"),
 ]
 
 
@@ -88,9 +85,7 @@ async def test_children_die_with_the_lab(tmp_path: Path) -> None:
     )
     lab = Process("lab", [sys.executable, "-c", script], output=tmp_path / "log")
     lab.start()
-    await wait_until(
-        lambda: lab.last_lines().strip().isdigit(), process=lab, what="it started", timeout_seconds=10
-    )
+    await wait_until(lambda: lab.last_lines().strip().isdigit(), process=lab, what="it started", timeout_seconds=10)
     child = psutil.Process(int(lab.last_lines()))
     os.kill(lab.pid, signal.SIGKILL)
     with trio.fail_after(10):

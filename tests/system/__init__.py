@@ -1,0 +1,1 @@
+"""Tests of the whole thing: real brokers, real sidecars, real time."""

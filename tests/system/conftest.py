@@ -1,0 +1,65 @@
+"""Clusters of real brokers, started once for all tests that need them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from lab.cluster import Cluster, ClusterPlan, start_cluster
+from lab.sidecars import SidecarPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.cases import Case
+    from lab.moves import MoveResult
+
+
+def _started(plan: ClusterPlan) -> Iterator[Cluster]:
+    # Not tied to one Trio run: each test has a run of its own.
+    cluster = trio.run(start_cluster, plan)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@pytest.fixture(scope="session")
+def native_cluster() -> Iterator[Cluster]:
+    """Three brokers of protocol 0.10.1 (Fetch v3) with taps, and nothing else between them."""
+    yield from _started(ClusterPlan())
+
+
+@pytest.fixture(scope="session")
+def sidecar_cluster() -> Iterator[Cluster]:
+    """The same with a sidecar beside every broker, both roles, without quotas."""
+    yield from _started(ClusterPlan(sidecars=SidecarPlan()))
+
+
+@pytest.fixture(scope="session")
+def four_fetchers_native() -> Iterator[Cluster]:
+    """As `native_cluster`, with num.replica.fetchers=4."""
+    yield from _started(ClusterPlan(num_replica_fetchers=4))
+
+
+@pytest.fixture(scope="session")
+def four_fetchers_sidecars() -> Iterator[Cluster]:
+    """As `sidecar_cluster`, with num.replica.fetchers=4."""
+    yield from _started(ClusterPlan(num_replica_fetchers=4, sidecars=SidecarPlan()))
+
+
+@pytest.fixture(scope="session")
+def results(request: pytest.FixtureRequest) -> Callable[[Case, MoveResult], None]:
+    """Keep what a case came to, one JSON line each, for `benchmarks.moves` to make its table of."""
+    path = request.config.rootpath / "build" / "moves.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+
+    def record(case: Case, result: MoveResult) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"case": case.name, **result.summary()}) + "\n")
+
+    return record

@@ -1,0 +1,63 @@
+"""Does the lab itself work? Everything else in this folder takes that for granted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from lab.load import fill
+from lab.mover import Mover
+from lab.moves import MIB, Move
+
+if TYPE_CHECKING:
+    from lab.cluster import Cluster
+
+pytestmark = pytest.mark.brokers
+
+
+async def test_an_unthrottled_move_is_fast_and_complete(native_cluster: Cluster) -> None:
+    result = await Mover(native_cluster).run(Move("unthrottled", bytes_per_partition=2 * MIB, partitions=4))
+    assert result.equal
+    assert set(result.fetch_versions) == {3}
+    assert result.figures[101].total_bytes >= 8 * MIB
+    assert result.duration_seconds < 10
+    assert (result.bad_log_lines, result.shrinks) == ([], [])
+
+
+async def test_a_move_through_idle_sidecars_is_complete(sidecar_cluster: Cluster) -> None:
+    result = await Mover(sidecar_cluster).run(Move("unthrottled", bytes_per_partition=2 * MIB, partitions=4))
+    assert result.equal
+    assert (result.bad_log_lines, result.shrinks) == ([], [])
+
+
+async def test_a_broker_comes_back(native_cluster: Cluster) -> None:
+    admin, broker = native_cluster.admin, native_cluster.brokers[103]
+    await trio.to_thread.run_sync(admin.create_topic, "come-back", {0: [101, 103]})
+    await broker.kill()
+    assert not broker.process.running
+    await broker.start()
+    await trio.to_thread.run_sync(lambda: admin.wait_in_sync("come-back", timeout_seconds=30))
+    await trio.to_thread.run_sync(admin.delete_topic, "come-back")
+
+
+async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluster) -> None:
+    admin = native_cluster.admin
+
+    def work() -> None:
+        admin.create_topic("few", {0: [101, 102]})
+        fill("few", {0: native_cluster.addresses.direct(101)}, bytes_per_partition=20_000)
+        admin.reassign("few", {0: [102, 101]})
+        admin.wait_moved("few", [0], timeout_seconds=20)
+        admin.elect_preferred_leaders("few", [0])
+        assert [state.leader for state in admin.describe("few")] == [102]
+        admin.wait_in_sync("few", timeout_seconds=20)
+        # Two batches of 16 messages of 1034 bytes.
+        assert admin.end_offsets("few", [0]) == {0: 32}
+        assert admin.replica_sizes("few", [101, 102]) == {(101, 0): 32 * 1034, (102, 0): 32 * 1034}
+        admin.delete_records("few", {0: 3})
+        assert admin.start_offsets("few", [0]) == {0: 3}
+        admin.delete_topic("few")
+
+    await trio.to_thread.run_sync(work)
