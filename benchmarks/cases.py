@@ -1,0 +1,108 @@
+"""The moves that the sidecar is held to, beside the broker's own quota: one table, for tests and for documents.
+
+A case is a load and the bounds of the `strict` policy on it (DESIGN's promise). Pure: nothing is run here.
+Invariant: what differs between a native and a sidecar run of a case is only who throttles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lab.moves import MIB, How, Move
+from lab.records import BIG
+
+if TYPE_CHECKING:
+    from lab.moves import MoveResult
+
+KIB = 1024
+QUOTA = 4.0 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Ratios over the quota. `batch_bytes` is what one batch may add to the worst second, where batches are larger
+    than the gate."""
+
+    least_mean: float = 0.95
+    most_mean: float = 1.03
+    worst_second: float = 1.3
+    worst_window: float = 1.05
+    deviation: float = 0.1
+    batch_bytes: int = 0
+
+    def problems(self, result: MoveResult) -> list[str]:
+        """Return what of `result` is out of bounds, in words; empty if nothing is."""
+        quota = result.move.quota_bytes_per_second
+        batch = self.batch_bytes / quota
+        limits = {
+            "mean": (result.mean_ratio, self.least_mean, self.most_mean + batch / result.duration_seconds),
+            "worst second": (result.worst_second_ratio, 0.0, self.worst_second + batch),
+            "worst 11 seconds": (result.worst_window_ratio, 0.0, self.worst_window + batch / 11),
+            "standard deviation": (result.deviation_ratio, 0.0, self.deviation + batch),
+        }
+        return [
+            f"{name} / quota {found:.3f} is not within {least:.2f} and {most:.2f}"
+            for name, (found, least, most) in limits.items()
+            if not least <= found <= most
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`move` is the sidecar's; `anchors` are the ways the broker's own quota is run beside it."""
+
+    name: str
+    move: Move
+    anchors: tuple[How, ...] = ("native cold",)
+    bounds: Bounds = Bounds()
+    fetchers: int = 1
+
+    def run_as(self, how: How) -> Move:
+        return replace(self.move, how=how)
+
+
+def _move(
+    *,
+    side: str = "leader",
+    quota: float = QUOTA,
+    partitions: int = 8,
+    seconds: float = 12.0,
+    leaders: tuple[int, ...] = (101,),
+    followers: tuple[int, ...] = (102,),
+    **more: object,
+) -> Move:
+    """A move that takes about `seconds` at its quota, if the leaders are the ones that throttle."""
+    links = len(followers) if side != "follower" else 1
+    total = quota * seconds * (len(leaders) if side == "leader" else 1) / links
+    return Move(
+        "sidecar strict", side, quota, partitions, int(total / partitions), leaders, followers, **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+COLD_AND_WARM: tuple[How, ...] = ("native cold", "native warm")
+
+CASES = (
+    Case("leader side", _move(), COLD_AND_WARM),
+    Case("follower side", _move(side="follower")),
+    Case("both sides", _move(side="both")),
+    Case("1 MiB/s, leader side", _move(quota=1.0 * MIB, seconds=15), COLD_AND_WARM),
+    Case("1 MiB/s, follower side", _move(side="follower", quota=1.0 * MIB, seconds=15)),
+    Case("20 MiB/s, leader side", _move(quota=20.0 * MIB), COLD_AND_WARM),
+    Case("20 MiB/s, both sides", _move(side="both", quota=20.0 * MIB)),
+    Case(
+        "0.25 MiB/s, leader side", _move(quota=0.25 * MIB, seconds=24), bounds=Bounds(worst_second=1.5, deviation=0.2)
+    ),
+    Case("1 partition", _move(partitions=1), COLD_AND_WARM),
+    Case("64 partitions", _move(partitions=64)),
+    Case(
+        "1 MB batches",
+        _move(seconds=15, shape=BIG),
+        bounds=Bounds(batch_bytes=MIB),
+    ),
+    Case("two followers of one leader", _move(seconds=16, followers=(102, 103))),
+    Case("two leaders of one follower", _move(side="follower", leaders=(101, 103), partitions=8)),
+    Case("small segments", _move(topic_configs={"segment.bytes": str(MIB)})),
+    Case("in-sync traffic on the same fetcher", _move(live=True), COLD_AND_WARM),
+    Case("4 fetchers per broker", _move(), fetchers=4),
+)
