@@ -81,9 +81,8 @@ class StrictBudget:
             grants = _share(wishes, self._bucket.available(now))
         else:
             return []
-        for size in grants:
-            self._bucket.reserve(size)
-            claim.attained_bytes += size
+        self._bucket.reserve(sum(grants))
+        self.turns.serve(claim, sum(grants))
         return grants
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:

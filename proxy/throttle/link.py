@@ -81,6 +81,11 @@ class _Candidate(NamedTuple):
     def key(self) -> PartitionKey:
         return (self.entry.topic, self.entry.partition)
 
+    def wish(self) -> Wish:
+        """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
+        limit, need = max(self.entry.partition_max_bytes, 0), self.replica.need_bytes
+        return Wish(min(limit, need) if self.replica.stalls else limit, need)
+
 
 @dataclass(slots=True)
 class Demand:
@@ -163,8 +168,7 @@ class Link:
         if not self.throttle.enforce:
             return self._observe(demand, entries, now)
         candidates = entries.behind + (entries.new if self._shapes(demand) else [])
-        grants = self._admit(candidates, now)
-        granted = dict(zip((c.key for c in candidates), grants, strict=False))
+        granted = self._admit(candidates, now)
         waiting = [c for c in entries.behind if c.key not in granted]
         if waiting and not granted and not entries.free and not entries.new:
             if now < demand.deadline:
@@ -194,16 +198,19 @@ class Link:
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
 
-    def _admit(self, candidates: Sequence[_Candidate], now: float) -> list[int]:
-        if not candidates:
+    def _admit(self, candidates: Sequence[_Candidate], now: float) -> dict[PartitionKey, int]:
+        """Return what is granted, in the order of `candidates`; a partition that is listed twice is granted once."""
+        wishes: dict[PartitionKey, Wish] = {}
+        for candidate in candidates:
+            wishes.setdefault(candidate.key, candidate.wish())
+        if not wishes:
             self._claim.wants = False
-            return []
-        wishes = [Wish(c.entry.partition_max_bytes, c.replica.need_bytes) for c in candidates]
-        grants = self.throttle.budget.admit(self._claim, wishes, now)
+            return {}
+        grants = self.throttle.budget.admit(self._claim, list(wishes.values()), now)
         self._claim.due = now
-        if grants == [wish.limit_bytes for wish in wishes]:
+        if grants == [wish.limit_bytes for wish in wishes.values()]:
             self._claim.wants = False
-        return grants
+        return dict(zip(wishes, grants, strict=False))
 
     def _hold(self, demand: Demand, now: float) -> Hold:
         turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)
@@ -221,28 +228,29 @@ class Link:
         shapes = self._shapes(demand)
         omitted = [c for c in entries.behind if c.key not in granted and c.replica.replayable]
         left_out = {c.key for c in omitted}
-        throttled = [c for c in entries.behind + entries.new if c.key not in left_out]
-        throttled.sort(key=lambda c: c.key not in granted)
-        sizes = [(c.entry, granted.get(c.key, FIRST_CONTACT_BYTES)) for c in throttled]
-        if not shapes:
-            sizes = [(c.entry, c.entry.partition_max_bytes) for c in throttled]
-        wanted = sizes[: len(granted)] + [(e, e.partition_max_bytes) for e in entries.free] + sizes[len(granted) :]
+        unspent = dict(granted)
+        first: list[tuple[RequestEntry, int]] = []
+        last: list[tuple[RequestEntry, int]] = []
+        for entry, key in ((c.entry, c.key) for c in entries.behind + entries.new if c.key not in left_out):
+            most = unspent.pop(key, FIRST_CONTACT_BYTES) if shapes else entry.partition_max_bytes
+            (first if key in granted else last).append((entry, min(most, entry.partition_max_bytes)))
+        wanted = first + [(e, e.partition_max_bytes) for e in entries.free] + last
         self.throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, entries, now)
         outlook.withhold = {c.key for c in entries.behind} - left_out
         outlook.grants = granted
+        outlook.first = next((key for key in granted if key in outlook.withhold), None)
         outlook.replays = _replays(omitted)
         frame = self._frame(demand, wanted, omits=bool(omitted), hurries=not granted, now=now)
         return Forward(frame, outlook if entries.watched else None)
 
     def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
         """Change nothing; remember what enforcing would have left out."""
-        grants = self._admit(entries.behind, now)
+        granted = self._admit(entries.behind, now)
         outlook = self._outlook(demand, entries, now)
-        keys = [candidate.key for candidate in entries.behind]
-        outlook.withhold = set(keys)
-        outlook.grants = dict(zip(keys, grants, strict=False))
-        outlook.observed = set(keys[len(grants) :])
+        outlook.withhold = {candidate.key for candidate in entries.behind}
+        outlook.grants = granted
+        outlook.observed = outlook.withhold - granted.keys()
         self.throttle.statistics.omitted_partitions += len(outlook.observed)
         return Forward(None, outlook if entries.watched else None)
 

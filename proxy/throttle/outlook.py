@@ -36,6 +36,8 @@ class Outlook:
     grants: dict[PartitionKey, int] = field(default_factory=dict)
     observed: set[PartitionKey] = field(default_factory=set)
     """Observe mode: what enforcing would have omitted."""
+    first: PartitionKey | None = None
+    """Of those that were behind the one that is asked for first: KIP-74 owes it at least one batch."""
     replays: list[ReplayedEntry] = field(default_factory=list)
 
     def must_discard(self, now: float) -> bool:
@@ -85,6 +87,8 @@ class Outlook:
 
     def finish(self, now: float) -> None:
         """The response is through, or will never come: give back what was not used."""
+        if self.first in self.grants:
+            self.watched[self.first].stalled(self.throttle.next_turn())
         for granted in self.grants.values():
             self.throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
         self.grants.clear()

@@ -41,6 +41,7 @@ class Replica:
 
     __slots__ = (
         "_delivered",
+        "_empty_grants",
         "fetch_offset",
         "high_watermark",
         "largest_batch_bytes",
@@ -61,6 +62,7 @@ class Replica:
         self.standing = Standing.NEW
         self.largest_batch_bytes = 0
         self.served = 0
+        self._empty_grants = 0
         self.seen_at = now
         self.replayable = False
         """An entry may be answered for it from what was forwarded last."""
@@ -76,6 +78,11 @@ class Replica:
     def need_bytes(self) -> int:
         """The smallest partition_max_bytes worth asking with: below its first batch a partition answers empty."""
         return max(LEAST_NEED_BYTES, self.largest_batch_bytes)
+
+    @property
+    def stalls(self) -> bool:
+        """Grants bring nothing: its leader throttles it, natively or by a sidecar of its own."""
+        return self._empty_grants > 1
 
     def asked(self, entry: RequestEntry, now: float, *, returns: bool) -> None:
         """Take the follower's next request for this partition, and classify it by what was known before.
@@ -110,7 +117,13 @@ class Replica:
     def delivered(self, size: int, now: float) -> None:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
+        self._empty_grants = 0
         self.meter.add(size, now)
+
+    def stalled(self, turn: int) -> None:
+        """It was granted and asked for first and nothing came: the others go before it until its next turn."""
+        self.served = turn
+        self._empty_grants += 1
 
     def saw_batch(self, size: int | None) -> None:
         """Take the size in bytes of a batch at the front of an answer, where one could be read."""

@@ -75,7 +75,8 @@ class TokenBucket:
         """Take what was used, but let it cause no more debt than so many seconds of the rate."""
         if not math.isinf(self.rate):
             self._refill(now)
-            floor = min(self._tokens, -self.rate * most_debt_seconds)
+            most_debt = math.inf if math.isinf(most_debt_seconds) else self.rate * most_debt_seconds
+            floor = min(self._tokens, -most_debt)
             self._tokens = max(self._tokens - used, floor)
 
     def seconds_until_open(self, now: float, *, gates: int = 1) -> float:

@@ -29,10 +29,13 @@ class Claim:
 class Turns:
     """The claims of all connections of one role."""
 
-    __slots__ = ("_claims",)
+    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes")
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
+        self._level_bytes = 0.0
+        """What the claims had attained when they were served: the most of them, so it only grows."""
+        self._last_grant_bytes = 0.0
 
     def join(self) -> Claim:
         claim = Claim()
@@ -43,11 +46,21 @@ class Turns:
         self._claims.remove(claim)
 
     def ask(self, claim: Claim) -> None:
-        """`claim` wants bytes. One that wanted none until now starts level with those that waited."""
-        if not claim.wants:
+        """`claim` wants bytes. One that wanted none until now starts level with those that wait or were served,
+        and one that waits is behind by a grant at most: what nobody kept from it, it cannot catch up on."""
+        if claim.wants:
+            level_bytes = self._level_bytes - self._last_grant_bytes
+        else:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
-            claim.attained_bytes = max(claim.attained_bytes, min(waiting, default=0.0))
-            claim.wants = True
+            level_bytes = max(self._level_bytes, min(waiting, default=0.0))
+        claim.attained_bytes = max(claim.attained_bytes, level_bytes)
+        claim.wants = True
+
+    def serve(self, claim: Claim, size: float) -> None:
+        """`claim` is granted `size` bytes."""
+        self._level_bytes = max(self._level_bytes, claim.attained_bytes)
+        self._last_grant_bytes = size
+        claim.attained_bytes += size
 
     def ahead_of(self, claim: Claim, now: float) -> int:
         """Return how many connections go first: less served, and here or expected any moment."""

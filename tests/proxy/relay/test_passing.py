@@ -62,8 +62,7 @@ CASES = {
     "nothing": Case(b"", b"", {}),
     "produce with and without an answer": Case(NO_ACKS + PRODUCE + NO_ACKS * 2, told(PRODUCE), {}),
     "every produce version": Case(
-        b"".join(golden(f"produce-v{v}-acks0") for v in (0, 2, 3, 8, 9, 11))
-        + golden("produce-v11-acks1-transaction"),
+        b"".join(golden(f"produce-v{v}-acks0") for v in (0, 2, 3, 8, 9, 11)) + golden("produce-v11-acks1-transaction"),
         told(golden("produce-v11-acks1-transaction")),
         {},
     ),
@@ -95,9 +94,7 @@ CASES = {
     "an answer nobody asked for": Case(fetch(), told(PRODUCE) + records() + told(PRODUCE), {}),
     "a correlation id used twice": Case(PRODUCE + fetch() * 2, told(PRODUCE) + records() * 2, {}),
     "a torn answer": Case(fetch(), with_length(answer([entry(0)])[:-1]), {"malformed_response": 1}),
-    "an answer that is too long": Case(
-        fetch(), with_length(answer([entry(0)]) + b"!"), {"malformed_response": 1}
-    ),
+    "an answer that is too long": Case(fetch(), with_length(answer([entry(0)]) + b"!"), {"malformed_response": 1}),
     "an answer that ends in its header": Case(fetch(), told(fetch(), b"\0\0\0"), {"malformed_response": 1}),
     "an answer of a correlation id only": Case(fetch(), told(fetch(), b""), {"malformed_response": 1}),
 }
@@ -152,9 +149,7 @@ def test_in_pieces(name: str, data: st.DataObject) -> None:
     trio.run(scenario, clock=patient_clock())
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, case in CASES.items() if len(case.asks) + len(case.tells) < 700]
-)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.asks) + len(case.tells) < 700])
 def test_one_byte_at_a_time(name: str) -> None:
     async def scenario() -> None:
         await passes(CASES[name], [1], [1])
