@@ -1,8 +1,5 @@
-"""A small laboratory: Kafka's replication on one machine, throttled by whom you like, measured.
+"""Real Kafka clusters with their sidecars on one machine, measured on the wire.
 
-Its nouns: a *cluster* of real *brokers* (`lab.cluster`), the *taps* that count what flows between them
-(`lab.tap`), the *sidecars* that throttle it (`lab.sidecars`), and a *move* of partitions with its *result*
-(`lab.moves`, carried out by `lab.mover`). `lab.embedded` needs none of this. The lab may know everything;
-nothing else may know the lab. Nothing is imported here: the tap and the embedded brokers start without the
-`lab` extra.
+Used by the demo, the system tests and the benchmarks; by hand as `python -m lab`. Everything lives on loopback
+addresses of its own and ends with the process that started it, so several labs can run at once.
 """

@@ -1,0 +1,119 @@
+"""The shape of the house: who may import whom, how large a room may be, and that every room has its test."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("protocol", "proxy", "lab", "benchmarks")
+SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+PURE = ("proxy/throttle", "proxy/quotas", "protocol", "proxy/roles.py", "proxy/statistics.py", "proxy/status_page.py")
+FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py"}
+
+
+class Rule(NamedTuple):
+    """Files below `where` import nothing of `never`."""
+
+    where: str
+    never: set[str]
+    but: set[str] = set()
+
+
+RULES = (
+    Rule("protocol", {"proxy", "lab", "benchmarks", "trio", "structlog", "prometheus_client", "socket", "threading",
+                      "time", "logging", "random", "asyncio", "msgspec"}),
+    Rule("proxy", {"lab", "benchmarks", "pipeline"}),
+    Rule("proxy/throttle", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
+    Rule("proxy/quotas", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
+    Rule("proxy/relay", {"prometheus_client", "structlog", "msgspec", "click"}),
+    Rule("lab", {"benchmarks"}),
+)  # fmt: skip
+
+
+def imports(path: Path) -> set[str]:
+    """Top-level modules that a file imports at run time or for types; relative imports are its own package's."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def below(where: str) -> list[Path]:
+    place = ROOT / where
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=[rule.where for rule in RULES])
+def test_import_directions(rule: Rule) -> None:
+    found = {str(path.relative_to(ROOT)): sorted(imports(path) & rule.never) for path in below(rule.where)}
+    assert {path: names for path, names in found.items() if names} == {}
+
+
+def test_protocol_needs_the_standard_library_and_construct_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "construct", "protocol"}
+    assert {name for path in below("protocol") for name in imports(path)} <= allowed
+
+
+@pytest.mark.parametrize("where", PURE)
+def test_the_inner_ring_is_synchronous(where: str) -> None:
+    coloured = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in below(where)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await)
+    ]
+    assert coloured == []
+
+
+def test_rooms_are_small() -> None:
+    lines = {path: path.read_text("utf-8").count("\n") for path in [*SOURCES, *TESTS]}
+    assert [f"{p.relative_to(ROOT)}: {n}" for p, n in lines.items() if n > (500 if p in TESTS else 400)] == []
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno >= 60
+    ]
+    assert long == []
+
+
+def test_there_is_no_drawer() -> None:
+    assert [str(path) for path in SOURCES if path.name in FORBIDDEN_NAMES] == []
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [str(path.relative_to(ROOT)) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    assert silent == []
+
+
+def test_broad_excepts_are_nowhere() -> None:
+    """Errors are named where they are expected; what nobody expected ends the process, loudly."""
+    broad = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
+        and not isinstance(node.body[-1], ast.Raise)
+    ]
+    assert broad == []
+
+
+def test_no_other_distribution_claims_our_packages() -> None:
+    """`proxy` is a generic name: proxy.py has it as well."""
+    claims = packages_distributions()
+    for package in ("protocol", "proxy", "lab"):
+        assert set(claims.get(package, [])) <= {"kafka-throttle-sidecar"}
