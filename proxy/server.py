@@ -8,7 +8,6 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 
 from __future__ import annotations
 
-import os
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +19,7 @@ import trio
 from .changes import Changes
 from .errors import ConfigurationError
 from .http import Endpoints, HttpServer
+from .listening import CannotListenError, open_listeners
 from .metrics import Exposition, Sources
 from .relay.connection import Draining, relay
 from .relay.leg import adopt
@@ -29,14 +29,13 @@ from .status_page import StatusPage
 from .throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from .logs import Log
     from .reload import QuotaWatch
     from .settings import Settings
     from .statistics import Statistics
 
-LISTEN_BACKLOG = 128
 VERSION = version("kafka-throttle-sidecar")
 
 
@@ -81,7 +80,8 @@ async def serve(
     server = Server(settings, quota_watch, statistics, log)
     http = HttpServer.bind(settings.http.listen, log=log)
     try:
-        listeners = [(route, await _listen(route, settings)) for route in routes(settings)]
+        found = routes(settings)
+        listeners = list(zip(found, await _listen(found, settings), strict=True))
     except ConfigurationError:
         http.close()
         raise
@@ -91,7 +91,7 @@ async def serve(
         background.start_soon(server.apply_changes)
         if signals:
             await background.start(server.follow_signals)
-        bound = {route.key: _bound(found[0]) for route, found in listeners}
+        bound = {route.key: _bound(listener) for route, listener in listeners}
         log.info("started", broker=settings.broker.id, http=str(http.address), **{k: str(v) for k, v in bound.items()})
         task_status.started({"http.listen": http.address, **bound})
         await server.accept(listeners)
@@ -167,13 +167,13 @@ class Server:
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._draining.begun.set()
 
-    async def accept(self, listeners: list[tuple[Route, list[trio.SocketListener]]]) -> None:
+    async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed."""
         async with trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
-                for route, found in listeners:
+                for route, listener in listeners:
                     handler = self._handler(route)
-                    accepting.start_soon(partial(trio.serve_listeners, handler, found, handler_nursery=handlers))
+                    accepting.start_soon(partial(trio.serve_listeners, handler, [listener], handler_nursery=handlers))
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
@@ -199,12 +199,11 @@ class Server:
         return handle
 
 
-async def _listen(route: Route, settings: Settings) -> list[trio.SocketListener]:
+async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.SocketListener]:
     try:
-        return await trio.open_tcp_listeners(route.listen.port, host=route.listen.host, backlog=LISTEN_BACKLOG)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ConfigurationError(f"{settings.path}: {route.key}: cannot listen on {route.listen}: {reason}") from error
+        return await open_listeners([route.listen for route in found])
+    except CannotListenError as error:
+        raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
 
 
 def _bound(listener: trio.SocketListener) -> Address:

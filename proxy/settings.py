@@ -300,7 +300,8 @@ class _Reader:
 
     def _refuse_collisions(self, settings: Settings) -> None:
         for (first, address), (path, other) in combinations(_listeners(settings), 2):
-            if address.collides_with(other):
+            # Our Kafka listeners share a port knowingly (proxy.listening); HTTP has its own socket.
+            if address.collides_with(other) or (path == "http.listen" and address.overlaps(other)):
                 self._problems.add(path, f"{other} collides with {first}, {address}")
 
 

@@ -29,9 +29,11 @@ class Address(NamedTuple):
 
     def collides_with(self, other: Address) -> bool:
         """Whether both cannot be listened on at once; port 0 (any free one) never collides."""
-        if self.port != other.port or self.port == 0:
-            return False
-        return self.host == other.host or self._covers(other) or other._covers(self)
+        return self == other and self.port != 0
+
+    def overlaps(self, other: Address) -> bool:
+        """Whether one is every interface and the other one of them: the more specific gets its connections."""
+        return self.port == other.port != 0 and (self._covers(other) or other._covers(self))
 
     def _covers(self, other: Address) -> bool:
         return self.host in _ANY and _ANY[self.host] == (":" in other.host)

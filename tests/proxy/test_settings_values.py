@@ -43,15 +43,29 @@ def test_ports_end() -> None:
         ("127.0.0.1:1", "127.0.0.1:1", True),
         ("127.0.0.1:1", "127.0.0.1:2", False),
         ("127.0.0.1:1", "127.0.0.2:1", False),
-        ("0.0.0.0:1", "127.0.0.2:1", True),
-        ("[::]:1", "[::1]:1", True),
-        ("[::]:1", "127.0.0.1:1", False),
+        ("0.0.0.0:1", "127.0.0.2:1", False),
         ("127.0.0.1:0", "127.0.0.1:0", False),
     ],
 )
 def test_listeners_collide(one: str, other: str, *, collide: bool) -> None:
     assert parse_address(one).collides_with(parse_address(other)) is collide
     assert parse_address(other).collides_with(parse_address(one)) is collide
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "overlap"),
+    [
+        ("0.0.0.0:1", "127.0.0.2:1", True),
+        ("0.0.0.0:1", "127.0.0.2:2", False),
+        ("0.0.0.0:0", "127.0.0.2:0", False),
+        ("127.0.0.1:1", "127.0.0.2:1", False),
+        ("[::]:1", "[::1]:1", True),
+        ("[::]:1", "127.0.0.1:1", False),
+    ],
+)
+def test_every_interface_overlaps_each(one: str, other: str, *, overlap: bool) -> None:
+    assert parse_address(one).overlaps(parse_address(other)) is overlap
+    assert parse_address(other).overlaps(parse_address(one)) is overlap
 
 
 @pytest.mark.parametrize(
