@@ -102,6 +102,10 @@ class Sidecar:
     def policy(self) -> str:
         return self._policy
 
+    @property
+    def quotas_file(self) -> Path:
+        return self._quotas
+
     def begin_start(self) -> None:
         self.process.start()
 
@@ -170,6 +174,19 @@ class Sidecar:
         """What `throttle-sidecar status` shows."""
         answer: dict[str, Any] = json.loads(self._get("/throttle"))
         return answer
+
+    def reload(self) -> dict[str, Any]:
+        """POST /-/reload, with what it says: a refused file is an answer too. Raises LabError."""
+        request = urllib.request.Request(self.url + "/-/reload", method="POST")  # noqa: S310
+        try:
+            with urllib.request.urlopen(request, timeout=_HTTP_SECONDS) as answer:  # noqa: S310
+                said: dict[str, Any] = json.loads(answer.read())
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                said = json.loads(refusal.read())
+        except urllib.error.URLError as error:
+            raise LabError(f"sidecar {self.broker}: POST /-/reload: {error}") from error
+        return said
 
     def log_lines(self, containing: str = "") -> list[str]:
         lines = self.process.output.read_text("utf-8", "replace").splitlines()
