@@ -20,6 +20,7 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.registry import Collector
 
 from .reload import ReloadResult, ReloadStatistics
@@ -289,8 +290,10 @@ class Exposition(Collector):
                 yield _family(metric, metric.read(self._sources))
 
     def encode(self, accept: str) -> tuple[bytes, str]:
-        """The exposition and its content type: OpenMetrics or Prometheus' text format, as `accept` asks."""
-        encoder, content_type = choose_encoder(accept)
+        """The exposition and its content type: OpenMetrics, or Prometheus' older text format for who asks for that
+        alone."""
+        # prometheus_client gives the older one to everybody who does not insist, a plain curl included.
+        encoder, content_type = choose_encoder(accept if "text/plain" in accept else OPENMETRICS)
         return encoder(self), content_type
 
 

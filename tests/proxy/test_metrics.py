@@ -100,7 +100,7 @@ def test_each_value_comes_from_its_source(name: str, labels: dict[str, str], val
 
 
 def test_what_is_exposed_is_the_table() -> None:
-    content, _ = Exposition(sources(partition_rates=[PartitionRate("a", 0, 1.0)])).encode("")
+    content, _ = Exposition(sources(partition_rates=[PartitionRate("a", 0, 1.0)])).encode("text/plain")
     exposed = {
         (family.name + ("_total" if family.type == "counter" else ""), family.documentation)
         for family in parse_text(content.decode())
@@ -119,8 +119,9 @@ def test_partitions_are_exposed_only_where_asked_for() -> None:
     [
         (OPENMETRICS, "application/openmetrics-text; version=1.0.0"),
         ("text/plain", "text/plain; version=0.0.4"),
-        ("", "text/plain; version=0.0.4"),
-        ("*/*", "text/plain; version=0.0.4"),
+        ("", "application/openmetrics-text; version=1.0.0"),
+        ("*/*", "application/openmetrics-text; version=1.0.0"),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", "application/openmetrics-text"),
     ],
 )
 def test_the_format_is_negotiated(accept: str, content_type: str) -> None:
