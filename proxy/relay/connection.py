@@ -7,6 +7,7 @@ grant is given back, and exactly one line says why.
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING
 
 import trio
@@ -45,7 +46,10 @@ async def relay(
     draining: Draining,
     log: Log,
 ) -> None:
-    """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled."""
+    """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
+
+    The one boundary for errors of our own: they cost this connection, not all the others of the process.
+    """
     exchange = Exchange(Link(throttle, peer), changes, log)
     throttle.statistics.connections += 1
     began = trio.current_time()
@@ -53,8 +57,10 @@ async def relay(
     try:
         leader = await connect(upstream, timeout_seconds=limits.connect_timeout_seconds)
         await _both_ways(exchange, follower, leader, limits=limits, draining=draining)
-    except OSError as error:
-        exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {error}")
+    except* OSError as errors:
+        exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
+    except* Exception as errors:  # noqa: BLE001
+        exchange.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
     finally:
         follower.close()
         if leader is not None:
@@ -110,6 +116,8 @@ def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:
     cause = exchange.cause or Cause.DRAINED
     failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED)
     write = log.warning if failed else log.info if exchange.replica_fetches else log.debug
+    if cause is Cause.INTERNAL:
+        write = log.error
     write(
         "connection_closed",
         role=exchange.link.throttle.role.value,

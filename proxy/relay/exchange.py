@@ -40,6 +40,7 @@ class Cause(enum.Enum):
     BROKEN = "connection_broken"
     MALFORMED = "malformed_frame"
     DRAINED = "drained"
+    INTERNAL = "internal_error"
 
 
 class Undecoded(enum.Enum):

@@ -173,7 +173,7 @@ class RequestRelay:
     async def _decide(self, demand: Demand) -> None:
         """Forward the request or answer it, after holding it if need be."""
         exchange = self._exchange
-        decision = exchange.link.decide(demand, trio.current_time())
+        decision = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
         if isinstance(decision, Hold):
             decision = await self._hold(demand, decision)
         match decision:
@@ -198,8 +198,7 @@ class RequestRelay:
             while isinstance(decided, Hold):
                 with trio.move_on_at(decided.until):
                     await exchange.changes.wait()
-                now = demand.deadline if exchange.draining else trio.current_time()
-                decided = exchange.link.decide(demand, now)
+                decided = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
             return decided
         finally:
             held = trio.current_time() - began

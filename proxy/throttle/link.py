@@ -159,8 +159,11 @@ class Link:
         self.replicas = {**present, **missing}
         return Demand(frame, request, now)
 
-    def decide(self, demand: Demand, now: float) -> Decision:
-        """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted."""
+    def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
+        """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
+
+        Without `may_hold` it is decided as at its deadline: there is no time to wait.
+        """
         if self.throttle.is_idle:
             self.forget()
             return Forward(None, None)
@@ -171,7 +174,7 @@ class Link:
         granted = self._admit(candidates, now)
         waiting = [c for c in entries.behind if c.key not in granted]
         if waiting and not granted and not entries.free and not entries.new:
-            if now < demand.deadline:
+            if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
             if all(candidate.replica.replayable for candidate in waiting):
                 return self._answer(demand, waiting)

@@ -119,15 +119,15 @@ class Wire:
 
 @asynccontextmanager
 async def relayed(
-    of: RoleThrottle | None = None, *, log: RecordedLog | None = None, **changed: float
+    of: RoleThrottle | None = None, *, changes: Changes | None = None, **changed: float
 ) -> AsyncIterator[Wire]:
     """A relayed connection. However the block leaves it, it ends, once, and gives back what it had."""
     of = of or throttle()
-    log = log or RecordedLog()
+    log = RecordedLog()
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     ours, theirs = socket.socketpair()
     follower = trio.SocketStream(trio.socket.from_stdlib_socket(_nonblocking(ours)))
-    changes, draining = Changes(), Draining()
+    changes, draining = changes or Changes(), Draining()
     with trio.fail_after(60):
         async with listener, follower, trio.open_nursery() as nursery:
             finished = trio.Event()
