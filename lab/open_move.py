@@ -141,6 +141,14 @@ class OpenMove:
                 raise LabError(f"{self.topic}: {seen} of {size} bytes moved after {timeout_seconds:g} s")
             await trio.sleep(_POLL_SECONDS)
 
+    async def wait_first_byte(self, since: float, *, timeout_seconds: float = 5.0) -> float:
+        """Seconds from `since` to the first record bytes after it. Raises LabError if there were none in time."""
+        while not (found := self.moved(since)):
+            if time.monotonic() > since + timeout_seconds:
+                raise LabError(f"{self.topic}: nothing moved for {timeout_seconds:g} s")
+            await trio.sleep(_POLL_SECONDS)
+        return found[0].t - since
+
     async def finish(self, *, timeout_seconds: float) -> Outcome:
         """Wait until the move is done and every replica in sync, then compare. Raises LabError."""
         admin = self._cluster.admin

@@ -1,0 +1,240 @@
+"""A changed quotas.toml is on the wire within 250 ms, however it changes, for fetches that wait as well.
+
+Times are from just before the rename to the end of a response's last byte at the tap between the brokers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from lab.live import LiveProducer
+from lab.moves import MIB, Move, Side
+from lab.open_move import OpenMove, open_move
+from lab.sidecars import UNLIMITED
+
+from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lab.cluster import Cluster
+    from lab.sidecars import Sidecar
+
+SIDES: tuple[Side, ...] = ("leader", "follower", "both")
+RELOADS = 1000
+FIRST_CONTACT_SECONDS = 1.5
+
+
+def held(side: Side, *, mebibytes: int = 24) -> Move:
+    """A move that begins with quota 0."""
+    return Move("sidecar strict", side, 0, bytes_per_partition=mebibytes * MIB // 8)
+
+
+async def wait_silent(move: OpenMove) -> None:
+    """First contact is over and every fetch waits for the quota."""
+    await trio.sleep(FIRST_CONTACT_SECONDS)
+    silence = time.monotonic()
+    await trio.sleep(0.7)
+    assert move.moved(silence) == []
+
+
+async def raise_lower_and_lift(cluster: Cluster, side: Side) -> None:
+    async with open_move(cluster, held(side, mebibytes=40)) as move:
+        await wait_silent(move)
+        raised = move.write_quota(8 * MIB)
+        assert await move.wait_first_byte(raised) <= EFFECT_SECONDS
+        await trio.sleep_until(trio.current_time() + 2.0)
+        lowered = move.write_quota(1 * MIB)
+        await trio.sleep(3.5)
+        lifted = move.write_quota(None)
+        outcome = await move.finish(timeout_seconds=30)
+        assert_intact(outcome)
+        assert mean(move.moved(), raised, lowered) >= 0.9 * 8 * MIB
+        assert_all_kept(move, raised, lowered, 8 * MIB)
+        assert_all_kept(move, lowered + EFFECT_SECONDS, lifted, 1 * MIB)
+        # A rate of 1 MiB/s is a gate of 105 kB ten times a second: it goes on, it does not only stop.
+        assert mean(move.moved(), lowered, lifted) >= 0.5 * MIB
+        assert mean(move.moved(), lifted + EFFECT_SECONDS, lifted + 1) >= 8 * MIB
+
+
+@pytest.mark.brokers
+async def test_a_change_of_the_file_is_on_the_wire_within_250_ms(sidecar_cluster: Cluster) -> None:
+    await raise_lower_and_lift(sidecar_cluster, "leader")
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("side", SIDES[1:])
+async def test_also_where_the_follower_throttles(sidecar_cluster: Cluster, side: Side) -> None:
+    await raise_lower_and_lift(sidecar_cluster, side)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("side", SIDES)
+async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(sidecar_cluster: Cluster, side: Side) -> None:
+    """0 to 4 MiB/s and back, at moments that have nothing to do with when fetches come."""
+    delays = []
+    async with open_move(sidecar_cluster, held(side)) as move:
+        await wait_silent(move)
+        for turn in range(10):
+            raised = move.write_quota(4 * MIB)
+            delays.append(await move.wait_first_byte(raised))
+            stopped = move.write_quota(0)
+            await trio.sleep(0.8 + 0.037 * turn)
+            assert move.moved(stopped + EFFECT_SECONDS) == []
+        move.write_quota(None)
+        assert_intact(await move.finish(timeout_seconds=30))
+    assert max(delays) <= EFFECT_SECONDS, delays
+
+
+class SwappedDirectory:
+    """What the kubelet does with a ConfigMap: quotas.toml -> ..data/quotas.toml, ..data -> a directory per version."""
+
+    def __init__(self, quotas_file: Path) -> None:
+        self._home = quotas_file.parent
+        self._versions = 0
+        self.publish(quotas_file.read_text("utf-8"))
+        link = self._home / "quotas.link"
+        link.symlink_to("..data/quotas.toml")
+        link.rename(quotas_file)
+
+    def publish(self, text: str) -> None:
+        self._versions += 1
+        version = self._home / f"..version-{self._versions}"
+        version.mkdir()
+        (version / "quotas.toml").write_text(text, encoding="utf-8")
+        fresh = self._home / "..data_tmp"
+        fresh.symlink_to(version.name)
+        fresh.rename(self._home / "..data")
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+async def test_the_swap_of_a_config_map_counts_as_a_change(sidecar_cluster: Cluster) -> None:
+    sidecar = sidecar_cluster.sidecars[101]
+    async with open_move(sidecar_cluster, held("leader")) as move:
+        config_map = SwappedDirectory(sidecar.quotas_file)
+        await wait_silent(move)
+        for bytes_per_second in (4 * MIB, 2 * MIB):
+            config_map.publish(move.quotas(0))
+            await wait_silent(move)
+            changed = time.monotonic()
+            config_map.publish(move.quotas(bytes_per_second))
+            assert await move.wait_first_byte(changed) <= EFFECT_SECONDS
+        config_map.publish(UNLIMITED)
+        assert_intact(await move.finish(timeout_seconds=30))
+
+
+class UnwatchedFile:
+    """quotas.toml as another file system has it, which tells nobody of changes: a hard link written elsewhere."""
+
+    def __init__(self, quotas_file: Path, elsewhere: Path) -> None:
+        elsewhere.mkdir()
+        self._file = elsewhere / "quotas.toml"
+        self._file.write_text(quotas_file.read_text("utf-8"), encoding="utf-8")
+        link = quotas_file.with_suffix(".link")
+        os.link(self._file, link)
+        link.rename(quotas_file)
+
+    def write(self, text: str) -> None:
+        self._file.write_text(text, encoding="utf-8")
+
+
+def post(sidecar: Sidecar) -> None:
+    assert sidecar.reload()["outcome"] == "changed"
+
+
+def hang_up(sidecar: Sidecar) -> None:
+    sidecar.process.signal(signal.SIGHUP)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ask", [post, hang_up])
+async def test_a_change_that_no_watch_sees_is_taken_when_asked_for(
+    sidecar_cluster: Cluster, ask: Callable[[Sidecar], None]
+) -> None:
+    sidecar = sidecar_cluster.sidecars[101]
+    async with open_move(sidecar_cluster, held("leader")) as move:
+        unwatched = UnwatchedFile(sidecar.quotas_file, sidecar_cluster.home / f"elsewhere-{move.topic}")
+        await wait_silent(move)
+        unwatched.write(move.quotas(4 * MIB))
+        await wait_silent(move)
+        asked = time.monotonic()
+        await trio.to_thread.run_sync(ask, sidecar)
+        assert await move.wait_first_byte(asked) <= EFFECT_SECONDS
+        move.write_quota(None)
+        assert_intact(await move.finish(timeout_seconds=30))
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+async def test_a_bad_file_changes_nothing_and_says_why(sidecar_cluster: Cluster) -> None:
+    quota, sidecar = 2 * MIB, sidecar_cluster.sidecars[101]
+    async with open_move(sidecar_cluster, Move("sidecar strict", "leader", quota, bytes_per_partition=3 * MIB)) as move:
+        await move.wait_moved_bytes(2 * MIB)
+        before = (await trio.to_thread.run_sync(sidecar.metrics))["replication_throttle_config_reloads_total"]
+        bad = time.monotonic()
+        sidecar.write_quotas(move.quotas(64 * MIB).replace("leader.replication", "leeder.replication", 1))
+        await trio.sleep(3)
+        metrics = await trio.to_thread.run_sync(sidecar.metrics)
+        page = await trio.to_thread.run_sync(sidecar.throttle)
+        assert_all_kept(move, bad, time.monotonic(), quota)
+        assert mean(move.moved(), bad, bad + 3) >= 0.9 * quota
+        assert page["roles"]["leader"]["quota_bytes_per_second"] == quota
+        assert metrics["replication_throttle_config_reloads_total"]['outcome="failed"'] > before['outcome="failed"']
+        assert metrics["replication_throttle_config_last_reload_successful"][""] == 0
+        lines = [line for line in sidecar.log_lines("quotas_reload_failed") if "leeder" in line]
+        assert len(lines) == 1
+        assert "brokers.default" in lines[0]
+        await move.set_quota(None)
+        assert_intact(await move.finish(timeout_seconds=30))
+        metrics = await trio.to_thread.run_sync(sidecar.metrics)
+        assert metrics["replication_throttle_config_last_reload_successful"][""] == 1
+
+
+def reload_often(sidecars: list[Sidecar], texts: list[str]) -> None:
+    for turn in range(RELOADS):
+        for sidecar in sidecars:
+            sidecar.write_quotas(texts[turn % len(texts)])
+            assert sidecar.reload()["error"] is None
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+async def test_a_thousand_reloads_under_load_lose_nothing(sidecar_cluster: Cluster) -> None:
+    """Quotas that come, go, rise, fall and stop everything, while a move and an acks=all producer go on."""
+    admin, live_topic = sidecar_cluster.admin, "reloads-live"
+    sidecars = [sidecar_cluster.sidecars[broker] for broker in (101, 102)]
+    producer = LiveProducer(sidecar_cluster.addresses.direct(101), live_topic, 0)
+    await trio.to_thread.run_sync(admin.create_topic, live_topic, {0: [101, 102]})
+    try:
+        async with (
+            open_move(sidecar_cluster, Move("sidecar strict", "both", 8 * MIB, bytes_per_partition=20 * MIB)) as move,
+            trio.open_nursery() as nursery,
+        ):
+            await nursery.start(producer.run)
+            closed = [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars]
+            # No quota at all now and then only: the move is to last longer than the reloads.
+            rates = [8.0 * MIB, 1.0 * MIB, 0.0, 20.0 * MIB] * 12 + [None]
+            texts = [move.quotas(rate) for rate in rates]
+            await trio.to_thread.run_sync(reload_often, sidecars, texts)
+            move.write_quota(None)
+            outcome = await move.finish(timeout_seconds=60)
+            nursery.cancel_scope.cancel()
+        assert_intact(outcome)
+        assert producer.errors == []
+        offsets = [record.offset for record in producer.acknowledged]
+        assert offsets == list(range(len(offsets)))
+        assert producer.percentile(1.0) <= 2.0
+        assert [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars] == closed
+    finally:
+        await trio.to_thread.run_sync(admin.delete_topic, live_topic)
