@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 import trio
+import trio.testing
 
 from protocol.framing import with_length
 from proxy.changes import Changes
