@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 KAFKA_PORT = 9092
 HTTP_PORT = 9404
+JMX_PORT = 9999
 ZOOKEEPER_PORT = 2181
 MAX_BROKERS = 9
 
@@ -79,6 +80,7 @@ class Addresses:
             for address in (self.direct(broker), self.ingress(broker), self.tap(broker)):
                 yield address, KAFKA_PORT
             yield self.http(broker), HTTP_PORT
+            yield self.direct(broker), JMX_PORT
         for follower, leader in itertools.permutations(self.brokers, 2):
             yield self.egress(follower, leader), KAFKA_PORT
 

@@ -18,7 +18,7 @@ from .jvm import LOGGING, jvm_command
 from .processes import Process, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _START_SECONDS = 90.0
@@ -49,13 +49,15 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """What distinguishes one broker: id, advertised name, hosts file, properties beyond the defaults."""
+    """What distinguishes one broker: id, advertised name, hosts file, properties beyond the defaults, and the JVM's
+    options."""
 
     id: int
     name: str
     hosts: Path
     zookeeper_connect: str
     properties: Mapping[str, str]
+    jvm_options: Sequence[str] = ()
 
 
 class Broker:
@@ -69,7 +71,9 @@ class Broker:
         config = home / "server.properties"
         config.write_text(_properties(plan, self.log_dir), encoding="ascii")
         (home / "log4j.properties").write_text(LOGGING.format(file=self.log_file), encoding="ascii")
-        command = jvm_command("kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts)
+        command = jvm_command(
+            "kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts, options=plan.jvm_options
+        )
         self.process = Process(f"broker {plan.id}", command, output=home / "output.log")
         self._starts = 0
 

@@ -25,6 +25,7 @@ from .addresses import Route, after_egress, after_tap, first_hop, free_subnet, h
 from .admin import Admin
 from .broker import Broker, BrokerPlan
 from .jars import DEFAULT_KAFKA_VERSION, kafka_jars
+from .jmx import jmx_options
 from .processes import Process, kill_all
 from .sidecars import Sidecar, SidecarPlan
 from .taps import Taps
@@ -52,6 +53,7 @@ class ClusterPlan:
         broker_overrides: server.properties of every broker, last word.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured.
+        jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         keep: leave the files when done.
     """
 
@@ -62,6 +64,7 @@ class ClusterPlan:
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
     taps: bool = True
+    jmx: bool = False
     keep: bool = False
     kafka_version: str = DEFAULT_KAFKA_VERSION
 
@@ -81,6 +84,7 @@ class Cluster:
     def __init__(self, plan: ClusterPlan, *, home: Path, jars: Path) -> None:
         self.plan = plan
         self.home = home
+        self.jars = jars
         self.addresses = free_subnet(plan.brokers)
         self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
         self.brokers = {broker: self._broker(broker, jars) for broker in plan.brokers}
@@ -153,7 +157,8 @@ class Cluster:
             "num.replica.fetchers": str(plan.num_replica_fetchers),
             **plan.broker_overrides,
         }
-        identity = BrokerPlan(broker, addresses.name(broker), hosts, self.zookeeper.connect, properties)
+        options = jmx_options(addresses.direct(broker)) if plan.jmx else ()
+        identity = BrokerPlan(broker, addresses.name(broker), hosts, self.zookeeper.connect, properties, options)
         return Broker(identity, home=self.home / f"broker-{broker}", jars=jars)
 
     def _sidecars(self) -> dict[int, Sidecar]:

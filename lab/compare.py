@@ -83,7 +83,7 @@ def compare(topic: str, partition: int, *, leader: Path, follower: Path) -> Comp
 def replica_log(directory: Path) -> ReplicaLog:
     """Offsets and size of a partition's directory. Raises LabError."""
     start = end = size = 0
-    for index, (first, last, content) in enumerate(_batches(directory)):
+    for index, (first, last, content) in enumerate(batches_of_partition(directory)):
         start = first if index == 0 else start
         end = last + 1
         size += len(content)
@@ -92,13 +92,13 @@ def replica_log(directory: Path) -> ReplicaLog:
 
 def _sha256(directory: Path, start: int, end: int) -> str:
     digest = hashlib.sha256()
-    for _, last, content in _batches(directory):
+    for _, last, content in batches_of_partition(directory):
         if start <= last < end:
             digest.update(content)
     return digest.hexdigest()
 
 
-def _batches(directory: Path) -> Iterator[tuple[int, int, memoryview]]:
+def batches_of_partition(directory: Path) -> Iterator[tuple[int, int, memoryview]]:
     """(first offset, last offset, bytes) of every batch or old message, in order; a torn tail is left out."""
     segments = sorted(directory.glob("*.log"))
     if not segments:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from .jars import java_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 LOGGING = """log4j.rootLogger=WARN, file
@@ -25,7 +26,13 @@ log4j.appender.file.layout.ConversionPattern=[%d{{ISO8601}}] %p %m (%c)%n
 
 
 def jvm_command(
-    main: str, *arguments: str, home: Path, jars: Path, heap_mb: int = 256, hosts: Path | None = None
+    main: str,
+    *arguments: str,
+    home: Path,
+    jars: Path,
+    heap_mb: int = 256,
+    hosts: Path | None = None,
+    options: Sequence[str] = (),
 ) -> list[str]:
     """The command line of a Java program whose log4j.properties is in `home`.
 
@@ -36,11 +43,12 @@ def jvm_command(
         jars: folder of its class path.
         heap_mb: largest heap, MiB.
         hosts: the only names it can resolve, and their addresses.
+        options: further ones of the JVM.
     """
     resolver = [f"-Djdk.net.hosts.file={hosts}"] if hosts else []
     return [
         java_command(), f"-Xmx{heap_mb}m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
         "-XX:-UsePerfData", "-Xshare:auto", "-Djava.awt.headless=true",
-        f"-Dlog4j.configuration=file:{home / 'log4j.properties'}", *resolver,
+        f"-Dlog4j.configuration=file:{home / 'log4j.properties'}", *resolver, *options,
         "-cp", f"{jars}/*", main, *arguments,
     ]  # fmt: skip

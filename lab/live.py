@@ -27,6 +27,8 @@ class Acknowledged(NamedTuple):
     """When the record was due, on Trio's clock."""
     latency_seconds: float
     offset: int
+    number: int = 0
+    """Of the record among all this producer sent; its value begins with it."""
 
 
 @dataclass(slots=True)
@@ -55,11 +57,11 @@ class LiveProducer:
         try:
             stream = await trio.open_tcp_stream(self.leader, KAFKA_PORT)
             async with stream, trio.open_nursery() as nursery:
-                due: deque[float] = deque()
+                due: deque[tuple[int, float]] = deque()
                 nursery.start_soon(self._send, stream, due)
                 nursery.start_soon(self._receive, stream, due)
                 task_status.started()
-        except* OSError as errors:
+        except* (OSError, trio.BrokenResourceError) as errors:
             raise LabError(f"the leader at {self.leader} is gone: {errors.exceptions[0]}") from errors
 
     def percentile(self, share: float) -> float:
@@ -73,15 +75,15 @@ class LiveProducer:
         ordered = sorted(record.latency_seconds for record in self.acknowledged)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
-    async def _send(self, stream: trio.SocketStream, due: deque[float]) -> None:
+    async def _send(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
         maker = RecordMaker(self.shape)
         start = trio.current_time()
         number = 0
         while True:
             due_at = start + number * self.interval_seconds
             await trio.sleep_until(due_at)
+            due.append((number, due_at))
             number += 1
-            due.append(due_at)
             await stream.send_all(
                 produce_request(
                     self.topic,
@@ -92,19 +94,19 @@ class LiveProducer:
                 )
             )
 
-    async def _receive(self, stream: trio.SocketStream, due: deque[float]) -> None:
+    async def _receive(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
         held = bytearray()
         while chunk := await stream.receive_some(_CHUNK_BYTES):
             held += chunk
             while len(held) >= 4 and len(held) >= (size := 4 + struct.unpack_from(">i", held)[0]):
-                self._record(bytes(held[4:size]), due.popleft())
+                self._record(bytes(held[4:size]), *due.popleft())
                 del held[:size]
         raise BrokenPipeError("connection closed")
 
-    def _record(self, frame: bytes, due_at: float) -> None:
+    def _record(self, frame: bytes, number: int, due_at: float) -> None:
         for answer in parse_produce_response(frame)[1]:
             if answer.error_code:
                 self.errors.append(answer.error_code)
             else:
                 latency = trio.current_time() - due_at
-                self.acknowledged.append(Acknowledged(due_at, latency, answer.base_offset))
+                self.acknowledged.append(Acknowledged(due_at, latency, answer.base_offset, number))

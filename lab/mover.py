@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from . import admin as keys
 from .compare import compare
 from .errors import LabError
 from .live import LiveProducer
 from .load import fill
 from .measure import Sample, events, fetch_versions, fetches_per_second, figures
 from .moves import Latencies, Move, MoveResult, Progress
+from .native import throttle_natively, unthrottle_natively
 from .sidecars import UNLIMITED, quotas_toml
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable
 
     from .cluster import Cluster
     from .compare import Comparison
@@ -37,7 +37,6 @@ COLD_SECONDS = 13.0
 LIVE_WARM_UP_SECONDS = 2.5
 _POLL_SECONDS = 0.1
 _TELL_SECONDS = 0.5
-_APPLIED_SECONDS = 10.0
 
 
 class Mover:
@@ -111,35 +110,17 @@ class Mover:
                 await self._cluster.sidecars[broker].set_quotas(text)
 
     async def _throttle_natively(self, move: Move, topic: str) -> None:
-        """What `kafka-reassign-partitions --throttle` does: the lists, then the rates."""
-        lists: dict[str, str | None] = {}
-        rates: dict[str, str | None] = {}
-        rate = str(int(move.quota_bytes_per_second))
-        if "leader" in move.roles:
-            lists[keys.LEADER_REPLICAS] = ",".join(f"{p}:{r[0]}" for p, r in move.assignment().items())
-            rates[keys.LEADER_RATE] = rate
-        if "follower" in move.roles:
-            lists[keys.FOLLOWER_REPLICAS] = ",".join(
-                f"{p}:{follower}" for p in range(move.partitions) for follower in move.followers
-            )
-            rates[keys.FOLLOWER_RATE] = rate
-        brokers = move.leaders + move.followers
-        admin = self._cluster.admin
-        seen = self._overrides(brokers)
-        await trio.to_thread.run_sync(admin.set_topic_configs, topic, lists)
-        await trio.to_thread.run_sync(admin.set_broker_configs, brokers, rates)
-        # Brokers apply configs when ZooKeeper tells them; a move that starts earlier is not throttled yet.
-        deadline = time.monotonic() + _APPLIED_SECONDS
-        while any(now < then + 2 for now, then in zip(self._overrides(brokers), seen, strict=True)):
-            if time.monotonic() > deadline:
-                raise LabError(f"brokers {brokers} did not apply the throttle within {_APPLIED_SECONDS:g} s")
-            await trio.sleep(_POLL_SECONDS)
-
-    def _overrides(self, brokers: Sequence[int]) -> list[int]:
-        """Per broker, how many config changes it says it has processed."""
-        return [
-            len(self._cluster.brokers[broker].log_lines("Processing override for entityPath")) for broker in brokers
-        ]
+        lists = {
+            "leader": ",".join(f"{p}:{r[0]}" for p, r in move.assignment().items()),
+            "follower": ",".join(f"{p}:{f}" for p in range(move.partitions) for f in move.followers),
+        }
+        await throttle_natively(
+            self._cluster,
+            topic,
+            lists={role: lists[role] for role in move.roles},
+            rates=dict.fromkeys(move.roles, move.quota_bytes_per_second),
+            brokers=move.leaders + move.followers,
+        )
 
     async def _measured(self, move: Move, topic: str) -> MoveResult:
         cluster = self._cluster
@@ -208,8 +189,7 @@ class Mover:
     async def _remove(self, move: Move, topic: str) -> None:
         admin = self._cluster.admin
         if move.how.startswith("native"):
-            rates = dict.fromkeys((keys.LEADER_RATE, keys.FOLLOWER_RATE))
-            await trio.to_thread.run_sync(admin.set_broker_configs, move.leaders + move.followers, rates)
+            await unthrottle_natively(self._cluster, brokers=move.leaders + move.followers)
         if move.how.startswith("sidecar"):
             for sidecar in self._cluster.sidecars.values():
                 if sidecar.process.running:

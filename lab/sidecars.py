@@ -245,9 +245,22 @@ def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int
         brokers: the ones that throttle.
     """
     replicas = ",".join(f"{partition}:{broker}" for partition in partitions for broker in brokers)
-    limits = "".join(f"{role}.replication.throttled.rate = {int(rate)}\n" for role, rate in rates.items())
-    lists = "".join(f'{role}.replication.throttled.replicas = "{replicas}"\n' for role in rates)
-    return f'[brokers.default]\n{limits}[topics."{topic}"]\n{lists}'
+    return lists_toml(rates, {topic: dict.fromkeys(rates, replicas)})
+
+
+def lists_toml(rates: Mapping[str, float], topics: Mapping[str, Mapping[str, str]]) -> str:
+    """A quotas file with lists as Kafka's topic configs have them.
+
+    Args:
+        rates: role (`leader`, `follower`) -> bytes per second, of every broker that reads the file.
+        topics: topic -> role -> `partition:broker,…` or `*`.
+    """
+    text = "[brokers.default]\n"
+    text += "".join(f"{role}.replication.throttled.rate = {int(rate)}\n" for role, rate in rates.items())
+    for topic, lists in topics.items():
+        text += f'[topics."{topic}"]\n'
+        text += "".join(f'{role}.replication.throttled.replicas = "{list_}"\n' for role, list_ in lists.items())
+    return text
 
 
 def throttle_sidecar_script() -> str:

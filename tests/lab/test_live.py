@@ -20,6 +20,7 @@ async def test_every_answer_is_kept_in_order() -> None:
                 nursery.cancel_scope.cancel()
     assert live.errors == [19]
     assert [record.offset for record in live.acknowledged[:5]] == [1, 2, 4, 5, 6]
+    assert [record.number for record in live.acknowledged[:5]] == [0, 1, 3, 4, 5]
     gaps = [b.due_at - a.due_at for a, b in zip(live.acknowledged, live.acknowledged[1:], strict=False)]
     assert gaps[0] == pytest.approx(0.002)
     assert all(record.latency_seconds > 0 for record in live.acknowledged)

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lab.following import missing
+from lab.live import Acknowledged
+from lab.records import RecordMaker, Shape
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("offset", "number", "lost"),
+    [(0, 0, False), (2, 2, False), (2, 1, True), (3, 3, True)],
+    ids=["first", "last", "another record is there", "nothing is there"],
+)
+def test_what_was_acknowledged_is_looked_up(tmp_path: Path, offset: int, number: int, lost: bool) -> None:
+    maker = RecordMaker(Shape(record_bytes=200, batch_records=3))
+    (tmp_path / "0.log").write_bytes(maker.batch())
+    record = Acknowledged(0.0, 0.0, offset, number)
+    assert missing(tmp_path, [record]) == ([record] if lost else [])
