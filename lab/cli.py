@@ -2,12 +2,13 @@
 
 Thin: options in, values to `lab.cluster` and `lab.mover`, tables or JSON out.
 Invariant: standard output carries only the answer; progress and errors go to standard error. Exit status 1
-means the lab failed, 3 that a move ended with replicas that differ.
+means the lab failed, 3 that a move ended with replicas that differ, 130 that it was stopped.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -30,9 +31,11 @@ from .reporting import ProgressLine, moves_table
 from .sidecars import SidecarPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
 DIFFERENT_REPLICAS = 3
+STOPPED = 130
+"""As shells have it: 128 and the number of SIGINT."""
 PROTOCOLS = ("0.10.1-IV2", "0.11.0", "1.1", "2.0", "2.2", "2.4", "2.8")
 _VERSION_SECONDS = 10.0
 
@@ -94,7 +97,7 @@ def up(**options: Any) -> None:
     _run(partial(_up, plan, as_json=options["as_json"]))
 
 
-async def _up(plan: ClusterPlan, *, as_json: bool) -> None:
+async def _up(plan: ClusterPlan, *, as_json: bool) -> int:
     async with cluster(plan) as kafka:
         places = _places(kafka)
         if as_json:
@@ -180,7 +183,7 @@ def versions(protocols: Sequence[str], *, as_json: bool) -> None:
     _run(partial(_versions, protocols or PROTOCOLS, as_json=as_json))
 
 
-async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) -> None:
+async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) -> int:
     results: list[MoveResult] = []
     with ProgressLine() as progress:
         progress.phase("starting the cluster")
@@ -193,11 +196,10 @@ async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) ->
                     click.echo(json.dumps(results[-1].summary()))
     if not as_json:
         Console().print(moves_table(results))
-    if not all(result.equal for result in results):
-        raise SystemExit(DIFFERENT_REPLICAS)
+    return 0 if all(result.equal for result in results) else DIFFERENT_REPLICAS
 
 
-async def _versions(protocols: Sequence[str], *, as_json: bool) -> None:
+async def _versions(protocols: Sequence[str], *, as_json: bool) -> int:
     table = Table("inter.broker.protocol.version", "Fetch versions seen")
     for protocol in protocols:
         plan = ClusterPlan(brokers=(101, 102), inter_broker_protocol=protocol, message_format=_message_format(protocol))
@@ -208,6 +210,7 @@ async def _versions(protocols: Sequence[str], *, as_json: bool) -> None:
         table.add_row(protocol, ", ".join(map(str, seen)))
     if not as_json:
         Console().print(table)
+    return 0
 
 
 async def _versions_seen(kafka: Cluster) -> list[int]:
@@ -253,14 +256,40 @@ def _places(kafka: Cluster) -> dict[str, object]:
     }
 
 
-def _run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def _run(work: Callable[[], Awaitable[int]]) -> None:
+    """Run to the end, Ctrl-C or SIGTERM, and exit with the status that came of it."""
     try:
-        trio.run(work)
+        status = trio.run(_until_terminated, work)
     except KeyboardInterrupt:
-        click.echo("stopped", err=True)
+        status = STOPPED
     except LabError as error:
         click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
-        sys.exit(1)
+        status = 1
+    if status == STOPPED:
+        click.echo("stopped", err=True)
+    sys.exit(status)
+
+
+async def _until_terminated(work: Callable[[], Awaitable[int]]) -> int:
+    """SIGTERM has to unwind like Ctrl-C, or the cluster's files would stay behind."""
+    status = STOPPED
+    failure: LabError | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_cancel_when_terminated, nursery.cancel_scope)
+        try:
+            status = await work()
+        except LabError as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure:
+        raise failure
+    return status
+
+
+async def _cancel_when_terminated(scope: trio.CancelScope) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM) as signals:
+        async for _ in signals:
+            scope.cancel()
 
 
 def main() -> None:
