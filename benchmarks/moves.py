@@ -29,7 +29,9 @@ COLUMNS = (
 
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="What `make system` left.")
-@click.option("--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks.")
+@click.option(
+    "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
+)
 def main(results: Path, write: Path | None) -> None:
     """Make the table of moves at quota, the broker's own quota and the sidecar's side by side."""
     if not results.exists():

@@ -1,4 +1,4 @@
-"""The shape of the house: who may import whom, how large a room may be, and that every room has its test."""
+"""The shape of the house: who may import whom, how large a room may be, and that each says what it is for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ class Rule(NamedTuple):
 
     where: str
     never: set[str]
-    but: set[str] = set()
 
 
 RULES = (
@@ -95,21 +94,21 @@ def test_there_is_no_drawer() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [str(path.relative_to(ROOT)) for path in SOURCES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
-    assert silent == []
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
+    assert [str(path.relative_to(ROOT)) for path, tree in trees.items() if not ast.get_docstring(tree)] == []
 
 
-def test_broad_excepts_are_nowhere() -> None:
-    """Errors are named where they are expected; what nobody expected ends the process, loudly."""
+def test_broad_excepts_are_only_where_a_connection_ends() -> None:
+    """Errors are named where they are expected; what nobody expected costs one connection, loudly."""
     broad = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+        str(path.relative_to(ROOT))
         for path in SOURCES
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or ast.unparse(node.type) in ("Exception", "BaseException"))
         and not isinstance(node.body[-1], ast.Raise)
     ]
-    assert broad == []
+    assert broad == ["proxy/relay/connection.py"]
 
 
 def test_no_other_distribution_claims_our_packages() -> None:

@@ -1,0 +1,40 @@
+"""`throttle-sidecar demo`, met as a user meets it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = str(Path(sys.executable).with_name("throttle-sidecar"))
+
+
+def run(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, **({} if path is None else {"PATH": path})}
+    return subprocess.run([SCRIPT, "demo", *arguments], capture_output=True, text=True, timeout=50, env=environ)
+
+
+def test_the_embedded_demo_keeps_to_both_quotas_and_loses_nothing() -> None:
+    done = run("--kafka", "embedded", "--mib", "12", "--first", "4", "--raised", "8", "--json")
+    assert done.returncode == 0, done.stderr
+    ending = json.loads(done.stdout)
+    assert [check["holds"] for check in ending["checks"]] == [True, True]
+    for phase in ending["phases"]:
+        assert phase["worst_second_over_quota"] <= 1.35
+    assert "quotas.toml: leader.replication.throttled.rate" in done.stderr
+    assert "ok" in done.stderr
+
+
+def test_without_java_it_says_so_and_offers_the_embedded_one(tmp_path: Path) -> None:
+    done = run(path=str(tmp_path))
+    assert done.returncode == 1
+    assert "java" in done.stderr.lower()
+    assert "--kafka embedded" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_help_teaches() -> None:
+    done = run("--help")
+    assert "throttle-sidecar demo --kafka embedded" in done.stdout

@@ -1,0 +1,119 @@
+"""Both policies: what they admit, when they say to come back, and when they want records discarded."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.throttle.budget import Kip73Budget, StrictBudget, Wish
+
+MIB = 1024 * 1024
+KIB = 1024
+GATE = int(0.4 * MIB)
+
+
+def strict(rate: float = 4 * MIB) -> StrictBudget:
+    return StrictBudget(bytes_per_second=rate, gate_seconds=0.1, burst_seconds=0.25, now=0.0)
+
+
+def kip73(rate: float = 4 * MIB) -> Kip73Budget:
+    return Kip73Budget(bytes_per_second=rate, samples=11, sample_seconds=1.0)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "granted"),
+    [
+        ([Wish(MIB, 64 * KIB)], [GATE]),  # all that is left, below the follower's own limit
+        ([Wish(100 * KIB, 64 * KIB)], [100 * KIB]),  # never more than the follower's own limit
+        ([Wish(MIB, 900 * KIB)], [900 * KIB]),  # the first gets what it needs: KIP-74's one batch comes anyway
+        ([Wish(MIB, 64 * KIB), Wish(MIB, 64 * KIB)], [GATE]),  # nothing is left for the second
+        ([Wish(100 * KIB, 64 * KIB)] * 4, [100 * KIB] * 4),  # 409.6 KiB: four fit,
+        ([Wish(100 * KIB, 64 * KIB)] * 5, [100 * KIB] * 4),  # the fifth would get less than it needs
+        ([Wish(100 * KIB, 64 * KIB), Wish(MIB, 310 * KIB)], [100 * KIB]),
+        ([], []),
+    ],
+)
+def test_strict_shares_what_is_left_in_order(wishes: list[Wish], granted: list[int]) -> None:
+    budget = strict()
+    assert budget.admit(budget.turns.join(), wishes, 0.0) == granted
+
+
+def test_a_grant_closes_the_gate_until_it_is_settled() -> None:
+    budget = strict()
+    claim = budget.turns.join()
+    (granted,) = budget.admit(claim, [Wish(MIB, 1)], 0.0)
+    assert budget.admit(claim, [Wish(MIB, 1)], 0.0) == []
+    budget.settle(claim, reserved=granted, used=0, now=0.0)
+    assert budget.admit(claim, [Wish(MIB, 1)], 0.0) == [granted]
+
+
+def test_the_second_in_line_is_told_to_wait_for_the_gate_after_the_first() -> None:
+    budget = strict()
+    first, second = budget.turns.join(), budget.turns.join()
+    budget.turns.ask(second)
+    (granted,) = budget.admit(first, [Wish(MIB, 1)], 0.0)
+    budget.settle(first, reserved=granted, used=granted, now=0.0)
+    assert budget.seconds_until_turn(second, 0.0) == pytest.approx(0.1, abs=1e-3)
+    assert budget.seconds_until_turn(first, 0.0) == pytest.approx(0.2, abs=1e-3)
+
+
+def test_strict_discards_only_what_a_lowered_quota_cannot_bear() -> None:
+    budget = strict(100 * MIB)
+    claim = budget.turns.join()
+    assert sum(budget.admit(claim, [Wish(10 * MIB, 1)], 0.0)) == 10 * MIB
+    assert not budget.must_discard(0.0, 0.01)  # debt alone is no reason
+    budget.change_rate(99 * MIB, 0.01)
+    assert not budget.must_discard(0.0, 0.01)  # within a burst of the new quota
+    budget.change_rate(MIB, 0.02)
+    assert budget.must_discard(0.0, 0.03)
+    assert not budget.must_discard(0.03, 0.03)  # asked for under the new quota
+
+
+def test_kip73_admits_everything_or_nothing() -> None:
+    budget = kip73()
+    claim = budget.turns.join()
+    wishes = [Wish(MIB, 1)] * 8
+    assert budget.admit(claim, wishes, 0.0) == [MIB] * 8
+    budget.settle(claim, reserved=8 * MIB, used=8 * MIB, now=0.0)
+    assert budget.admit(claim, wishes, 0.0) == []
+    assert budget.seconds_until_turn(claim, 0.0) == pytest.approx(2.0)  # 8 MiB at 4 MiB/s
+    assert budget.admit(claim, wishes, 2.0) == [MIB] * 8
+
+
+def test_kip73_forgets_empty_answers_and_keeps_its_samples_when_the_quota_changes() -> None:
+    budget = kip73()
+    claim = budget.turns.join()
+    budget.settle(claim, reserved=MIB, used=0, now=0.0)  # recorded, it would keep the window warm: KAFKA-16635
+    budget.settle(claim, reserved=0, used=8 * MIB, now=20.0)
+    assert budget.is_exceeded(20.0)
+    budget.change_rate(9 * MIB, 20.0)
+    assert not budget.is_exceeded(20.0)
+    assert not budget.must_discard(0.0, 20.0)
+
+
+def test_at_quota_0_nobody_is_told_to_come_back() -> None:
+    budget = strict(0)
+    assert budget.seconds_until_turn(budget.turns.join(), 0.0) == math.inf
+
+
+@given(
+    rate=st.integers(100 * KIB, 100 * MIB),
+    needs=st.lists(st.integers(1, 2 * MIB), min_size=1, max_size=8),
+    pauses=st.lists(st.floats(0.001, 0.3), min_size=20, max_size=60),
+)
+def test_strict_over_any_span_keeps_to_rate_and_burst_but_for_first_batches(
+    rate: int, needs: list[int], pauses: list[float]
+) -> None:
+    """A fetcher that always wants everything and gets all it was granted."""
+    budget = strict(rate)
+    claim, now, taken = budget.turns.join(), 0.0, 0
+    burst, wishes = max(rate * 0.25, 64 * KIB), [Wish(2 * MIB, need) for need in needs]
+    for pause in pauses:
+        granted = sum(budget.admit(claim, wishes, now))
+        budget.settle(claim, reserved=granted, used=granted, now=now)
+        taken += granted
+        assert taken <= rate * now + burst + max(needs)
+        now += pause

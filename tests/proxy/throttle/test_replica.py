@@ -1,0 +1,70 @@
+"""What a connection knows of a replica, and when it forgets."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.walker import RequestEntry
+from proxy.throttle.replica import LEAST_NEED_BYTES, UNKNOWN, Replica, Standing
+
+
+def entry(offset: int, *, epoch: int = -1) -> RequestEntry:
+    return RequestEntry("t", 0, epoch, offset, 1 << 20, 0, 16)
+
+
+def known(*, high_watermark: int, offset: int = 100) -> Replica:
+    replica = Replica(entry(offset), 0.0)
+    replica.answered(high_watermark=high_watermark, log_start_offset=7)
+    return replica
+
+
+@pytest.mark.parametrize(
+    ("high_watermark", "delivered", "next_offset", "standing"),
+    [
+        (100, False, 100, Standing.IN_SYNC),
+        (101, False, 100, Standing.BEHIND),
+        (150, True, 120, Standing.BEHIND),
+        (150, True, 150, Standing.IN_SYNC),
+        (150, True, 160, Standing.IN_SYNC),
+        (150, False, 120, Standing.NEW),  # moved without records of ours
+        (150, True, 99, Standing.TRUNCATED),
+        (50, False, 99, Standing.TRUNCATED),
+    ],
+)
+def test_standing(high_watermark: int, *, delivered: bool, next_offset: int, standing: Standing) -> None:
+    replica = known(high_watermark=high_watermark)
+    if delivered:
+        replica.delivered(1000, 0.0)
+    replica.asked(entry(next_offset), 1.0, returns=False)
+    assert replica.standing is standing
+
+
+@pytest.mark.parametrize("standing", [Standing.NEW, Standing.TRUNCATED])
+def test_what_may_be_wrong_is_forgotten(standing: Standing) -> None:
+    replica = known(high_watermark=150)
+    replica.asked(entry(120 if standing is Standing.NEW else 99), 1.0, returns=False)
+    assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == (UNKNOWN, UNKNOWN, False)
+
+
+def test_a_new_leader_epoch_makes_everything_unknown() -> None:
+    replica = known(high_watermark=150)
+    replica.asked(entry(100, epoch=5), 1.0, returns=False)
+    assert replica.standing is Standing.TRUNCATED
+    assert replica.lag == 0
+
+
+def test_one_that_was_missing_is_replayed_only_after_the_leader_confirms_it() -> None:
+    replica = known(high_watermark=150)
+    assert replica.replayable
+    replica.asked(entry(100), 1.0, returns=True)
+    assert (replica.standing, replica.replayable) == (Standing.BEHIND, False)
+    replica.answered(high_watermark=160, log_start_offset=7)
+    assert replica.replayable
+
+
+def test_need_follows_the_largest_batch_seen() -> None:
+    replica = known(high_watermark=150)
+    for size in (None, 16_000, 900_000, 20_000):
+        replica.saw_batch(size)
+    assert replica.need_bytes == 900_000
+    assert known(high_watermark=150).need_bytes == LEAST_NEED_BYTES
