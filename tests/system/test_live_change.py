@@ -61,7 +61,7 @@ async def raise_lower_and_lift(cluster: Cluster, side: Side) -> None:
         assert_all_kept(move, lowered + EFFECT_SECONDS, lifted, 1 * MIB)
         # A rate of 1 MiB/s is a gate of 105 kB ten times a second: it goes on, it does not only stop.
         assert mean(move.moved(), lowered, lifted) >= 0.5 * MIB
-        assert mean(move.moved(), lifted + EFFECT_SECONDS, lifted + 1) >= 8 * MIB
+        assert mean(move.moved(), lifted, lifted + 1) >= 8 * MIB
 
 
 @pytest.mark.brokers
@@ -79,7 +79,9 @@ async def test_also_where_the_follower_throttles(sidecar_cluster: Cluster, side:
 @pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", SIDES)
-async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(sidecar_cluster: Cluster, side: Side) -> None:
+async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(
+    sidecar_cluster: Cluster, side: Side, record_property: Callable[[str, object], None]
+) -> None:
     """0 to 4 MiB/s and back, at moments that have nothing to do with when fetches come."""
     delays = []
     async with open_move(sidecar_cluster, held(side)) as move:
@@ -92,6 +94,7 @@ async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(sidecar_c
             assert move.moved(stopped + EFFECT_SECONDS) == []
         move.write_quota(None)
         assert_intact(await move.finish(timeout_seconds=30))
+    record_property("delays", [round(delay, 3) for delay in delays])
     assert max(delays) <= EFFECT_SECONDS, delays
 
 
