@@ -17,6 +17,8 @@ import click
 
 RESULTS = Path(__file__).parents[1] / "build" / "moves.jsonl"
 BEGIN, END = "<!-- moves: begin -->", "<!-- moves: end -->"
+LEAST_SECONDS_FOR_DEVIATION = 5.0
+"""A move that is over in one burst has no seconds between the first and the last to compare."""
 COLUMNS = (
     ("mean / Q", "mean_over_quota", 2),
     ("worst second / Q", "worst_second_over_quota", 2),
@@ -68,6 +70,8 @@ def _who(how: str) -> str:
 
 
 def _figures(row: dict[str, Any]) -> str:
+    if row["duration_seconds"] < LEAST_SECONDS_FOR_DEVIATION:
+        row = {**row, "deviation_over_quota": None}
     shown = ((row.get(key), digits) for _, key, digits in COLUMNS)
     return " | ".join("" if value is None else f"{value:.{digits}f}" for value, digits in shown)
 
