@@ -1,8 +1,8 @@
 """Kafka's wire format as values. Sans-I/O: nothing here knows a socket, a clock or a throttle.
 
-- **Layout** (`layout`, `primitives`): a table of fields with version ranges becomes one Construct Struct per version.
+- **Layout** (`layout`, `primitives`): a table of fields with version ranges; one Construct Struct per version.
 - **Header, Fetch** (`headers`, `fetch`): those tables. The only place where the wire format is written down.
-- **Walker** (`walker`, `walker_compiler`): a flat parser generated from the Structs, for the data path; feeds on streams.
+- **Walker** (`walker`, `walker_compiler`): a flat parser generated from the Structs, for streams and the data path.
 - **Request, response** (`fetch_request`, `fetch_response`): taking partitions out of one, adding entries to the other.
 - **Correlator** (`correlation`): which request a response answers.
 - **Framing** (`framing`): the length prefix, checked before anything is allocated.

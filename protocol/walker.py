@@ -39,9 +39,7 @@ from .errors import ProtocolError
 from .fetch import request_layout, response_layout
 from .walker_compiler import Rows, compile_walker
 
-Walk: TypeAlias = Callable[
-    [Bytes, int, Callable[[Any], None], dict[str, int]], Generator[int, tuple[int, int], int]
-]
+Walk: TypeAlias = Callable[[Bytes, int, Callable[[Any], None], dict[str, int]], Generator[int, tuple[int, int], int]]
 
 LARGEST_WAIT_BYTES = 2**15  # a string of 2**15 - 1 bytes; every group of fixed fields is far smaller
 

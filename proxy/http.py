@@ -155,9 +155,7 @@ class HttpServer:
         """Only for a server that never ran: `run` closes the socket itself."""
         self._listener.close()
 
-    async def run(
-        self, endpoints: Endpoints, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def run(self, endpoints: Endpoints, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; closes the socket."""
         config = Config()
         config.bind = [f"fd://{self._listener.detach()}"]

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .settings import Address
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .settings import Address
 
 BACKLOG = 128
 

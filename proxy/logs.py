@@ -40,9 +40,7 @@ def open_log(settings: LogSettings, stream: TextIO) -> Log:
             _spell_infinity,
             _renderer(settings.format, stream),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.getLevelNamesMapping()[settings.level.upper()]
-        ),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
         cache_logger_on_first_use=True,
     )
     return log

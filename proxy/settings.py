@@ -228,9 +228,7 @@ class _Reader:
         listen = self._address("ingress.listen", table.listen)
         upstream = self._address("ingress.upstream", table.upstream, dialled=True)
         if listen == upstream:
-            self._problems.add(
-                "ingress.upstream", f"expected the broker, found ingress.listen itself ({upstream})"
-            )
+            self._problems.add("ingress.upstream", f"expected the broker, found ingress.listen itself ({upstream})")
         return IngressSettings(listen, upstream)
 
     def _egress(self, *, own_id: int) -> EgressSettings | None:
@@ -263,9 +261,7 @@ class _Reader:
         gate = self._seconds("quotas.gate", table.gate)
         burst = self._seconds("quotas.burst", table.burst)
         if burst < gate:
-            self._problems.add(
-                "quotas.burst", f"expected no less than gate ({table.gate}), found {shown(table.burst)}"
-            )
+            self._problems.add("quotas.burst", f"expected no less than gate ({table.gate}), found {shown(table.burst)}")
         return QuotaSettings(
             file=self._path.parent / table.file,
             policy=self._choice("quotas.policy", table.policy, Policy),
@@ -313,7 +309,5 @@ def _listeners(settings: Settings) -> list[tuple[str, Address]]:
     if settings.ingress is not None:
         listeners.append(("ingress.listen", settings.ingress.listen))
     if settings.egress is not None:
-        listeners += [
-            (f"egress.peers[{n}].listen", peer.listen) for n, peer in enumerate(settings.egress.peers)
-        ]
+        listeners += [(f"egress.peers[{n}].listen", peer.listen) for n, peer in enumerate(settings.egress.peers)]
     return [*listeners, ("http.listen", settings.http.listen)]

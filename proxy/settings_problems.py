@@ -45,9 +45,7 @@ class Problems:
         made_up = next((path for path in self._origins if path.startswith(f"{key}.")), key)
         self.add(made_up, reason)
 
-    def add_from_msgspec(
-        self, name: str, error: msgspec.ValidationError, table: type[msgspec.Struct]
-    ) -> None:
+    def add_from_msgspec(self, name: str, error: msgspec.ValidationError, table: type[msgspec.Struct]) -> None:
         """msgspec names the place as ``$.peers[0].listen``, relative to the table that was converted."""
         place = _AT.fullmatch(str(error))
         what, path = (place["what"], name + (place["path"] or "")) if place else (str(error), name)

@@ -35,9 +35,7 @@ Json = dict[str, Any]
     help="The quotas file, instead of the one that the configuration names.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
-    config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None, *, as_json: bool
-) -> None:
+def command(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None, *, as_json: bool) -> None:
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
     Every problem of both files is listed, with its key and what was expected. Warnings are about what is
@@ -59,9 +57,7 @@ def command(
     click.echo(_encoded(report) if as_json else "\n".join(_lines(report)))
 
 
-def _load(
-    config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None
-) -> tuple[Settings, QuotaFile, Path]:
+def _load(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None) -> tuple[Settings, QuotaFile, Path]:
     """Both files, or the problems of both."""
     problems: list[str] = []
     settings = quota_file = None
@@ -94,9 +90,7 @@ def report_on(settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, n
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
         "next_change": quotas.next_change,
-        "roles": {
-            role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role
-        },
+        "roles": {role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role},
         "warnings": advise(quota_file, settings.broker.id, now, roles=served),
     }
 

@@ -48,9 +48,7 @@ _ENGINES: dict[str, tuple[Engine, ...]] = {
 )
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
 @click.pass_context
-def command(
-    ctx: click.Context, /, *, kind: str, api_version: int, engine: str, files: tuple[Path, ...]
-) -> None:
+def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, files: tuple[Path, ...]) -> None:
     """Print each FILE, one Kafka Fetch frame without its length prefix, as one line of JSON.
 
     Exit status 1 if any of them is not such a frame; its line says what is wrong.

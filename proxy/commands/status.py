@@ -42,9 +42,7 @@ class UnreachableError(Exception):
     help="A sidecar; may be repeated.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each sidecar's own JSON, one line each, once.")
-@click.option(
-    "--watch/--once", "watch", default=None, help="Refresh every second. Default: if this is a terminal."
-)
+@click.option("--watch/--once", "watch", default=None, help="Refresh every second. Default: if this is a terminal.")
 def command(urls: tuple[str, ...], *, as_json: bool, watch: bool | None) -> None:
     """Show role, quota, rate, what was omitted, lag, time left and the partitions furthest behind.
 

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from .sections import QuotaFile, Section
 
 
-def advise(
-    quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)
-) -> list[str]:
+def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
     """Warnings for one broker; `roles` are those its proxy.toml has."""
     quotas = effective(quota_file, broker_id, now)
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]

@@ -29,7 +29,5 @@ def load_quotas_file(path: Path) -> QuotaFile:
         raise ConfigurationError(f"{path}: expected at most {_MAX_BYTES} bytes, found a larger file")
     if not content.strip():
         # A file caught between truncation and writing; taken at its word it would lift every quota.
-        raise ConfigurationError(
-            f"{path}: expected TOML, found nothing (a comment is enough to lift every quota)"
-        )
+        raise ConfigurationError(f"{path}: expected TOML, found nothing (a comment is enough to lift every quota)")
     return parse_quotas(content, source=str(path))

@@ -202,9 +202,7 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 def _parse_until(value: object) -> datetime:
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value
-    raise InvalidValueError(
-        f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}"
-    )
+    raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
 
 
 def _unknown(path: str, key: str, value: object, *, of_broker: bool) -> str:

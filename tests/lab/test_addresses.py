@@ -65,7 +65,7 @@ def test_a_subnet_where_somebody_listens_is_passed_over() -> None:
 
 def test_somebody_on_every_address_is_an_error() -> None:
     class Stuck(random.Random):
-        def randint(self, a: int, b: int) -> int:  # noqa: ARG002
+        def randint(self, a: int, b: int) -> int:
             return 77
 
     with (

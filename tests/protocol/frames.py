@@ -117,9 +117,7 @@ response_values = st.fixed_dictionaries(
                     "last_stable_offset": int64,
                     "log_start_offset": int64,
                     "aborted_transactions": st.none()
-                    | st.lists(
-                        st.fixed_dictionaries({"producer_id": int64, "first_offset": int64}), max_size=3
-                    ),
+                    | st.lists(st.fixed_dictionaries({"producer_id": int64, "first_offset": int64}), max_size=3),
                     "records": st.none() | st.binary(max_size=40),
                 }
             )
@@ -142,9 +140,7 @@ def response_frame(version: int, values: dict[str, Any]) -> bytes:
     return (7).to_bytes(RESPONSE_HEADER_BYTES, "big") + bytes(response_layout(version).build(values))
 
 
-def sent_in(
-    chunks: Iterator[int], walk: Walk, body: bytes, *, places: Iterator[int]
-) -> list[tuple[Any, ...]]:
+def sent_in(chunks: Iterator[int], walk: Walk, body: bytes, *, places: Iterator[int]) -> list[tuple[Any, ...]]:
     """Feeds ``body`` to ``walk`` in chunks; the buffer holds poison wherever the walker must not look.
 
     Before each step the bytes still needed move to the next of ``places``. Returns the rows, their positions
@@ -178,6 +174,4 @@ def sent_in(
 
 def from_start(row: Any, origin: int) -> tuple[Any, ...]:
     places = {"entry_at", "entry_end", "records_at"}
-    return tuple(
-        value + origin if name in places else value for name, value in zip(row._fields, row, strict=True)
-    )
+    return tuple(value + origin if name in places else value for name, value in zip(row._fields, row, strict=True))

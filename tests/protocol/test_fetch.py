@@ -24,9 +24,7 @@ def test_fields_are_kafkas(case: Golden) -> None:
     array = "topics" if case.kind == "request" else "responses"
     entry = item_struct(item_struct(body, array), "partitions")
     names = [camel(field.name) for field in entry.subcons]
-    said_names = [
-        "records" if name == "recordsSizeInBytes" else name for name in said[array][0]["partitions"][0]
-    ]
+    said_names = ["records" if name == "recordsSizeInBytes" else name for name in said[array][0]["partitions"][0]]
     assert names == said_names
 
 

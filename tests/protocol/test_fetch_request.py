@@ -66,9 +66,7 @@ def test_empty_and_repeated_topics_are_gathered() -> None:
 
 
 @given(versions, request_values, st.data())
-def test_rebuilt_it_asks_for_what_it_was_told(
-    version: int, values: dict[str, Any], data: st.DataObject
-) -> None:
+def test_rebuilt_it_asks_for_what_it_was_told(version: int, values: dict[str, Any], data: st.DataObject) -> None:
     frame = request_frame(version, values)
     request = parse_fetch_request(frame)
     some = data.draw(st.permutations(request.entries))[: data.draw(st.integers(0, 6))]

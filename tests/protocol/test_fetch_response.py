@@ -59,9 +59,7 @@ def test_no_entries_is_an_empty_response(version: int) -> None:
 def test_what_is_replayed_is_what_is_read(version: int, entries: list[ReplayedEntry]) -> None:
     frame = empty_fetch_response(version, 5, entries)
     rows, head = walk_whole(response_walker(version), frame, 4, len(frame))
-    assert [(row.topic, row.partition, row.high_watermark) for row in rows] == [
-        entry[:3] for entry in entries
-    ]
+    assert [(row.topic, row.partition, row.high_watermark) for row in rows] == [entry[:3] for entry in entries]
     assert all((row.error_code, row.records_size) == (0, 0) for row in rows)
     assert [row.log_start_offset for row in rows] == [
         entry.log_start_offset if version >= 5 else -1 for entry in entries
@@ -113,9 +111,7 @@ def test_first_batch_in_every_message_format(case: Golden) -> None:
     assert first_batch_size(case.frame, row.records_at, row.records_at + 11) is None
 
 
-@pytest.mark.parametrize(
-    ("length", "size"), [(-1, None), (0, None), (13, None), (14, 26), (2**31 - 1, 2**31 + 11)]
-)
+@pytest.mark.parametrize(("length", "size"), [(-1, None), (0, None), (13, None), (14, 26), (2**31 - 1, 2**31 + 11)])
 def test_batch_lengths(length: int, size: int | None) -> None:
     batch = bytes(8) + length.to_bytes(4, "big", signed=True)
     assert first_batch_size(b"??" + batch, 2, 14) == size

@@ -97,9 +97,7 @@ LENGTHS = [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\x7f\xff\x
 
 
 @pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize(
-    "case", [each for each in FETCHES if "many" not in each.name], ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", [each for each in FETCHES if "many" not in each.name], ids=lambda case: case.name)
 def test_hostile_lengths_anywhere(case: Golden, length: bytes) -> None:
     """Every place is made to say it; if a count were believed, this would take hours."""
     for at in range(case.body_at, len(case.frame) - 3):

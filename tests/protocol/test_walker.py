@@ -229,9 +229,7 @@ def test_a_mapped_buffer_will_do() -> None:
     case = named("fetch-response-v6-aborted")
     with mmap.mmap(-1, len(case.body)) as buffer:
         buffer[:] = case.body
-        assert walk_whole(case.walk, buffer, 0, len(buffer)) == walk_whole(
-            case.walk, case.body, 0, len(case.body)
-        )
+        assert walk_whole(case.walk, buffer, 0, len(buffer)) == walk_whole(case.walk, case.body, 0, len(case.body))
 
 
 LONGEST = (2**31 - 1).to_bytes(4, "big")

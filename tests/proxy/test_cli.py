@@ -44,9 +44,7 @@ def test_the_version_is_the_distributions() -> None:
     assert call("--version").output == f"throttle-sidecar, version {version('kafka-throttle-sidecar')}\n"
 
 
-@pytest.mark.parametrize(
-    "arguments", [["nope"], ["run", "--nope"], ["check", "extra"], ["status", "--watch=1"]]
-)
+@pytest.mark.parametrize("arguments", [["nope"], ["run", "--nope"], ["check", "extra"], ["status", "--watch=1"]])
 def test_wrong_usage_is_2(arguments: list[str]) -> None:
     assert call(*arguments).exit_code == 2
 

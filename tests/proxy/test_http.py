@@ -139,9 +139,7 @@ async def test_a_method_that_is_not_allowed_is_told_which_are(server: HttpServer
     assert b"allow: POST" in await request(server.address, "GET /-/reload HTTP/1.1")
 
 
-async def test_an_endpoint_that_breaks_is_logged_and_the_server_lives(
-    server: HttpServer, log: RecordedLog
-) -> None:
+async def test_an_endpoint_that_breaks_is_logged_and_the_server_lives(server: HttpServer, log: RecordedLog) -> None:
     assert (await request(server.address, "GET /throttle HTTP/1.1")).startswith(b"HTTP/1.1 500")
     assert log.events == ["http_failed"]
     assert isinstance(log.lines[0]["exc_info"], BaseException)

@@ -48,7 +48,7 @@ async def test_a_second_sidecar_is_refused_and_nothing_stays_open(ours: str) -> 
     port = free_port()
     first = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
     other = Address("127.0.103.1", free_port())
-    with pytest.raises(CannotListenError, match="cannot listen on .*: Address already in use") as refused:
+    with pytest.raises(CannotListenError, match=r"cannot listen on .*: Address already in use") as refused:
         await open_listeners([other, Address(ours, port)])
     assert refused.value.index == 1
     again = await open_listeners([other])

@@ -218,9 +218,7 @@ async def test_an_until_that_passes_changes_the_quotas(
     path = tmp_path / "conf" / "quotas.toml"
     path.parent.mkdir()
     until = (start + timedelta(hours=1)).isoformat()
-    path.write_text(
-        f"[brokers.default]\nleader.replication.throttled.rate = 5\n{file_of(10, f'until = {until}')}"
-    )
+    path.write_text(f"[brokers.default]\nleader.replication.throttled.rate = 5\n{file_of(10, f'until = {until}')}")
     watch = QuotaWatch(path, load_quotas_file(path), broker_id=1, log=log, clock=clock)
     # Without its directory the file is not watched: the clock does not jump while a thread waits for inotify.
     path.unlink()

@@ -43,8 +43,6 @@ def sidecar() -> Callable[..., Result]:
     """`throttle-sidecar ARGS…`; what it prints and its exit code."""
 
     def call(*arguments: object) -> Result:
-        return CliRunner().invoke(
-            cli, [str(argument) for argument in arguments], prog_name="throttle-sidecar"
-        )
+        return CliRunner().invoke(cli, [str(argument) for argument in arguments], prog_name="throttle-sidecar")
 
     return call

@@ -92,9 +92,7 @@ def test_json_is_the_sidecars_own(fake: FakeSidecar, sidecar: Sidecar) -> None:
 
 
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]"])
-def test_another_server_is_not_taken_for_a_sidecar(
-    fake: FakeSidecar, sidecar: Sidecar, content: bytes
-) -> None:
+def test_another_server_is_not_taken_for_a_sidecar(fake: FakeSidecar, sidecar: Sidecar, content: bytes) -> None:
     fake.content = content
     result = sidecar("status", "--url", fake.url)
     assert result.exit_code == 1

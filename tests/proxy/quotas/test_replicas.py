@@ -72,9 +72,7 @@ def test_only_text_is_a_list(written: object) -> None:
         ("", 102, NO_PARTITION),
     ],
 )
-def test_the_second_number_is_the_broker_that_throttles(
-    written: str, broker: int, partitions: Partitions
-) -> None:
+def test_the_second_number_is_the_broker_that_throttles(written: str, broker: int, partitions: Partitions) -> None:
     assert parse_replicas(written).partitions_on(broker) == partitions
 
 

@@ -53,9 +53,7 @@ def quotas_of(broker_id: int, now: datetime = NOW, file: str = FILE) -> Quotas:
         (103, Role.FOLLOWER, NOW, 1000),
     ],
 )
-def test_the_most_specific_rate_wins(
-    broker_id: int, role: Role, now: datetime, bytes_per_second: float
-) -> None:
+def test_the_most_specific_rate_wins(broker_id: int, role: Role, now: datetime, bytes_per_second: float) -> None:
     assert quotas_of(broker_id, now).of(role).bytes_per_second == bytes_per_second
 
 
@@ -144,8 +142,6 @@ def test_quotas_can_be_made_without_a_file() -> None:
 def test_selecting_nothing_means_no_partition_is_selected(
     topic: str, partition: int, broker_id: int, globs: dict[str, str]
 ) -> None:
-    file = "".join(
-        f'[topics."{g}"]\nleader.replication.throttled.replicas = "{r}"\n' for g, r in globs.items()
-    )
+    file = "".join(f'[topics."{g}"]\nleader.replication.throttled.replicas = "{r}"\n' for g, r in globs.items())
     quota = quotas_of(broker_id, file=file).leader
     assert not (quota.selects_nothing and quota.selects(topic, partition))
