@@ -6,6 +6,7 @@ Invariant: every value carries the time at which the broker said it.
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _INTERVAL_MS = 500
+_PAIR = re.compile(r'^time,"(\d+)"\n.*,"([^"]+)"\n', re.MULTILINE)
 
 
 def jmx_options(address: str) -> tuple[str, ...]:
@@ -81,10 +83,5 @@ class JmxWatch:
 
 
 def parse_jmx_tool(text: str) -> list[tuple[float, float]]:
-    """(epoch seconds, value) of each line `1700000000000,12.5`; headings and half lines are left out."""
-    found = []
-    for line in text.splitlines(keepends=True):
-        time_ms, _, value = line.strip().partition(",")
-        if line.endswith("\n") and time_ms.isdigit():
-            found.append((int(time_ms) / 1000, float(value)))
-    return found
+    """(epoch seconds, value) of each pair of lines `time,"1700000000000"` and `<mbean>:<attribute>,"12.5"`."""
+    return [(int(time_ms) / 1000, float(value)) for time_ms, value in _PAIR.findall(text)]

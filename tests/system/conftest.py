@@ -52,6 +52,19 @@ def four_fetchers_sidecars() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
+def watched_cluster() -> Iterator[Cluster]:
+    """Two brokers with sidecars that also show their own metrics, and shrink the ISR after 5 s instead of 30."""
+    yield from _started(
+        ClusterPlan(
+            brokers=(101, 102),
+            broker_overrides={"replica.lag.time.max.ms": "5000"},
+            sidecars=SidecarPlan(),
+            jmx=True,
+        )
+    )
+
+
+@pytest.fixture(scope="session")
 def results(request: pytest.FixtureRequest) -> Callable[[Case, MoveResult], None]:
     """Keep what a case came to, one JSON line each, for `benchmarks.moves` to make its table of."""
     path = request.config.rootpath / "build" / "moves.jsonl"

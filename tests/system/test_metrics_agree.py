@@ -1,0 +1,146 @@
+"""What the sidecar says it moved is what moved: on the wire, and as the broker itself counts it.
+
+The broker's own quota is on as well, too high to matter, so that it counts the same traffic.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import trio
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from lab.jmx import JmxWatch, Reading
+from lab.measure import Answer
+from lab.moves import MIB
+from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
+from lab.sidecars import lists_toml
+from proxy.metrics import METRICS
+from proxy.throttle.simple_rate import SimpleRate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.cluster import Cluster
+    from lab.measure import Sample
+
+LEADER, FOLLOWER = 101, 102
+QUOTA = 4 * MIB
+HIGH = 100 * MIB
+PARTITIONS = 4
+SECONDS = 18
+WINDOW_SECONDS = 11.0
+ENTRY_BYTES = 18
+"""A partition's entry in a Fetch v3 response, besides its records (message spec FetchResponse)."""
+TOLERANCE = 0.05
+
+
+class Scrape(NamedTuple):
+    t: float
+    leader: float
+    follower: float
+
+
+def rates_on_the_wire(samples: Sequence[Sample], name: str, at: Sequence[float], *, entry_bytes: int) -> list[float]:
+    """What Kafka's own arithmetic makes of the throttled bytes that passed the tap, at each time."""
+    answers = [sample for sample in samples if isinstance(sample, Answer)]
+    found = []
+    for t in at:
+        rate = SimpleRate()
+        for answer in answers:
+            sizes = [size for answered, _, size in answer.partitions if answered == name]
+            if sizes and answer.t <= t:
+                rate.record(sum(sizes) + entry_bytes * len(sizes), answer.t)
+        found.append(rate.measure(t))
+    return found
+
+
+def nearest(readings: Sequence[Reading], t: float) -> float:
+    return min(readings, key=lambda reading: abs(reading.t - t)).value
+
+
+async def scrape(cluster: Cluster) -> Scrape:
+    def rate(broker: int, name: str) -> float:
+        return cluster.sidecars[broker].metrics()[name][""]
+
+    now = time.monotonic()
+    leader = await trio.to_thread.run_sync(rate, LEADER, "LeaderReplicationThrottledRate")
+    follower = await trio.to_thread.run_sync(rate, FOLLOWER, "FollowerReplicationThrottledRate")
+    return Scrape((now + time.monotonic()) / 2, leader, follower)
+
+
+def watch(cluster: Cluster, broker: int, mbean: str) -> JmxWatch:
+    return JmxWatch(
+        cluster.addresses.direct(broker),
+        f"kafka.server:type={mbean}",
+        "byte-rate",
+        home=cluster.home / f"jmx-{mbean}",
+        jars=cluster.jars,
+    )
+
+
+@pytest.mark.brokers
+async def test_throttled_rates_agree_with_the_wire_and_with_the_brokers(watched_cluster: Cluster) -> None:
+    cluster = watched_cluster
+    assert cluster.taps is not None
+    partitions = range(PARTITIONS)
+    lists = {
+        "leader": ",".join(f"{p}:{LEADER}" for p in partitions),
+        "follower": ",".join(f"{p}:{FOLLOWER}" for p in partitions),
+    }
+    async with topic(cluster, {key: [LEADER] for key in partitions}, prefix="rates") as name:
+        await fill_topic(
+            cluster, name, dict.fromkeys(partitions, LEADER), bytes_per_partition=SECONDS * QUOTA // PARTITIONS
+        )
+        text = lists_toml({"leader": QUOTA, "follower": HIGH}, {name: lists})
+        native = {"leader": float(HIGH), "follower": float(HIGH)}
+        async with (
+            native_quotas(cluster, name, lists=lists, rates=native, brokers=(LEADER, FOLLOWER)),
+            sidecar_quotas(cluster, text, (LEADER, FOLLOWER), policy="strict"),
+        ):
+            mark, started, scrapes = cluster.taps.position(), time.monotonic(), []
+            with (
+                watch(cluster, LEADER, "LeaderReplication") as of_leader,
+                watch(cluster, FOLLOWER, "FollowerReplication") as of_follower,
+            ):
+                await trio.to_thread.run_sync(
+                    cluster.admin.reassign, name, {key: [LEADER, FOLLOWER] for key in partitions}
+                )
+                # The brokers' windows are warm; only once they hold nothing but the move do all three count alike.
+                await trio.sleep(WINDOW_SECONDS + 1)
+                while time.monotonic() < started + SECONDS - 1:
+                    scrapes.append(await scrape(cluster))
+                    await trio.sleep(0.5)
+                samples = cluster.taps.samples(since=mark)
+                brokers = [of_leader.readings(), of_follower.readings()]
+            await until_moved(cluster, name, partitions, timeout_seconds=30)
+        await until_equal(cluster, name, timeout_seconds=30)
+
+    times = [seen.t for seen in scrapes]
+    assert len(times) >= 5
+    for said, entry_bytes, readings in (
+        ([seen.leader for seen in scrapes], ENTRY_BYTES, brokers[0]),
+        ([seen.follower for seen in scrapes], 0, brokers[1]),
+    ):
+        assert said == pytest.approx(rates_on_the_wire(samples, name, times, entry_bytes=entry_bytes), rel=TOLERANCE)
+        assert said == pytest.approx([nearest(readings, t) for t in times], rel=TOLERANCE)
+        assert said == pytest.approx([QUOTA] * len(said), rel=TOLERANCE)
+
+
+@pytest.mark.brokers
+async def test_a_plain_get_of_metrics_is_openmetrics(watched_cluster: Cluster) -> None:
+    url = watched_cluster.sidecars[LEADER].url + "/metrics"
+
+    def get() -> tuple[str, str]:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return answer.headers["content-type"], answer.read().decode()
+
+    content_type, text = await trio.to_thread.run_sync(get)
+    assert content_type.startswith("application/openmetrics-text")
+    exposed = {family.name for family in text_string_to_metric_families(text)}
+    assert text.endswith("# EOF\n")
+    expected = {metric.name.removesuffix("_total").removesuffix("_info") for metric in METRICS}
+    assert exposed == expected - {"PartitionBytesInRate"}
