@@ -1,0 +1,173 @@
+"""Partitions in sync stay in sync, and fast, while others on the same fetcher are over quota.
+
+What came of each run goes to build/in_sync.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from lab.live import LiveProducer
+from lab.mover import Mover
+from lab.moves import MIB, Move
+from lab.records import Shape
+from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until, until_equal, until_moved
+from lab.sidecars import lists_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lab.cluster import Cluster
+    from lab.moves import How
+
+
+LEADER, FOLLOWER = 101, 102
+STALL_SECONDS = 2.0
+ISR_SECONDS = 5.0
+"""replica.lag.time.max.ms of `watched_cluster`."""
+
+
+@pytest.fixture(scope="module")
+def record(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Keep what a run came to, one JSON line each."""
+    path = request.config.rootpath / "build" / "in_sync.jsonl"
+    path.parent.mkdir(exist_ok=True)
+
+    def write(scene: str, how: str, **figures: Any) -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"scene": scene, "how": how, **figures}) + "\n")
+
+    return write
+
+
+async def trickle(cluster: Cluster, *, seconds: float, quota: float, policy: str) -> LiveProducer:
+    """KAFKA-4313: a record now and then to an in-sync partition that is listed, while the throttle is exceeded by a
+    move. Returns the producer (acks=all) of that partition."""
+    throttling = (LEADER, FOLLOWER)
+    everything = {"leader": "*", "follower": "*"}
+    async with (
+        topic(cluster, {0: [LEADER, FOLLOWER]}, prefix="trickle") as low,
+        topic(cluster, {p: [LEADER] for p in range(4)}, prefix="bulk") as bulk,
+    ):
+        await fill_topic(cluster, bulk, dict.fromkeys(range(4), LEADER), bytes_per_partition=int(seconds * quota))
+        producer = LiveProducer(cluster.addresses.direct(LEADER), low, 0, interval_seconds=0.5)
+        text = lists_toml({"leader": quota, "follower": quota}, {low: everything, bulk: everything})
+        async with sidecar_quotas(cluster, text, throttling, policy=policy), trio.open_nursery() as nursery:
+            await nursery.start(producer.run)
+            await until(lambda: len(producer.acknowledged) > 2, what="records are replicated", timeout_seconds=10)
+            producer.acknowledged.clear()
+            await trio.to_thread.run_sync(cluster.admin.reassign, bulk, {p: [LEADER, FOLLOWER] for p in range(4)})
+            await trio.sleep(seconds)
+            moving = await trio.to_thread.run_sync(cluster.admin.moving, bulk, range(4))
+            in_sync = (await trio.to_thread.run_sync(cluster.admin.describe, low))[0].in_sync
+            omitted = cluster.sidecars[LEADER].metrics()["replication_throttle_omitted_partitions_total"]
+            nursery.cancel_scope.cancel()
+        assert moving, "the throttle was not exceeded all the time"
+        assert omitted['role="leader"'] > 0
+        assert set(in_sync) == {LEADER, FOLLOWER}
+        await until_moved(cluster, bulk, range(4), timeout_seconds=60)
+        await until_equal(cluster, low, timeout_seconds=30)
+        await until_equal(cluster, bulk, timeout_seconds=30)
+    return producer
+
+
+async def assert_no_shrink(cluster: Cluster, *, seconds: float, quota: float, policy: str) -> None:
+    bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+    producer = await trickle(cluster, seconds=seconds, quota=quota, policy=policy)
+    assert cluster.shrinks()[shrinks:] == []
+    assert cluster.bad_log_lines()[bad:] == []
+    assert producer.errors == []
+    assert len(producer.acknowledged) >= seconds
+    assert producer.percentile(1.0) < STALL_SECONDS
+
+
+@pytest.mark.brokers
+async def test_a_low_volume_partition_keeps_its_isr(watched_cluster: Cluster) -> None:
+    await assert_no_shrink(watched_cluster, seconds=2 * ISR_SECONDS, quota=0.5 * MIB, policy="strict")
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("policy", ["strict", "kip73"])
+async def test_a_low_volume_partition_keeps_its_isr_for_long(watched_cluster: Cluster, policy: str) -> None:
+    await assert_no_shrink(watched_cluster, seconds=40.0, quota=1.0 * MIB, policy=policy)
+
+
+PARTITIONS = range(8)
+FIRST_BACKLOG, OTHER_BACKLOG = 1 * MIB, 4 * MIB
+STALL_QUOTA = 1 * MIB
+SIDECAR_RUNS, NATIVE_RUNS = 15, 6
+LEADER_LIST = ",".join(f"{p}:{LEADER}" for p in PARTITIONS)
+TWO_KILOBYTES = Shape(record_bytes=2000, batch_records=1)
+
+
+async def worst_latency(cluster: Cluster, *, sidecar: bool) -> tuple[float, float]:
+    """Seconds, (worst, 95 %) of an acks=all producer to a partition that is moved with seven larger ones, the leader
+    throttled: once it has caught up, its high watermark waits for a replica that is not in the ISR yet."""
+    async with topic(cluster, {p: [LEADER] for p in PARTITIONS}, prefix="stall") as name, AsyncExitStack() as throttled:
+        await fill_topic(cluster, name, {0: LEADER}, bytes_per_partition=FIRST_BACKLOG)
+        others = dict.fromkeys(PARTITIONS[1:], LEADER)
+        await fill_topic(cluster, name, others, bytes_per_partition=OTHER_BACKLOG)
+        rates, lists = {"leader": float(STALL_QUOTA)}, {"leader": LEADER_LIST}
+        quotas = (
+            sidecar_quotas(cluster, lists_toml(rates, {name: lists}), [LEADER], policy="strict")
+            if sidecar
+            else native_quotas(cluster, name, lists=lists, rates=rates, brokers=[LEADER])
+        )
+        await throttled.enter_async_context(quotas)
+        producer = LiveProducer(cluster.addresses.direct(LEADER), name, 0, interval_seconds=0.01, shape=TWO_KILOBYTES)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(producer.run)
+            await trio.to_thread.run_sync(cluster.admin.reassign, name, {p: [LEADER, FOLLOWER] for p in PARTITIONS})
+            await until_moved(cluster, name, PARTITIONS, timeout_seconds=120)
+            await trio.sleep(0.5)
+            nursery.cancel_scope.cancel()
+        await until_equal(cluster, name, timeout_seconds=30)
+    assert producer.errors == []
+    return producer.percentile(1.0), producer.percentile(0.95)
+
+
+@pytest.mark.system
+@pytest.mark.timeout(1500)
+async def test_the_high_watermark_never_stalls(
+    native_cluster: Cluster, sidecar_cluster: Cluster, record: Callable[..., None]
+) -> None:
+    """Natively about a third of the runs stall for 8 to 12 s, until replica.lag.time.max.ms."""
+    bad, shrinks = len(sidecar_cluster.bad_log_lines()), len(sidecar_cluster.shrinks())
+    stalls: dict[str, list[float]] = {"native": [], "sidecar": []}
+    for run in range(SIDECAR_RUNS):
+        for how, cluster in (("sidecar", sidecar_cluster), ("native", native_cluster)):
+            if how == "native" and run >= NATIVE_RUNS:
+                continue
+            worst, p95 = await worst_latency(cluster, sidecar=how == "sidecar")
+            record("high watermark", how, worst_seconds=round(worst, 3), p95_seconds=round(p95, 3))
+            stalls[how].append(worst)
+    assert len(stalls["sidecar"]) == SIDECAR_RUNS
+    assert [worst for worst in stalls["sidecar"] if worst > STALL_SECONDS] == []
+    assert sidecar_cluster.bad_log_lines()[bad:] == []
+    assert sidecar_cluster.shrinks()[shrinks:] == []
+
+
+@pytest.mark.system
+@pytest.mark.timeout(600)
+async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
+    native_cluster: Cluster, sidecar_cluster: Cluster, record: Callable[..., None]
+) -> None:
+    hows: tuple[tuple[How, Cluster], ...] = (("sidecar strict", sidecar_cluster), ("native cold", native_cluster))
+    p95: dict[str, list[float]] = {how: [] for how, _ in hows}
+    for _ in range(3):
+        for how, cluster in hows:
+            result = await Mover(cluster).run(Move(how, bytes_per_partition=6 * MIB, live=True))
+            assert result.equal
+            assert (result.bad_log_lines, result.shrinks) == ([], [])
+            assert result.latencies is not None
+            assert result.latencies.errors == 0
+            p95[how].append(result.latencies.p95)
+            record("same fetcher", how, p95_seconds=result.latencies.p95, worst_seconds=result.latencies.worst)
+    assert statistics.median(p95["sidecar strict"]) <= statistics.median(p95["native cold"])
