@@ -230,10 +230,11 @@ async def test_a_thousand_reloads_under_load_lose_nothing(sidecar_cluster: Clust
             rates = [8.0 * MIB, 1.0 * MIB, 0.0, 20.0 * MIB] * 12 + [None]
             texts = [move.quotas(rate) for rate in rates]
             await trio.to_thread.run_sync(reload_often, sidecars, texts)
-            move.write_quota(None)
+            reloaded = move.write_quota(None)
             outcome = await move.finish(timeout_seconds=60)
             nursery.cancel_scope.cancel()
         assert_intact(outcome)
+        assert move.moved(reloaded), "the move was over before the reloads were"
         assert producer.errors == []
         offsets = [record.offset for record in producer.acknowledged]
         assert offsets == list(range(len(offsets)))
