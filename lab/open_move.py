@@ -7,7 +7,8 @@
         outcome = await move.finish(timeout_seconds=60)
 
 Unlike `lab.mover` it does not wait for the end by itself and draws no conclusions.
-Invariant: however it ends, the brokers and sidecars run, the quotas are none, and its topic is gone.
+Invariant: however it ends, the brokers and sidecars run, quotas are none, the policy is the plan's, and its topic
+is gone.
 """
 
 from __future__ import annotations
@@ -177,8 +178,11 @@ class OpenMove:
 
     async def clean_up(self) -> None:
         """Leave the cluster as it was found."""
+        plan = self._cluster.plan.sidecars
         for sidecar in self._cluster.sidecars.values():
             sidecar.write_quotas(UNLIMITED)
+            if plan is not None:
+                await sidecar.use_policy(plan.policy)
             if not sidecar.process.running:
                 await sidecar.start()
             await sidecar.set_quotas(UNLIMITED)

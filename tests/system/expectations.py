@@ -42,6 +42,12 @@ def assert_all_kept(move: OpenMove, start: float, end: float, quota: float, *, e
             assert_kept(move.moved(start, end, **ends), quota, extra_bytes=extra_bytes)
 
 
+def ratios(found: Sequence[Event], quota: float) -> dict[str, float]:
+    """Worst second and worst 11 seconds over the quota, for the record."""
+    windows = {"worst second": SHORT_WINDOW_SECONDS, "worst 11 seconds": LONG_WINDOW_SECONDS}
+    return {name: round(worst_window(found, span) / span / quota, 3) for name, span in windows.items()}
+
+
 def mean(found: Sequence[Event], start: float, end: float) -> float:
     """Bytes per second of the events in the range."""
     return sum(event.size_bytes for event in found if start <= event.t < end) / (end - start)

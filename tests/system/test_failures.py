@@ -6,6 +6,7 @@ Each test ends with equal replicas, brokers' logs free of complaints, and the qu
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -17,7 +18,7 @@ from lab.measure import fetches_per_second
 from lab.moves import MIB, Move, Side
 from lab.open_move import OpenMove, open_move
 
-from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact, assert_kept, mean
+from .expectations import FIRST_CONTACT_BYTES, assert_all_kept, assert_intact, assert_kept, mean, ratios
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -30,6 +31,7 @@ RECONNECTS_SECONDS = 4.0
 FOREVER = float("inf")
 
 Way = Literal["kill", "stop"]
+RecordProperty = Callable[[str, object], None]
 
 
 def at_quota(side: Side = "leader", *, mebibytes: int = 40, **more: object) -> Move:
@@ -47,10 +49,12 @@ async def restart_sidecar(cluster: Cluster, move: OpenMove, broker: int, way: Wa
     return time.monotonic()
 
 
-def assert_goes_on(move: OpenMove, back: float) -> None:
+def assert_goes_on(move: OpenMove, back: float, record_property: RecordProperty) -> None:
     """Bytes flow again within a fetcher's back-off, and the quota holds across the gap."""
     after = move.moved(back)
     assert after
+    record_property("gap", round(after[0].t - back, 3))
+    record_property("kept", ratios(move.moved(), QUOTA))
     assert after[0].t - back <= RECONNECTS_SECONDS
     assert_all_kept(move, move.started, FOREVER, QUOTA, extra_bytes=FIRST_CONTACT_BYTES)
     done = after[-1].t
@@ -58,11 +62,13 @@ def assert_goes_on(move: OpenMove, back: float) -> None:
 
 
 @pytest.mark.brokers
-async def test_the_leaders_sidecar_is_killed_and_restarted(sidecar_cluster: Cluster) -> None:
+async def test_the_leaders_sidecar_is_killed_and_restarted(
+    sidecar_cluster: Cluster, record_property: RecordProperty
+) -> None:
     async with open_move(sidecar_cluster, at_quota(mebibytes=32)) as move:
         back = await restart_sidecar(sidecar_cluster, move, 101, "kill")
         assert_intact(await move.finish(timeout_seconds=30))
-        assert_goes_on(move, back)
+        assert_goes_on(move, back, record_property)
 
 
 @pytest.mark.system
@@ -70,16 +76,20 @@ async def test_the_leaders_sidecar_is_killed_and_restarted(sidecar_cluster: Clus
 @pytest.mark.parametrize("side", ["leader", "follower", "both"])
 @pytest.mark.parametrize("broker", [101, 102], ids=["of the leader", "of the follower"])
 @pytest.mark.parametrize("way", ["kill", "stop"])
-async def test_a_sidecar_is_ended_and_restarted(sidecar_cluster: Cluster, side: Side, broker: int, way: Way) -> None:
+async def test_a_sidecar_is_ended_and_restarted(
+    sidecar_cluster: Cluster, side: Side, broker: int, way: Way, record_property: RecordProperty
+) -> None:
     async with open_move(sidecar_cluster, at_quota(side)) as move:
         back = await restart_sidecar(sidecar_cluster, move, broker, way)
         assert_intact(await move.finish(timeout_seconds=60))
-        assert_goes_on(move, back)
+        assert_goes_on(move, back, record_property)
 
 
 @pytest.mark.system
 @pytest.mark.timeout(600)
-async def test_a_sidecar_that_crashes_again_and_again(sidecar_cluster: Cluster) -> None:
+async def test_a_sidecar_that_crashes_again_and_again(
+    sidecar_cluster: Cluster, record_property: RecordProperty
+) -> None:
     sidecar = sidecar_cluster.sidecars[101]
     async with open_move(sidecar_cluster, at_quota(mebibytes=48)) as move:
         for _ in range(4):
@@ -88,12 +98,14 @@ async def test_a_sidecar_that_crashes_again_and_again(sidecar_cluster: Cluster) 
             await sidecar.start()
         back = time.monotonic()
         assert_intact(await move.finish(timeout_seconds=60))
-        assert_goes_on(move, back)
+        assert_goes_on(move, back, record_property)
 
 
 @pytest.mark.system
 @pytest.mark.timeout(600)
-async def test_a_drain_finishes_what_is_in_flight_and_what_is_held(sidecar_cluster: Cluster) -> None:
+async def test_a_drain_finishes_what_is_in_flight_and_what_is_held(
+    sidecar_cluster: Cluster, record_property: RecordProperty
+) -> None:
     """SIGTERM at quota 0, when every fetch is held: each is answered, no connection is cut."""
     sidecar = sidecar_cluster.sidecars[101]
     async with open_move(sidecar_cluster, at_quota()) as move:
@@ -112,7 +124,7 @@ async def test_a_drain_finishes_what_is_in_flight_and_what_is_held(sidecar_clust
         await sidecar.start()
         back = time.monotonic()
         assert_intact(await move.finish(timeout_seconds=60))
-        assert_goes_on(move, back)
+        assert_goes_on(move, back, record_property)
 
 
 @pytest.mark.system

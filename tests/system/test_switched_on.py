@@ -11,9 +11,11 @@ from lab.measure import within
 from lab.moves import MIB, Move, Side
 from lab.open_move import open_move
 
-from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean
+from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean, ratios
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lab.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
@@ -27,7 +29,7 @@ FOLLOWERS = (102, 103)
 @pytest.mark.parametrize("side", ["leader", "follower", "both"])
 @pytest.mark.parametrize("before", [None, 40 * MIB], ids=["from no quota", "from 40 MiB per second"])
 async def test_the_quota_holds_from_250_ms_after_it_is_switched_on(
-    sidecar_cluster: Cluster, side: Side, before: float | None
+    sidecar_cluster: Cluster, side: Side, before: float | None, record_property: Callable[[str, object], None]
 ) -> None:
     size = 320 if before is None else 200
     move = Move("sidecar strict", side, before or 0, bytes_per_partition=size * MIB // 8, followers=FOLLOWERS)
@@ -46,6 +48,9 @@ async def test_the_quota_holds_from_250_ms_after_it_is_switched_on(
         throttled = [opened.moved(start, lifted, follower=follower) for follower in FOLLOWERS]
         per_broker = throttled if side == "follower" else [opened.moved(start, lifted)]
         for found in per_broker:
+            record_property("kept", ratios(found, QUOTA))
             assert mean(found, lifted - 6, lifted) >= 0.93 * QUOTA
+        record_property("last 6 seconds", [round(mean(found, lifted - 6, lifted) / QUOTA, 3) for found in per_broker])
         shares = [sum(e.size_bytes for e in within(found, start, lifted)) for found in throttled]
+        record_property("shares", shares)
         assert (max(shares) - min(shares)) / max(shares) <= MOST_UNFAIR, shares
