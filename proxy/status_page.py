@@ -6,11 +6,14 @@ and says which in its key; unlimited is null.
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .roles import Role
+from .settings_values import Address
 from .throttle.replica import Standing
 
 if TYPE_CHECKING:
@@ -49,13 +52,11 @@ class StatusPage:
         settings, quotas = self._settings, self._watch.current
         return {
             "file": str(settings.path),
-            "broker": settings.broker,
-            "ingress": settings.ingress,
-            "egress": settings.egress,
-            "quotas": settings.quotas,
-            "limits": settings.limits,
-            "http": settings.http,
-            "log": settings.log,
+            **{
+                field.name: _written(getattr(settings, field.name))
+                for field in dataclasses.fields(settings)
+                if field.name != "path"
+            },
             "effective_quotas": {
                 "hash": quotas.hash,
                 "enforce": quotas.enforce,
@@ -129,6 +130,15 @@ def _replicas(throttle: RoleThrottle) -> Iterator[tuple[Link, tuple[str, int], R
     for link in throttle.links:
         for key, replica in link.replicas.items():
             yield link, key, replica
+
+
+def _written(value: Any) -> Any:
+    """Return a setting as an operator writes it: addresses as host:port, not as a pair."""
+    if isinstance(value, Address | Path):
+        return str(value)
+    if dataclasses.is_dataclass(value):
+        return {field.name: _written(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return [_written(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _finite(bytes_per_second: float) -> float | None:
