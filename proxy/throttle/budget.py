@@ -78,22 +78,22 @@ class StrictBudget:
         if math.isinf(self._bucket.rate):
             grants = [wish.limit_bytes for wish in wishes]
         elif self._bucket.is_open(now) and not self.turns.ahead_of(claim, now):
-            grants = _share(wishes, self._bucket.available(now))
+            grants = _share(wishes, min(self._bucket.available(now), claim.appetite_bytes))
         else:
             return []
         self._bucket.reserve(sum(grants))
-        self.turns.serve(claim, sum(grants))
+        self.turns.serve(claim, sum(grants), now)
         return grants
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
-        return self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim))
+        return self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
         after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
         if reserved:
             self._bucket.settle(reserved=reserved, used=used, now=now)
-            claim.attained_bytes += used - reserved
+            claim.settle(reserved=reserved, used=used, now=now)
         else:
             self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 

@@ -14,6 +14,7 @@ never raised, never 0; offsets, epochs and the replica id are never touched.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -275,7 +276,8 @@ class Link:
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
         if omits and hurries:
             turn_ms = self.throttle.budget.seconds_until_turn(self._claim, now) * 1000
-            max_wait_ms = int(min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS)))
+            # Rounded up: an answer just before the gate opens would cost another fetch, and its wait.
+            max_wait_ms = math.ceil(min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS)))
             self._claim.due = now + max_wait_ms / 1000
         max_wait_ms = min(max_wait_ms, request.max_wait_ms)
         return rebuild_fetch_request(demand.frame, request, wanted, max_wait_ms=max_wait_ms)

@@ -5,7 +5,7 @@ Bytes are asked for before anybody knows how many will come, so asking *reserves
 Pure: time is an argument, in seconds.
 
 Invariant: over any span of t seconds that starts and ends between settlements, the bytes settled are at most
-`rate * t + burst` plus what single batches exceeded their reservation by.
+`rate * t + burst`, plus what was reserved before it, plus what single batches exceeded their reservation by.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TokenBucket:
     """Tokens are bytes.
 
     `gate_seconds` and `burst_seconds` are times at the full rate: the bucket opens with `gate_bytes` in it and
-    never holds more than `burst_bytes`. An unlimited bucket is always open; one of rate 0 never is.
+    never holds more than `burst_bytes` not reserved. An unlimited bucket is always open; one of rate 0 never is.
     """
 
     __slots__ = ("_burst_seconds", "_gate_seconds", "_reserved", "_tokens", "_updated", "rate")
@@ -68,8 +68,10 @@ class TokenBucket:
 
     def settle(self, *, reserved: float, used: float, now: float) -> None:
         """Give back a reservation and take what was really used."""
+        self._refill(now)
         self._reserved = max(self._reserved - reserved, 0.0)
         self.charge(used, now)
+        self._cap()
 
     def charge(self, used: float, now: float, *, most_debt_seconds: float = math.inf) -> None:
         """Take what was used, but let it cause no more debt than so many seconds of the rate."""
@@ -88,5 +90,11 @@ class TokenBucket:
 
     def _refill(self, now: float) -> None:
         if not math.isinf(self.rate) and now > self._updated:
-            self._tokens = min(self._tokens + self.rate * (now - self._updated), self.burst_bytes)
+            self._tokens += self.rate * (now - self._updated)
+            self._cap()
         self._updated = max(now, self._updated)
+
+    def _cap(self) -> None:
+        """What is reserved is on top of the burst: an answer that takes long keeps its own bytes from the others, not
+        the time it takes."""
+        self._tokens = min(self._tokens, self.burst_bytes + self._reserved)

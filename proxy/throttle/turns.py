@@ -10,10 +10,21 @@ Invariant: between two connections that always want more, attained bytes differ 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 GRACE_SECONDS = 0.05
 """Half a default gate: longer than a fetch's way back on a busy host, shorter than burst minus gate."""
+
+LATE_SECONDS = 0.1
+"""A leader that has data answers within a few milliseconds, one in another region within this."""
+APPETITE_GROWTH = 4
+"""Back from 64 KiB to a burst within a few fetches, once a late leader is not late any more, or brings more."""
+LEAST_APPETITE_BYTES = 64 * 1024
 
 
 @dataclass(slots=True, eq=False)
@@ -24,6 +35,34 @@ class Claim:
     wants: bool = False
     due: float = 0.0
     """When this connection is expected to ask again."""
+    appetite_bytes: float = math.inf
+    """The most it is granted at once: little while grants come back late and mostly unused, since others went without
+    them meanwhile. Such a leader throttles by itself, natively or by its own sidecar."""
+    _granted_at: float = -math.inf
+    _brought_bytes: float = 0.0
+    _away: bool = False
+
+    @property
+    def keeps_place(self) -> bool:
+        """Others let it go first though it is away: not if it may well be away for long."""
+        return not self._away or math.isinf(self.appetite_bytes)
+
+    def ask(self) -> None:
+        self.wants, self._away = True, False
+
+    def settle(self, *, reserved: float, used: float, now: float) -> None:
+        """Of a grant `reserved` bytes are accounted for: `used` came."""
+        self.attained_bytes += used - reserved
+        self._brought_bytes += used
+        late = now - self._granted_at > LATE_SECONDS
+        self.appetite_bytes = max(APPETITE_GROWTH * self._brought_bytes, LEAST_APPETITE_BYTES) if late else math.inf
+
+    def serve(self, size: float, now: float) -> None:
+        """`size` bytes are granted."""
+        self.attained_bytes += size
+        self._granted_at = now
+        self._brought_bytes = 0.0
+        self._away = True
 
 
 class Turns:
@@ -54,22 +93,22 @@ class Turns:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
             level_bytes = max(self._level_bytes, min(waiting, default=0.0))
         claim.attained_bytes = max(claim.attained_bytes, level_bytes)
-        claim.wants = True
+        claim.ask()
 
-    def serve(self, claim: Claim, size: float) -> None:
+    def serve(self, claim: Claim, size: float, now: float) -> None:
         """`claim` is granted `size` bytes."""
         self._level_bytes = max(self._level_bytes, claim.attained_bytes)
         self._last_grant_bytes = size
-        claim.attained_bytes += size
+        claim.serve(size, now)
 
     def ahead_of(self, claim: Claim, now: float) -> int:
         """Return how many connections go first: less served, and here or expected any moment."""
-        return sum(
-            1
-            for other in self._claims
-            if other.wants and other.attained_bytes < claim.attained_bytes and abs(other.due - now) <= GRACE_SECONDS
-        )
+        return sum(1 for other in self._less_served(claim) if abs(other.due - now) <= GRACE_SECONDS)
 
-    def rank(self, claim: Claim) -> int:
-        """Return how many connections that want bytes were served less, here or not."""
-        return sum(1 for other in self._claims if other.wants and other.attained_bytes < claim.attained_bytes)
+    def rank(self, claim: Claim, now: float) -> int:
+        """Return how many connections that want bytes were served less and are here, or expected some time."""
+        return sum(1 for other in self._less_served(claim) if other.due >= now - GRACE_SECONDS)
+
+    def _less_served(self, claim: Claim) -> Iterator[Claim]:
+        attained_bytes = claim.attained_bytes
+        return (c for c in self._claims if c.wants and c.attained_bytes < attained_bytes and c.keeps_place)

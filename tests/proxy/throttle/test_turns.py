@@ -13,7 +13,7 @@ def test_the_least_served_goes_first() -> None:
     first.attained_bytes = 100
     assert turns.ahead_of(first, 0.0) == 1
     assert turns.ahead_of(second, 0.0) == 0
-    assert (turns.rank(first), turns.rank(second)) == (1, 0)
+    assert (turns.rank(first, 0.0), turns.rank(second, 0.0)) == (1, 0)
 
 
 def test_one_that_is_away_is_waited_for_only_around_the_time_it_is_due() -> None:
