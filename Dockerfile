@@ -3,14 +3,14 @@ ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
-RUN pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
-ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy UV_SYSTEM_CERTS=1
+RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
+ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy UV_SYSTEM_CERTS=1
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN uv sync --frozen --no-dev --no-install-project
+RUN /opt/uv/bin/uv sync --frozen --no-dev --no-install-project
 COPY protocol ./protocol
 COPY proxy ./proxy
 COPY lab ./lab
-RUN uv sync --frozen --no-dev --no-editable
+RUN /opt/uv/bin/uv sync --frozen --no-dev --no-editable
 
 FROM ${BASE_IMAGE}
 LABEL org.opencontainers.image.title="kafka-throttle-sidecar" \
