@@ -21,7 +21,7 @@ from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until, 
 from lab.sidecars import lists_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lab.cluster import Cluster
     from lab.moves import How
@@ -46,18 +46,28 @@ def record(request: pytest.FixtureRequest) -> Callable[..., None]:
     return write
 
 
-async def trickle(cluster: Cluster, *, seconds: float, quota: float, policy: str) -> LiveProducer:
+BROKER_OF = {"leader": LEADER, "follower": FOLLOWER}
+
+
+def omitted_partitions(cluster: Cluster, roles: Sequence[str]) -> float:
+    """Counted by the sidecars that throttle."""
+    name = "replication_throttle_omitted_partitions_total"
+    return sum(cluster.sidecars[BROKER_OF[role]].metrics()[name][f'role="{role}"'] for role in roles)
+
+
+async def trickle(cluster: Cluster, roles: Sequence[str], *, seconds: float, quota: float, policy: str) -> LiveProducer:
     """KAFKA-4313: a record now and then to an in-sync partition that is listed, while the throttle is exceeded by a
     move. Returns the producer (acks=all) of that partition."""
-    throttling = (LEADER, FOLLOWER)
-    everything = {"leader": "*", "follower": "*"}
+    throttling = [BROKER_OF[role] for role in roles]
+    everything = dict.fromkeys(roles, "*")
+    before = omitted_partitions(cluster, roles)
     async with (
         topic(cluster, {0: [LEADER, FOLLOWER]}, prefix="trickle") as low,
         topic(cluster, {p: [LEADER] for p in range(4)}, prefix="bulk") as bulk,
     ):
         await fill_topic(cluster, bulk, dict.fromkeys(range(4), LEADER), bytes_per_partition=int(seconds * quota))
         producer = LiveProducer(cluster.addresses.direct(LEADER), low, 0, interval_seconds=0.5)
-        text = lists_toml({"leader": quota, "follower": quota}, {low: everything, bulk: everything})
+        text = lists_toml(dict.fromkeys(roles, quota), {low: everything, bulk: everything})
         async with sidecar_quotas(cluster, text, throttling, policy=policy), trio.open_nursery() as nursery:
             await nursery.start(producer.run)
             await until(lambda: len(producer.acknowledged) > 2, what="records are replicated", timeout_seconds=10)
@@ -66,10 +76,10 @@ async def trickle(cluster: Cluster, *, seconds: float, quota: float, policy: str
             await trio.sleep(seconds)
             moving = await trio.to_thread.run_sync(cluster.admin.moving, bulk, range(4))
             in_sync = (await trio.to_thread.run_sync(cluster.admin.describe, low))[0].in_sync
-            omitted = cluster.sidecars[LEADER].metrics()["replication_throttle_omitted_partitions_total"]
+            omitted = omitted_partitions(cluster, roles) - before
             nursery.cancel_scope.cancel()
         assert moving, "the throttle was not exceeded all the time"
-        assert omitted['role="leader"'] > 0
+        assert omitted > 0
         assert set(in_sync) == {LEADER, FOLLOWER}
         await until_moved(cluster, bulk, range(4), timeout_seconds=60)
         await until_equal(cluster, low, timeout_seconds=30)
@@ -77,9 +87,11 @@ async def trickle(cluster: Cluster, *, seconds: float, quota: float, policy: str
     return producer
 
 
-async def assert_no_shrink(cluster: Cluster, *, seconds: float, quota: float, policy: str) -> None:
+async def assert_no_shrink(
+    cluster: Cluster, roles: Sequence[str], *, seconds: float, quota: float, policy: str
+) -> None:
     bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
-    producer = await trickle(cluster, seconds=seconds, quota=quota, policy=policy)
+    producer = await trickle(cluster, roles, seconds=seconds, quota=quota, policy=policy)
     assert cluster.shrinks()[shrinks:] == []
     assert cluster.bad_log_lines()[bad:] == []
     assert producer.errors == []
@@ -89,14 +101,17 @@ async def assert_no_shrink(cluster: Cluster, *, seconds: float, quota: float, po
 
 @pytest.mark.brokers
 async def test_a_low_volume_partition_keeps_its_isr(watched_cluster: Cluster) -> None:
-    await assert_no_shrink(watched_cluster, seconds=2 * ISR_SECONDS, quota=0.5 * MIB, policy="strict")
+    await assert_no_shrink(
+        watched_cluster, ("leader", "follower"), seconds=2 * ISR_SECONDS, quota=0.5 * MIB, policy="strict"
+    )
 
 
 @pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("policy", ["strict", "kip73"])
-async def test_a_low_volume_partition_keeps_its_isr_for_long(watched_cluster: Cluster, policy: str) -> None:
-    await assert_no_shrink(watched_cluster, seconds=40.0, quota=1.0 * MIB, policy=policy)
+@pytest.mark.parametrize("role", ["leader", "follower"])
+async def test_a_low_volume_partition_keeps_its_isr_for_long(watched_cluster: Cluster, role: str, policy: str) -> None:
+    await assert_no_shrink(watched_cluster, [role], seconds=6 * ISR_SECONDS, quota=1.0 * MIB, policy=policy)
 
 
 PARTITIONS = range(8)
