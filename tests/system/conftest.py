@@ -76,3 +76,16 @@ def results(request: pytest.FixtureRequest) -> Callable[[Case, MoveResult], None
             file.write(json.dumps({"case": case.name, **result.summary()}) + "\n")
 
     return record
+
+
+@pytest.fixture(scope="session")
+def record(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Keep figures of a run: `record("in_sync", worst_seconds=0.2)` adds a JSON line to build/in_sync.jsonl."""
+
+    def write(file: str, **figures: object) -> None:
+        path = request.config.rootpath / "build" / f"{file}.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(figures) + "\n")
+
+    return write

@@ -5,10 +5,9 @@ What came of each run goes to build/in_sync.jsonl.
 
 from __future__ import annotations
 
-import json
 import statistics
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -31,19 +30,6 @@ LEADER, FOLLOWER = 101, 102
 STALL_SECONDS = 2.0
 ISR_SECONDS = 5.0
 """replica.lag.time.max.ms of `watched_cluster`."""
-
-
-@pytest.fixture(scope="module")
-def record(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Keep what a run came to, one JSON line each."""
-    path = request.config.rootpath / "build" / "in_sync.jsonl"
-    path.parent.mkdir(exist_ok=True)
-
-    def write(scene: str, how: str, **figures: Any) -> None:
-        with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"scene": scene, "how": how, **figures}) + "\n")
-
-    return write
 
 
 BROKER_OF = {"leader": LEADER, "follower": FOLLOWER}
@@ -161,7 +147,7 @@ async def test_the_high_watermark_never_stalls(
             if how == "native" and run >= NATIVE_RUNS:
                 continue
             worst, p95 = await worst_latency(cluster, sidecar=how == "sidecar")
-            record("high watermark", how, worst_seconds=round(worst, 3), p95_seconds=round(p95, 3))
+            record("in_sync", scene="high watermark", how=how, worst_seconds=round(worst, 3), p95_seconds=round(p95, 3))
             stalls[how].append(worst)
     assert len(stalls["sidecar"]) == SIDECAR_RUNS
     assert [worst for worst in stalls["sidecar"] if worst > STALL_SECONDS] == []
@@ -184,5 +170,11 @@ async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
             assert result.latencies is not None
             assert result.latencies.errors == 0
             p95[how].append(result.latencies.p95)
-            record("same fetcher", how, p95_seconds=result.latencies.p95, worst_seconds=result.latencies.worst)
+            record(
+                "in_sync",
+                scene="same fetcher",
+                how=how,
+                p95_seconds=result.latencies.p95,
+                worst_seconds=result.latencies.worst,
+            )
     assert statistics.median(p95["sidecar strict"]) <= statistics.median(p95["native cold"])

@@ -24,7 +24,7 @@ from lab.scenes import fill_topic, sidecar_quotas, topic, until, until_equal, un
 from lab.sidecars import SidecarPlan, lists_toml
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     from lab.cluster import Cluster
     from lab.measure import Sample
@@ -90,7 +90,9 @@ def last_byte(samples: Sequence[Sample], name: str, partitions: Sequence[int]) -
 @pytest.mark.system
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("role", ["leader", "follower"])
-async def test_should_bootstrap_a_broker(sidecar_cluster: Cluster, role: str, policy: str) -> None:
+async def test_should_bootstrap_a_broker(
+    sidecar_cluster: Cluster, role: str, policy: str, record: Callable[..., None]
+) -> None:
     """shouldBootstrapTwoBrokersWithLeaderThrottle, …WithFollowerThrottle: 100 records of 100 kB per partition. Two
     throttled partitions are led by one broker each, and go to the same one, so that they share only its quota."""
     cluster, taps = sidecar_cluster, sidecar_cluster.taps
@@ -117,15 +119,18 @@ async def test_should_bootstrap_a_broker(sidecar_cluster: Cluster, role: str, po
             await until_equal(cluster, name, timeout_seconds=30)
     samples = taps.samples(since=mark)
     start = first_fetch(samples, NEW)
-    assert last_byte(samples, name, FREE) - start < LEAST
-    assert LEAST < last_byte(samples, name, THROTTLED) - start < MOST
+    free, throttled = (last_byte(samples, name, partitions) - start for partitions in (FREE, THROTTLED))
+    record("scenarios", scene=f"bootstrap, {role}", policy=policy, free_seconds=free, throttled_seconds=throttled,
+           rate_over_quota=rate / quota)  # fmt: skip
+    assert free < LEAST
+    assert LEAST < throttled < MOST
     assert 0.5 * quota < rate < 1.1 * quota
 
 
 @pytest.mark.parametrize(
     "policy", [pytest.param("strict", marks=pytest.mark.brokers), pytest.param("kip73", marks=pytest.mark.system)]
 )
-async def test_should_throttle_old_segments(sidecar_cluster: Cluster, policy: str) -> None:
+async def test_should_throttle_old_segments(sidecar_cluster: Cluster, policy: str, record: Callable[..., None]) -> None:
     """shouldThrottleOldSegments: 200 records of 100 kB in segments of 1 MiB, at 5 MB/s from the leader: 4 s. A
     fetch of an older segment never waits in the broker (DelayedFetch's case F), a throttled one has to."""
     cluster, taps = sidecar_cluster, sidecar_cluster.taps
@@ -146,6 +151,7 @@ async def test_should_throttle_old_segments(sidecar_cluster: Cluster, policy: st
             await until_equal(cluster, name, timeout_seconds=30)
     found = events(taps.samples(since=mark), topic=name)
     took = found[-1].t - found[0].t
+    record("scenarios", scene="old segments", policy=policy, seconds=took)
     assert 0.9 * total / quota < took < 1.5 * total / quota
 
 
@@ -176,7 +182,9 @@ async def bounce(cluster: Cluster) -> None:
 @pytest.mark.system
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("bounces", [False, True], ids=["quiet", "bounces"])
-async def test_throttled_reassignment(four_brokers: Cluster, policy: str, *, bounces: bool) -> None:
+async def test_throttled_reassignment(
+    four_brokers: Cluster, policy: str, *, bounces: bool, record: Callable[..., None]
+) -> None:
     """throttling_test.py: every replica changes its broker under load; 0.9 to 2 times the estimate, nothing that was
     acknowledged is lost."""
     cluster = four_brokers
@@ -213,5 +221,8 @@ async def test_throttled_reassignment(four_brokers: Cluster, policy: str, *, bou
             for replica in state.replicas:
                 directory = cluster.brokers[replica].log_dir / f"{name}-{state.partition}"
                 assert missing(directory, producer.acknowledged) == []
+    record("scenarios", scene="reassignment", policy=policy, bounces=bounces, took_over_estimate=took / estimate,
+           acknowledged=sum(len(producer.acknowledged) for producer in producers),
+           interruptions=sum(producer.interruptions for producer in producers))  # fmt: skip
     assert 0.9 * estimate <= took <= 2 * estimate
     assert cluster.bad_log_lines()[bad:] == []
