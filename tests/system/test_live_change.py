@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.live import LiveProducer
 from lab.moves import MIB, Move, Side
 from lab.open_move import OpenMove, open_move
 from lab.sidecars import UNLIMITED
 
+from .busy import assert_undisturbed, busy_partitions
 from .expectations import EFFECT_SECONDS, assert_all_kept, assert_intact, mean
 
 if TYPE_CHECKING:
@@ -215,30 +215,18 @@ def reload_often(sidecars: list[Sidecar], texts: list[str]) -> None:
 @pytest.mark.timeout(600)
 async def test_a_thousand_reloads_under_load_lose_nothing(sidecar_cluster: Cluster) -> None:
     """Quotas that come, go, rise, fall and stop everything, while a move and an acks=all producer go on."""
-    admin, live_topic = sidecar_cluster.admin, "reloads-live"
     sidecars = [sidecar_cluster.sidecars[broker] for broker in (101, 102)]
-    producer = LiveProducer(sidecar_cluster.addresses.direct(101), live_topic, 0)
-    await trio.to_thread.run_sync(admin.create_topic, live_topic, {0: [101, 102]})
-    try:
-        async with (
-            open_move(sidecar_cluster, Move("sidecar strict", "both", 8 * MIB, bytes_per_partition=20 * MIB)) as move,
-            trio.open_nursery() as nursery,
-        ):
-            await nursery.start(producer.run)
-            closed = [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars]
-            # No quota at all now and then only: the move is to last longer than the reloads.
-            rates = [8.0 * MIB, 1.0 * MIB, 0.0, 20.0 * MIB] * 12 + [None]
-            texts = [move.quotas(rate) for rate in rates]
-            await trio.to_thread.run_sync(reload_often, sidecars, texts)
-            reloaded = move.write_quota(None)
-            outcome = await move.finish(timeout_seconds=60)
-            nursery.cancel_scope.cancel()
-        assert_intact(outcome)
+    async with (
+        open_move(sidecar_cluster, Move("sidecar strict", "both", 8 * MIB, bytes_per_partition=20 * MIB)) as move,
+        busy_partitions(sidecar_cluster, {0: [101, 102]}) as producers,
+    ):
+        closed = [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars]
+        # No quota at all now and then only: the move is to last longer than the reloads.
+        rates = [8.0 * MIB, 1.0 * MIB, 0.0, 20.0 * MIB] * 12 + [None]
+        texts = [move.quotas(rate) for rate in rates]
+        await trio.to_thread.run_sync(reload_often, sidecars, texts)
+        reloaded = move.write_quota(None)
+        assert_intact(await move.finish(timeout_seconds=60))
         assert move.moved(reloaded), "the move was over before the reloads were"
-        assert producer.errors == []
-        offsets = [record.offset for record in producer.acknowledged]
-        assert offsets == list(range(len(offsets)))
-        assert producer.percentile(1.0) <= 2.0
         assert [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars] == closed
-    finally:
-        await trio.to_thread.run_sync(admin.delete_topic, live_topic)
+    assert_undisturbed(producers, worst_seconds=2.0)
