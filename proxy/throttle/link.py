@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.fetch_request import FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
 
+from ..roles import Role
 from .budget import Wish
 from .outlook import Outlook, PartitionKey
 from .replica import Replica, Standing
@@ -114,7 +115,7 @@ class _Sorted(NamedTuple):
 
 
 class Link:
-    """The throttle's view of one connection. `peer` names the other broker for people."""
+    """The throttle's view of one connection. `peer` names the other broker for people: its id, once known."""
 
     def __init__(self, throttle: RoleThrottle, peer: str) -> None:
         self.throttle = throttle
@@ -137,6 +138,8 @@ class Link:
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand:
         """Take the follower's request; replicas it leaves out are remembered for `ABSENCE_SECONDS`."""
+        if self.throttle.role is Role.LEADER:
+            self.peer = str(request.replica_id)
         known = self.replicas
         present: dict[PartitionKey, Replica] = {}
         for entry in request.entries:

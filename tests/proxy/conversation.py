@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from protocol.fetch import request_layout
 from protocol.fetch_request import FetchRequest, parse_fetch_request
@@ -17,7 +18,6 @@ from proxy.settings import Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import Decision, Forward, Link
 from proxy.throttle.role_throttle import RoleThrottle
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from proxy.throttle.outlook import Outlook
@@ -88,7 +88,7 @@ class Conversation:
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.link = Link(self.throttle, "102")
+        self.link = Link(self.throttle, "peer")
 
     def ask(self, *, version: int = 3, max_wait_ms: int = 500) -> Decision:
         """The follower fetches what it wants now."""

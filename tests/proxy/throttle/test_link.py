@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from protocol.fetch import response_layout
+from proxy.roles import Role
 from proxy.throttle.link import ABSENCE_SECONDS, FIRST_CONTACT_BYTES, Answer, Forward, Hold
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
@@ -222,6 +223,11 @@ def test_observe_mode_changes_nothing_and_counts_what_would_be_withheld() -> Non
     assert statistics.omitted_partitions == 1
     assert statistics.withheld_bytes == LIMIT + 18
     assert statistics.throttled_bytes_catching_up == 2 * (LIMIT + 18)
+
+
+def test_a_follower_is_called_by_its_broker_id() -> None:
+    assert behind().link.peer == "102"
+    assert behind(role=Role.FOLLOWER).link.peer == "peer"  # there the request carries this broker's own id
 
 
 def test_a_grant_is_given_back_when_its_answer_never_comes() -> None:
