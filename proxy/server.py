@@ -159,7 +159,8 @@ class Server:
                     await self._watch.reload("SIGHUP")
                 else:
                     self.drain(signal.Signals(number).name)
-                    signal.signal(number, signal.SIG_DFL)
+                    for deadly in (signal.SIGTERM, signal.SIGINT):
+                        signal.signal(deadly, signal.SIG_DFL)
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
@@ -181,9 +182,10 @@ class Server:
     def _handler(self, route: Route) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:
             try:
+                peer = route.peer or stream.socket.getpeername()[0]
                 follower = adopt(stream)
-                peer = route.peer or follower.sock.getpeername()[0]
-            except OSError:
+            except OSError:  # reset before it was served
+                stream.socket.close()
                 return
             await relay(
                 follower,

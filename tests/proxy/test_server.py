@@ -1,0 +1,325 @@
+"""The sidecar as a process: real listeners, a real quotas file, signals, and the drain."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import warnings
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from lab.embedded.follower import EmbeddedFollower, FetcherSettings
+from lab.embedded.leader import EmbeddedLeader
+from protocol.framing import with_length
+from proxy.errors import ConfigurationError
+from proxy.reload import QuotaWatch
+from proxy.server import serve
+from proxy.settings import load_settings
+from proxy.statistics import Statistics
+from tests.proxy.conversation import MIB, fetch_frame
+from tests.proxy.recorded_log import RecordedLog
+from tests.proxy.relay.wire import T0, T1, answer, entry, parsed, read_all, read_frame
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from proxy.settings import Address, Settings
+
+SETTINGS = """
+[broker]
+id = 101
+[ingress]
+listen = "127.0.0.1:0"
+upstream = "127.0.0.1:{upstream}"
+[egress]
+mode = "peers"
+[[egress.peers]]
+broker = 102
+listen = "127.0.0.1:{peer}"
+upstream = "127.0.0.1:{upstream}"
+[quotas]
+file = "quotas.toml"
+[http]
+listen = "127.0.0.1:{http}"
+[limits]
+drain = "{drain}"
+"""
+TWO = {T0: 0, T1: 0}
+TAKES_EFFECT_SECONDS = 0.25
+
+
+def write_quotas(folder: Path, rate: str) -> None:
+    text = "".join(
+        f'{role}.replication.throttled.rate = {rate}\n{role}.replication.throttled.replicas = "*"\n'
+        for role in ("leader", "follower")
+    )
+    replacement = folder / "quotas.toml.new"
+    replacement.write_text(f"[brokers.default]\n{text}")
+    replacement.rename(folder / "quotas.toml")
+
+
+def settings(folder: Path, *, upstream: int, peer: int = 0, http: int = 0, drain: str = "2s") -> Settings:
+    path = folder / "proxy.toml"
+    path.write_text(SETTINGS.format(upstream=upstream, peer=peer, http=http, drain=drain))
+    return load_settings(path)
+
+
+@dataclass
+class Running:
+    addresses: dict[str, Address]
+    log: RecordedLog
+    statistics: Statistics
+    finished: trio.Event
+
+    async def dial(self, key: str = "ingress.listen") -> trio.SocketStream:
+        return await trio.open_tcp_stream(*self.addresses[key])
+
+
+@asynccontextmanager
+async def running(of: Settings, *, signals: bool = False) -> AsyncIterator[Running]:
+    """A sidecar until the block ends, or it does."""
+    log, statistics, finished = RecordedLog(), Statistics(), trio.Event()
+    watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=log)
+    run = partial(serve, of, watch, statistics=statistics, log=log, signals=signals)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+
+            async def run_until_finished(*, task_status: trio.TaskStatus[dict[str, Address]]) -> None:
+                await run(task_status=task_status)
+                finished.set()
+
+            addresses = await nursery.start(run_until_finished)
+            yield Running(addresses, log, statistics, finished)
+            nursery.cancel_scope.cancel()
+    assert statistics.leader.connections == statistics.follower.connections == 0
+
+
+@asynccontextmanager
+async def listener() -> AsyncIterator[trio.SocketListener]:
+    """The leader's listener, played by the test."""
+    async with (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0] as found:
+        yield found
+
+
+def port(of: trio.SocketListener) -> int:
+    return int(of.socket.getsockname()[1])
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with trio.fail_after(2):
+        while not condition():
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+async def hold(sidecar: Running, leader: trio.SocketListener, folder: Path) -> tuple[trio.SocketStream, ...]:
+    """A fetch that waits: quota 0, both partitions behind. The ends of follower and leader."""
+    follower = await sidecar.dial()
+    ours = await leader.accept()
+    await follower.send_all(with_length(fetch_frame(TWO)))
+    await read_frame(ours)
+    await ours.send_all(with_length(answer([entry(0), entry(1)])))
+    await read_frame(follower)
+    await follower.send_all(with_length(fetch_frame(TWO, max_wait_ms=10_000)))
+    await until(lambda: sidecar.statistics.leader.held_requests > 0)
+    return follower, ours
+
+
+@pytest.mark.parametrize("taken", ["http", "peer"])
+async def test_a_port_in_use_is_an_error_at_start_and_leaves_nothing_open(taken: str, tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    with socket.create_server(("127.0.0.1", 0)) as other, warnings.catch_warnings():
+        warnings.simplefilter("error", ResourceWarning)
+        gc.collect()
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        in_use = other.getsockname()[1]
+        of = settings(tmp_path, upstream=9, **{taken: in_use})
+        watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=RecordedLog())
+        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{in_use}: Address already in use"):
+            await serve(of, watch, statistics=Statistics(), log=RecordedLog(), signals=False)
+        after = len(list(Path("/proc/self/fd").iterdir()))
+        gc.collect()
+    assert after == before
+
+
+async def test_both_roles_are_relayed_and_named(tmp_path: Path) -> None:
+    write_quotas(tmp_path, '"unlimited"')
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        for key in ("ingress.listen", "egress.peers[0].listen"):
+            async with await sidecar.dial(key) as follower, await leader.accept() as ours:
+                await follower.send_all(with_length(fetch_frame(TWO)))
+                assert await read_frame(ours) == fetch_frame(TWO)
+                await ours.send_all(with_length(answer([entry(0), entry(1)])))
+                assert len(parsed(await read_frame(follower))) == 2
+    ends = [(line["role"], line["peer"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    assert sorted(ends) == [("follower", "102"), ("leader", "127.0.0.1")]
+
+
+@pytest.mark.parametrize("rate", ['"1GiB/s"', '"unlimited"'])
+async def test_a_new_file_ends_a_hold_in_time(rate: str, tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        follower, ours = await hold(sidecar, leader, tmp_path)
+        await trio.sleep(0.1)
+        write_quotas(tmp_path, rate)
+        written = trio.current_time()
+        await read_frame(ours)
+        assert trio.current_time() - written < TAKES_EFFECT_SECONDS
+        await follower.aclose()
+        await ours.aclose()
+
+
+async def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        follower, ours = await hold(sidecar, leader, tmp_path)
+        write_quotas(tmp_path, '"many"')
+        await until(lambda: "quotas_reload_failed" in sidecar.log.events)
+        assert sidecar.statistics.leader.held_requests == 1
+        await follower.aclose()
+        await ours.aclose()
+
+
+async def test_files_that_change_under_load_lose_nothing(tmp_path: Path) -> None:
+    """As fast as files can be written, while a follower catches up through both roles of the sidecar."""
+    write_quotas(tmp_path, "0")
+    keys = [("t", p) for p in range(4)]
+    leader = EmbeddedLeader()
+    for topic, partition in keys:
+        leader.produce(topic, partition, 4000)
+    follower = EmbeddedFollower(keys, settings=FetcherSettings(backoff_seconds=0.05))
+    async with (
+        leader.listening() as (_, upstream),
+        running(settings(tmp_path, upstream=upstream)) as sidecar,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(follower.run, *sidecar.addresses["ingress.listen"])
+        for turn in range(150):
+            write_quotas(tmp_path, ["0", '"4MiB/s"', '"nonsense"', '"64KiB/s"', '"40MiB/s"'][turn % 5])
+            await trio.sleep(0.005)
+        write_quotas(tmp_path, '"unlimited"')
+        with trio.fail_after(5):
+            await follower.wait_caught_up({key: log.log_end_offset for key, log in leader.logs.items()})
+        nursery.cancel_scope.cancel()
+    assert {k: log.digest() for k, log in follower.logs.items()} == {k: log.digest() for k, log in leader.logs.items()}
+    assert follower.reconnects == 0
+
+
+async def test_sigterm_drains(tmp_path: Path) -> None:
+    """What is held is answered, what is idle is closed, nothing new is accepted, and then it is over."""
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader)), signals=True) as sidecar:
+        held, *ends = await hold(sidecar, leader, tmp_path)
+        idle = await sidecar.dial()
+        ends += [held, idle, await leader.accept()]
+        began = trio.current_time()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert len(parsed(await read_frame(held))) == 2
+        assert await read_all(held) == await read_all(idle) == b""
+        await sidecar.finished.wait()
+        assert trio.current_time() - began < 1.5  # HTTP has a second of its own
+        with pytest.raises(OSError, match="connect"):
+            await sidecar.dial()
+        for end in ends:
+            await end.aclose()
+    causes = [line["cause"] for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    assert causes == ["drained", "drained"]
+    assert sidecar.log.events[-1] == "stopped"
+
+
+async def test_a_drain_ends_at_its_deadline(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader:
+        of = settings(tmp_path, upstream=port(leader), drain="300ms")
+        async with running(of, signals=True) as sidecar, await sidecar.dial() as follower:
+            ours = await leader.accept()
+            await follower.send_all(with_length(fetch_frame(TWO)))
+            await read_frame(ours)
+            began = trio.current_time()
+            os.kill(os.getpid(), signal.SIGINT)
+            assert await read_all(follower) == b""
+            assert 0.25 < trio.current_time() - began < 1
+            await sidecar.finished.wait()
+            await ours.aclose()
+    causes = [line["cause"] for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    assert causes == ["drained"]
+
+
+async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader)), signals=True) as sidecar:
+        await trio.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGHUP)
+        await trio.sleep(0.05)
+        assert not sidecar.finished.is_set()
+
+
+@pytest.mark.parametrize(("first", "second"), [("SIGTERM", "SIGTERM"), ("SIGTERM", "SIGINT"), ("SIGINT", "SIGTERM")])
+def test_a_second_signal_ends_at_once(first: str, second: str, tmp_path: Path) -> None:
+    """Whichever it is: an operator who asks twice does not want to wait for the deadline."""
+    write_quotas(tmp_path, "0")
+    with socket.create_server(("127.0.0.1", 0)) as leader:
+        settings(tmp_path, upstream=leader.getsockname()[1], drain="60s")
+        command = [
+            sys.executable,
+            "-c",
+            "from proxy.cli import main; main()",
+            "run",
+            "--config",
+            str(tmp_path / "proxy.toml"),
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                started = json.loads(process.stdout.readline())
+                host, _, at = str(started["ingress.listen"]).rpartition(":")
+                with socket.create_connection((host, int(at))) as follower, leader.accept()[0] as ours:
+                    follower.sendall(with_length(fetch_frame(TWO)))
+                    ours.recv(1000)
+                    process.send_signal(getattr(signal, first))
+                    assert json.loads(process.stdout.readline())["event"] == "drain_started"
+                    time.sleep(0.05)
+                    process.send_signal(getattr(signal, second))
+                    assert process.wait(2) == -getattr(signal, second)
+            finally:
+                process.kill()
+
+
+async def test_a_follower_that_is_gone_before_it_is_served_costs_nothing(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+        for _ in range(30):
+            follower = await sidecar.dial()
+            follower.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            follower.socket.close()
+        async with await sidecar.dial() as follower:
+            while True:
+                async with await leader.accept() as ours:
+                    with trio.move_on_after(0.2):
+                        await follower.send_all(with_length(fetch_frame({T0: len(TWO) * MIB})))
+                        if await ours.receive_some(1):
+                            break
+
+
+async def test_nobody_behind_it(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        free = closed.getsockname()[1]
+    async with running(settings(tmp_path, upstream=free)) as sidecar:
+        for _ in range(3):
+            async with await sidecar.dial() as follower:
+                assert await read_all(follower) == b""
+    ends = [(line["cause"], line["level"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    assert ends == [("connect_failed", "warning")] * 3
