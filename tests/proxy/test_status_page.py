@@ -1,0 +1,174 @@
+"""What `/throttle`, `/config` and `/readyz` say, in numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from proxy.quotas import Quotas, RoleQuota
+from proxy.reload import QuotaWatch
+from proxy.roles import Role
+from proxy.settings import load_settings
+from proxy.status_page import MOST_PARTITIONS, StatusPage
+from proxy.throttle.link import Forward
+from tests.proxy.conversation import MIB, Conversation, throttle
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.throttle.role_throttle import RoleThrottle
+
+SETTINGS = """
+[broker]
+id = 101
+[ingress]
+listen = "127.0.0.1:9092"
+upstream = "127.0.0.1:19092"
+[quotas]
+file = "quotas.toml"
+[http]
+listen = "127.0.0.1:0"
+"""
+QUOTAS = """
+[brokers.101]
+leader.replication.throttled.rate = "4MiB/s"
+leader.replication.throttled.replicas = "*"
+[topics.orders]
+follower.replication.throttled.replicas = "3:101"
+"""
+
+
+@pytest.fixture
+def throttles() -> dict[Role, RoleThrottle]:
+    return {Role.LEADER: throttle(), Role.FOLLOWER: throttle(math.inf, role=Role.FOLLOWER)}
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> QuotaWatch:
+    (tmp_path / "quotas.toml").write_text(QUOTAS)
+    return QuotaWatch.open(tmp_path / "quotas.toml", broker_id=101, log=RecordedLog())
+
+
+@pytest.fixture
+def page(tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle]) -> StatusPage:
+    (tmp_path / "proxy.toml").write_text(SETTINGS)
+    return StatusPage(load_settings(tmp_path / "proxy.toml"), watch, throttles)
+
+
+def encoded(shown: object) -> Any:
+    """As it leaves over HTTP: strict JSON has neither infinity nor NaN."""
+    return json.loads(msgspec.json.encode(shown, enc_hook=str))
+
+
+def moved(of: RoleThrottle, partitions: int) -> Conversation:
+    """One fetch answered with 200 000 bytes of partition 0, all partitions behind, further the higher their number."""
+    talk = Conversation(of, offsets={("t", p): 1000 * (partitions - p) for p in range(partitions)})
+    talk.meet()
+    decision = talk.ask()
+    assert isinstance(decision, Forward)
+    talk.answer(decision, {next(iter(talk.asked_for(decision))): 200_000})
+    return talk
+
+
+def test_an_idle_sidecar_is_all_zeroes(page: StatusPage) -> None:
+    shown = encoded(page.throttle(5.0))
+    assert shown["broker"] == 101
+    assert shown["policy"] == "strict"
+    assert shown["enforce"] is True
+    leader, follower = shown["roles"]["leader"], shown["roles"]["follower"]
+    assert leader["quota_bytes_per_second"] == 4 * MIB
+    assert follower["quota_bytes_per_second"] is None
+    for role in (leader, follower):
+        assert role["eta_seconds"] == 0
+        assert role["partitions"] == []
+        assert not any(role[key] for key in ("rate_bytes_per_second", "connections", "held_requests", "lag_messages"))
+
+
+def test_a_move_is_shown_with_its_furthest_partitions_first(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    moved(throttles[Role.LEADER], 30)
+    shown = encoded(page.throttle(0.0))["roles"]["leader"]
+    assert shown["rate_bytes_per_second"] == 200_018  # within the first second the window is one second
+    assert shown["throttled_bytes_total"] == {"in_sync": 0, "catching_up": 200_018}
+    assert shown["omitted_partitions_total"] == 29
+    assert len(shown["partitions"]) == MOST_PARTITIONS
+    lags = [row["lag_messages"] for row in shown["partitions"]]
+    assert lags == sorted(lags, reverse=True)
+    assert shown["partitions"][0] == {
+        "topic": "t",
+        "partition": 29,
+        "peer": "102",
+        "in_sync": False,
+        "lag_messages": 1_000_000 - 1000,
+        "rate_bytes_per_second": 0.0,
+    }
+
+
+def test_lag_counts_every_partition_and_an_unknown_eta_is_null(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    moved(throttles[Role.LEADER], 3)
+    shown = encoded(page.throttle(0.0))["roles"]["leader"]
+    assert shown["lag_messages"] == 3 * 1_000_000 - 6000
+    assert shown["eta_seconds"] is None
+
+
+def test_the_eta_is_the_lag_over_its_gain(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    talk = moved(throttles[Role.LEADER], 1)
+    talk.now = 0.5
+    talk.ask()  # 200 messages further
+    shown = encoded(page.throttle(0.5))["roles"]["leader"]
+    assert shown["lag_messages"] == 1_000_000 - 1200
+    assert shown["eta_seconds"] == pytest.approx((1_000_000 - 1200) / (200 / 5))  # smoothed over 5 s
+
+
+def test_connections_that_are_gone_are_not_shown(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    moved(throttles[Role.LEADER], 2).link.close()
+    assert encoded(page.throttle(0.0))["roles"]["leader"]["lag_messages"] == 0
+
+
+def test_config_shows_what_is_in_force(page: StatusPage) -> None:
+    shown = encoded(page.config())["effective_quotas"]
+    assert shown["leader"] == {"bytes_per_second": 4 * MIB, "replicas": {"*": "*"}}
+    assert shown["follower"] == {"bytes_per_second": None, "replicas": {"orders": "3"}}
+
+
+def test_ready_until_a_drain_begins(page: StatusPage) -> None:
+    assert page.readiness(draining=False) == (True, {"reasons": [], "warnings": []})
+    ready, why = page.readiness(draining=True)
+    assert not ready
+    assert why["reasons"] == ["draining"]
+
+
+def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    throttles[Role.FOLLOWER].statistics.undecoded["tls"] = 3
+    ready, why = page.readiness(draining=False)
+    assert ready
+    (warning,) = why["warnings"]
+    assert warning.startswith("follower: 3 ")
+    assert "(tls)" in warning
+
+
+async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
+    (tmp_path / "quotas.toml").write_text("[brokers.default]\nrate = 1")
+    await watch.reload("test")
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert "last good file kept" in why["warnings"][0]
+    shown = encoded(page.throttle(0.0))["quotas"]
+    assert shown["last_reload_successful"] is False
+    assert "quotas.toml" in shown["last_error"]
+
+
+def test_a_quota_that_was_lifted_is_null(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    quota = RoleQuota(math.inf)
+    throttles[Role.LEADER].apply(Quotas(leader=quota, follower=quota), 1.0)
+    assert encoded(page.throttle(1.0))["roles"]["leader"]["quota_bytes_per_second"] is None
