@@ -26,6 +26,7 @@ COLUMNS = (
     ("st. dev. of a second / Q", "deviation_over_quota", 2),
     ("fetches/s per link", "fetches_per_second", 1),
     ("acks=all p95, ms", "live_p95_ms", 0),
+    ("acks=all worst, ms", "live_worst_ms", 0),
 )
 
 

@@ -111,10 +111,13 @@ def _picture(
             f"{state['omitted_partitions_total']:,}",
             str(state["held_requests"]),
         )
-    return Group(
-        table,
-        Text(f"last second {rate / MIB:6.2f} MiB/s of {quota / MIB:.2f} MiB/s ({rate / quota:4.2f} x)"),
-        ProgressBar(total=2 * quota, completed=min(rate, 2 * quota), width=60),
-        Text(f"moved       {moved / MIB:6.1f} of {stage.total_bytes / MIB:.1f} MiB"),
-        ProgressBar(total=stage.total_bytes, completed=min(moved, stage.total_bytes), width=60),
+    bars = Table.grid(padding=(0, 2))
+    bars.add_row(
+        f"last second {rate / MIB:6.2f} of {quota / MIB:.2f} MiB/s ({rate / quota:4.2f} x)",
+        ProgressBar(total=2 * quota, completed=min(rate, 2 * quota), width=50),
     )
+    bars.add_row(
+        f"moved       {moved / MIB:6.1f} of {stage.total_bytes / MIB:.1f} MiB",
+        ProgressBar(total=stage.total_bytes, completed=min(moved, stage.total_bytes), width=50),
+    )
+    return Group(table, bars)
