@@ -39,8 +39,7 @@ def assert_equal(leader: EmbeddedLeader, follower: EmbeddedFollower) -> None:
     }
 
 
-@pytest.mark.parametrize("version", [3, 5])
-@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize(("version", "role"), [(3, Role.LEADER), (5, Role.FOLLOWER)])
 async def test_strict_holds_every_second(version: int, role: Role, clock: MockClock) -> None:
     """8 MiB at 2 MiB/s take 4 seconds: 0.1 less for the gate that is open at the start."""
     rate = 2 * MIB
@@ -119,7 +118,7 @@ async def test_both_sides_at_once_keep_the_smaller_quota(clock: MockClock) -> No
     assert worst_bytes(follower.deliveries, 1) < 1.3 * 2 * MIB
 
 
-@pytest.mark.parametrize("stuck", [1, 8])
+@pytest.mark.parametrize("stuck", [2, 8])
 async def test_leaders_that_throttle_by_themselves_do_not_starve_the_others(stuck: int, clock: MockClock) -> None:
     """One follower, many leaders: all but one allow nothing. What they do not send is there for the one that does."""
     rate, seconds = 4 * MIB, 4
@@ -142,7 +141,7 @@ async def test_leaders_that_throttle_by_themselves_do_not_starve_the_others(stuc
     assert received_bytes(followers[-1], after=1) > 0.8 * rate * (seconds - 1)
 
 
-@pytest.mark.parametrize("links", [2, 4])
+@pytest.mark.parametrize("links", [4])
 async def test_followers_share_alike(links: int, clock: MockClock) -> None:
     """Fetchers of one broker or of several: within one grant of each other, that is 5 % after some seconds."""
     rate, seconds = 4 * MIB, 6
