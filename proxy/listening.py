@@ -41,7 +41,7 @@ async def open_listeners(addresses: Sequence[Address]) -> list[trio.SocketListen
     try:
         for index, address in enumerate(addresses):
             opened.append(await _listen(address, index, shares=shares[index]))
-    except CannotListenError:
+    except BaseException:
         for sock in opened:
             sock.close()
         raise

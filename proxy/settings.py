@@ -126,7 +126,8 @@ class LogSettings:
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
     max_request_bytes: int
-    """The largest Fetch request that is decoded."""
+    """The largest Fetch request that is decoded: some 20 000 partitions, of which a decision takes about 0.1 s of the
+    one thread; 200 000 took a second (measured). A fetcher asks for hundreds, seldom thousands."""
     max_substitution_bytes: int
     """The largest Fetch response that is gathered to be altered."""
     connect_timeout_seconds: float
