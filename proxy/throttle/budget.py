@@ -70,6 +70,7 @@ class StrictBudget:
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         if bytes_per_second < self._bucket.rate:
             self._lowered_at = now
+            self.turns.level()
         if bytes_per_second != self._bucket.rate:
             self._bucket.change_rate(bytes_per_second, now)
 

@@ -84,6 +84,13 @@ class Turns:
     def leave(self, claim: Claim) -> None:
         self._claims.remove(claim)
 
+    def level(self) -> None:
+        """The rate fell: a grant of before may be worth seconds of now. Nobody catches up on it, all start level."""
+        self._level_bytes = max([self._level_bytes, *(claim.attained_bytes for claim in self._claims)])
+        self._last_grant_bytes = 0.0
+        for claim in self._claims:
+            claim.attained_bytes = self._level_bytes
+
     def ask(self, claim: Claim) -> None:
         """`claim` wants bytes. One that wanted none until now starts level with those that wait or were served,
         and one that waits is behind by a grant at most: what nobody kept from it, it cannot catch up on."""

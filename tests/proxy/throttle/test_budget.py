@@ -117,3 +117,26 @@ def test_strict_over_any_span_keeps_to_rate_and_burst_but_for_first_batches(
         taken += granted
         assert taken <= rate * now + burst + max(needs)
         now += pause
+
+
+@pytest.mark.parametrize("settled", ["before", "after"])
+def test_a_lowered_rate_leaves_nobody_behind_by_a_grant_of_the_old_one(settled: str) -> None:
+    budget = strict(40 * MIB)
+    ahead, behind = budget.turns.join(), budget.turns.join()
+    budget.turns.ask(behind)
+    (grant,) = budget.admit(ahead, [Wish(10 * MIB, 1)], 0.0)
+    if settled == "before":
+        budget.settle(ahead, reserved=grant, used=grant, now=0.0)
+    budget.change_rate(4 * MIB, 0.0)
+    if settled == "after":
+        budget.settle(ahead, reserved=grant, used=grant // 2, now=0.0)
+    got = {ahead: 0, behind: 0}
+    for tick in range(300):
+        now = tick / 100
+        ahead.due = behind.due = now
+        for claim in (ahead, behind):
+            for size in budget.admit(claim, [Wish(10 * MIB, 1)], now):
+                got[claim] += size
+                budget.settle(claim, reserved=size, used=size, now=now)
+    assert sum(got.values()) >= 10 * MIB
+    assert abs(got[ahead] - got[behind]) <= 1.1 * GATE
