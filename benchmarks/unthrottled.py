@@ -14,7 +14,7 @@ import statistics
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import trio
@@ -25,30 +25,56 @@ from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_e
 from lab.sidecars import SidecarPlan, lists_toml
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lab.cluster import Cluster
 
 LEADER, FOLLOWER = 101, 102
 PARTITIONS = range(8)
+GIB = 1024 * MIB
 THROTTLED_BYTES = 16 * MIB
 QUOTA = 4.0 * MIB
 _LOOK_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 
 
+class Run(NamedTuple):
+    bytes_per_second: float
+    cpu_seconds_per_gib: float
+    """Of all sidecars together; 0 without any."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One scene: bytes per second of each round, without sidecars and with them."""
+    """One scene: its rounds without sidecars and with them."""
 
     scene: str
-    without: list[float] = field(default_factory=list)
-    through: list[float] = field(default_factory=list)
+    without: list[Run] = field(default_factory=list)
+    through: list[Run] = field(default_factory=list)
 
     @property
     def ratio(self) -> float:
         """Median throughput through sidecars over that without."""
-        return statistics.median(self.through) / statistics.median(self.without)
+        return _median_rate(self.through) / _median_rate(self.without)
+
+    @property
+    def cpu_seconds_per_gib(self) -> float:
+        return statistics.median(run.cpu_seconds_per_gib for run in self.through)
+
+    def summary(self) -> dict[str, object]:
+        """One flat row for JSON."""
+        return {
+            "scene": self.scene,
+            "without_bytes_per_second": [round(run.bytes_per_second) for run in self.without],
+            "through_bytes_per_second": [round(run.bytes_per_second) for run in self.through],
+            "ratio_of_medians": round(self.ratio, 3),
+            "sidecars_cpu_seconds_per_gib": round(self.cpu_seconds_per_gib, 3),
+        }
+
+
+def _median_rate(runs: Sequence[Run]) -> float:
+    return statistics.median(run.bytes_per_second for run in runs)
 
 
 def bytes_on_disk(log_dir: Path, name: str) -> int:
@@ -56,29 +82,33 @@ def bytes_on_disk(log_dir: Path, name: str) -> int:
     return sum(segment.stat().st_size for segment in log_dir.glob(f"{name}-*/*.log"))
 
 
-async def _moved_bytes_per_second(kafka: Cluster, name: str) -> float:
+async def _moved(kafka: Cluster, name: str) -> Run:
     total = bytes_on_disk(kafka.brokers[LEADER].log_dir, name)
-    started = time.monotonic()
+    cpu, started = _cpu_seconds(kafka), time.monotonic()
     await trio.to_thread.run_sync(kafka.admin.reassign, name, {p: [LEADER, FOLLOWER] for p in PARTITIONS})
     target = kafka.brokers[FOLLOWER].log_dir
     with trio.fail_after(_PATIENCE_SECONDS):
         while bytes_on_disk(target, name) < total:  # noqa: ASYNC110 - a file system tells nobody
             await trio.sleep(_LOOK_SECONDS)
-    took = time.monotonic() - started
+    took, cpu = time.monotonic() - started, _cpu_seconds(kafka) - cpu
     await until_moved(kafka, name, PARTITIONS, timeout_seconds=30)
     await until_equal(kafka, name, timeout_seconds=30)
-    return total / took
+    return Run(total / took, cpu * GIB / total)
 
 
-async def no_quotas(kafka: Cluster, bytes_per_partition: int) -> float:
-    """Bytes per second of a move when there is no quota at all."""
+def _cpu_seconds(kafka: Cluster) -> float:
+    return sum(sidecar.process.cpu_seconds() for sidecar in kafka.sidecars.values())
+
+
+async def no_quotas(kafka: Cluster, bytes_per_partition: int) -> Run:
+    """A move when there is no quota at all."""
     async with topic(kafka, {p: [LEADER] for p in PARTITIONS}, prefix="free") as name:
         await fill_topic(kafka, name, dict.fromkeys(PARTITIONS, LEADER), bytes_per_partition=bytes_per_partition)
-        return await _moved_bytes_per_second(kafka, name)
+        return await _moved(kafka, name)
 
 
-async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> float:
-    """Bytes per second of a topic that is not listed while another one, from and to the same brokers, is held back
+async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> Run:
+    """A move of a topic that is not listed while another one, from and to the same brokers, is held back
     on both sides."""
     rates = {"leader": QUOTA, "follower": QUOTA}
     async with (
@@ -98,7 +128,7 @@ async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> fl
         await throttled.enter_async_context(quotas)
         await trio.to_thread.run_sync(kafka.admin.reassign, slow, {0: [LEADER, FOLLOWER]})
         await trio.sleep(1)
-        found = await _moved_bytes_per_second(kafka, name)
+        found = await _moved(kafka, name)
         await until_moved(kafka, slow, [0], timeout_seconds=60)
     return found
 
@@ -132,13 +162,18 @@ def main(rounds: int, mib: int, as_json: bool) -> None:
     """Compare the throughput of unthrottled moves with and without sidecars."""
     found = trio.run(lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB))
     if not as_json:
-        print("| scene | without, MiB/s | through two sidecars, MiB/s | ratio of medians |\n|---|---|---|---|")
+        print(
+            "| scene | without, MiB/s | through two sidecars, MiB/s | ratio of medians | sidecars' CPU, s/GiB |\n"
+            "|---|---|---|---|---|"
+        )
     for one in found:
         if as_json:
-            print(json.dumps({"scene": one.scene, "without": one.without, "through": one.through, "ratio": one.ratio}))
+            print(json.dumps(one.summary()))
         else:
-            columns = (" ".join(f"{rate / MIB:.0f}" for rate in rates) for rates in (one.without, one.through))
-            print(f"| {one.scene} | {' | '.join(columns)} | {one.ratio:.2f} |")
+            columns = (
+                " ".join(f"{run.bytes_per_second / MIB:.0f}" for run in runs) for runs in (one.without, one.through)
+            )
+            print(f"| {one.scene} | {' | '.join(columns)} | {one.ratio:.2f} | {one.cpu_seconds_per_gib:.2f} |")
 
 
 if __name__ == "__main__":
