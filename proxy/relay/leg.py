@@ -52,7 +52,7 @@ class Leg:
             except BlockingIOError:
                 tries = await self._wait(tries, trio.lowlevel.wait_readable)
             else:
-                await self._count(received)
+                await self.moved(received)
                 return received
 
     async def send_all(self, data: Bytes) -> None:
@@ -65,7 +65,15 @@ class Leg:
                 sent += self.sock.send(view[sent:])
             except BlockingIOError:
                 tries = await self._wait(tries, trio.lowlevel.wait_writable)
-        await self._count(size)
+        await self.moved(size)
+
+    async def wait_readable(self) -> None:
+        self._moved = 0
+        await trio.lowlevel.wait_readable(self.sock)
+
+    async def wait_writable(self) -> None:
+        self._moved = 0
+        await trio.lowlevel.wait_writable(self.sock)
 
     def finish_sending(self) -> None:
         """Propagate a half-close; a peer that is already gone needs none."""
@@ -83,7 +91,8 @@ class Leg:
         await ready(self.sock)
         return 0
 
-    async def _count(self, size: int) -> None:
+    async def moved(self, size: int) -> None:
+        """So many bytes went through without a wait: every now and then it is the others' turn."""
         self._moved += size
         if self._moved >= CHECKPOINT_BYTES:
             self._moved = 0

@@ -20,9 +20,10 @@ from protocol.errors import ProtocolError
 from protocol.fetch_response import first_batch_size, replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 
-from .copying import ConnectionEndedError, copy, copy_rest, send
+from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .gather import Gathered
+from .pipe import Pipe, open_pipe
 from .walk import CORRELATION_ID_BYTES, FrameWalk
 from .window import Window
 
@@ -49,9 +50,18 @@ class ResponseRelay:
         self._follower = follower
         self._limits = limits
         self._window = Window(leader, WINDOW_BYTES)
+        self._pipe: Pipe | None = None
+        self._may_splice = True
 
     async def run(self) -> None:
         """Raises OSError when either side is broken, ProtocolError when an altered response cannot be finished."""
+        try:
+            await self._relay()
+        finally:
+            if self._pipe is not None:
+                self._pipe.close()
+
+    async def _relay(self) -> None:
         exchange, window = self._exchange, self._window
         # Whether frames can be told apart is known once the leader has something to answer, not before.
         while await window.fill(LENGTH_PREFIX_BYTES) and not exchange.opaque:
@@ -72,7 +82,8 @@ class ResponseRelay:
         outlook = exchange.received(correlation_id, trio.current_time())
         try:
             if outlook is None or not await self._has_topic_count(outlook, size):
-                await copy(window, self._follower, LENGTH_PREFIX_BYTES + size, exchange.passed_response)
+                total = LENGTH_PREFIX_BYTES + size
+                await copy(window, self._follower, total, exchange.passed_response, pipe=self._pipe_for(total))
             elif self._is_over_quota(outlook, size):
                 await self._gather(outlook, size)
             else:
@@ -118,6 +129,7 @@ class ResponseRelay:
             passable = walk.passable(passed)
             await send(window, self._follower, passable, self._exchange.passed_response)
             passed += passable
+            passed += await self._splice(walk.unseen(passed))
             await self._more(passed, total)
         await self._follower.send_all(replays)
         self._exchange.passed_response(len(replays))
@@ -142,6 +154,23 @@ class ResponseRelay:
         _add_topics(frame, 0, version=outlook.version, topics=topics)
         await self._follower.send_all(frame)
         self._exchange.passed_response(len(frame))
+
+    async def _splice(self, size: int) -> int:
+        """Pass on the records that are not in the window, if they are worth a splice; return how many bytes."""
+        pipe = self._pipe_for(size)
+        if pipe is None or self._window.size:
+            return 0
+        await pipe.move(self._window.leg, self._follower, size, self._exchange.passed_response)
+        return size
+
+    def _pipe_for(self, size: int) -> Pipe | None:
+        """Return this direction's pipe, opened when first needed; None where so many bytes are to be copied."""
+        if size < LEAST_SPLICED_BYTES or not self._may_splice:
+            return None
+        if self._pipe is None:
+            self._pipe = open_pipe()
+            self._may_splice = self._pipe is not None
+        return self._pipe
 
     async def _more(self, passed: int, total: int) -> None:
         if passed < total and not await self._window.more(self._window.capacity):

@@ -59,6 +59,10 @@ class FrameWalk:
         self._at, self._finished = self._total, True
         return self._rows
 
+    def unseen(self, passed: int) -> int:
+        """Return how many bytes after the frame's first `passed` ones, all of the window's, need no look."""
+        return min(self._at, self._total) - passed
+
     def passable(self, passed: int) -> int:
         """Return how many bytes of the window the walker is done with, or needs not look at."""
         return min(self._at - passed, self._window.size, self._total - passed)

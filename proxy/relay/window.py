@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from .leg import Leg
 
 
+READ_AHEAD_BYTES = 16 * 1024
+"""Where a frame begins its length is not known: what is read ahead of it cannot be spliced any more."""
+
+
 class Window:
     """`buffer` may be replaced by `reserve`: hold no views of it across an await."""
 
-    __slots__ = ("_leg", "buffer", "capacity", "end", "start")
+    __slots__ = ("buffer", "capacity", "end", "leg", "start")
 
     def __init__(self, leg: Leg, capacity: int) -> None:
-        self._leg = leg
+        self.leg = leg
         self.capacity = capacity
         self.buffer = mmap.mmap(-1, capacity)
         self.start = 0
@@ -35,7 +39,8 @@ class Window:
         """Have at least `size` bytes from `start` on, or all there are: False if the stream ends before."""
         self._make_room(size)
         while self.size < size:
-            if not await self._receive(self.capacity - self.end, in_frame=self.size > 0):
+            most = max(size - self.size, READ_AHEAD_BYTES)
+            if not await self._receive(min(most, self.capacity - self.end), in_frame=self.size > 0):
                 return False
         return True
 
@@ -66,6 +71,6 @@ class Window:
 
     async def _receive(self, size: int, *, in_frame: bool) -> bool:
         with memoryview(self.buffer) as whole, whole[self.end : self.end + size] as view:
-            received = await self._leg.receive_into(view, in_frame=in_frame)
+            received = await self.leg.receive_into(view, in_frame=in_frame)
         self.end += received
         return received > 0
