@@ -35,8 +35,11 @@ class Budget(Protocol):
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Take a new quota; inf is unlimited, 0 stops catch-up."""
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
-        """Return the bytes granted to the first so many of `wishes`, each reserved until settled."""
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+        """Return the bytes granted to the first so many of `wishes`, each reserved until settled.
+
+        `rides`: the fetch goes on anyway, for replicas that are in sync and should not wait for much beside them.
+        """
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         """Return when it is worth asking again; inf if never at this rate."""
@@ -74,12 +77,15 @@ class StrictBudget:
         if bytes_per_second != self._bucket.rate:
             self._bucket.change_rate(bytes_per_second, now)
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+        """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
+        bucket = self._bucket
         self.turns.ask(claim)
-        if math.isinf(self._bucket.rate):
+        if math.isinf(bucket.rate):
             grants = [wish.limit_bytes for wish in wishes]
-        elif self._bucket.is_open(now) and not self.turns.ahead_of(claim, now):
-            grants = _share(wishes, min(self._bucket.available(now), claim.appetite_bytes))
+        elif (bucket.has_piece(now) if rides else bucket.is_open(now)) and not self.turns.ahead_of(claim, now):
+            most = bucket.piece_bytes if rides else math.inf
+            grants = _share(wishes, min(bucket.available(now), claim.appetite_bytes, most))
         else:
             return []
         self._bucket.reserve(sum(grants))
@@ -135,7 +141,8 @@ class Kip73Budget:
     def is_exceeded(self, now: float) -> bool:
         return self._rate.measure(now) > self._quota
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float) -> list[int]:
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+        del rides
         self.turns.ask(claim)
         return [] if self.is_exceeded(now) else [wish.limit_bytes for wish in wishes]
 

@@ -175,7 +175,7 @@ class Link:
         if not self.throttle.enforce:
             return self._observe(demand, entries, now)
         candidates = entries.behind + (entries.new if self._shapes(demand) else [])
-        granted = self._admit(candidates, now)
+        granted = self._admit(candidates, now, rides=bool(entries.free))
         waiting = [c for c in entries.behind if c.key not in granted]
         if waiting and not granted and not entries.free and not entries.new:
             if may_hold and now < demand.deadline:
@@ -205,7 +205,7 @@ class Link:
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
 
-    def _admit(self, candidates: Sequence[_Candidate], now: float) -> dict[PartitionKey, int]:
+    def _admit(self, candidates: Sequence[_Candidate], now: float, *, rides: bool) -> dict[PartitionKey, int]:
         """Return what is granted, in the order of `candidates`; a partition that is listed twice is granted once."""
         wishes: dict[PartitionKey, Wish] = {}
         for candidate in candidates:
@@ -213,7 +213,7 @@ class Link:
         if not wishes:
             self._claim.wants = False
             return {}
-        grants = self.throttle.budget.admit(self._claim, list(wishes.values()), now)
+        grants = self.throttle.budget.admit(self._claim, list(wishes.values()), now, rides=rides)
         self._claim.due = now
         if grants == [wish.limit_bytes for wish in wishes.values()]:
             self._claim.wants = False
@@ -253,7 +253,7 @@ class Link:
 
     def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
         """Change nothing; remember what enforcing would have left out."""
-        granted = self._admit(entries.behind, now)
+        granted = self._admit(entries.behind, now, rides=bool(entries.free))
         outlook = self._outlook(demand, entries, now)
         outlook.withhold = {candidate.key for candidate in entries.behind}
         outlook.grants = granted

@@ -60,8 +60,16 @@ class TokenBucket:
         self._refill(now)
         return self._tokens - self._reserved
 
+    @property
+    def piece_bytes(self) -> float:
+        """A quarter of a gate: what a fetch takes that does not wait for the gate."""
+        return max(self.gate_bytes / 4, LEAST_GATE_BYTES)
+
     def is_open(self, now: float) -> bool:
         return self.rate > 0 and self.available(now) >= self.gate_bytes
+
+    def has_piece(self, now: float) -> bool:
+        return self.rate > 0 and self.available(now) >= LEAST_GATE_BYTES
 
     def reserve(self, size: float) -> None:
         self._reserved += size

@@ -85,10 +85,31 @@ def test_a_request_with_an_in_sync_replica_is_never_held_but_waits_no_longer_tha
     conversation = drained(behind(partitions=2))
     conversation.offsets[T1] = 1_000_000
     conversation.answer(conversation.ask())  # its jump was not ours: the high watermark is learnt again
-    conversation.now = 0.05
+    conversation.now = 0.01
     decision = conversation.ask()
     assert conversation.asked_for(decision) == {T1: LIMIT}
     assert 10 <= conversation.sent_on(decision).max_wait_ms <= 100
+
+
+def test_what_rides_along_with_in_sync_replicas_comes_in_small_pieces_and_before_the_gate() -> None:
+    """An acks=all record behind a whole gate's worth of catch-up would wait for all of it."""
+    conversation = behind(partitions=2)
+    conversation.offsets[T1] = 1_000_000
+    conversation.answer(conversation.ask(), high_watermark=1_000_000)
+    conversation.offsets[T0] += 1  # so that both are known again
+    conversation.answer(conversation.ask(), high_watermark=1_000_000)
+    conversation.now = 1.0
+    sizes = []
+    for _ in range(12):
+        decision = conversation.ask()
+        assert conversation.asked_for(decision)[T1] == LIMIT
+        if T0 in conversation.asked_for(decision):
+            sizes.append(conversation.asked_for(decision)[T0])
+            conversation.answer(decision, {T0: sizes[-1]})
+    assert sizes[0] == GATE // 4
+    assert sum(sizes) <= MIB + GATE  # the burst, in pieces
+    conversation.now += 0.03  # 120 KiB: less than the gate, enough for a fetch that goes on anyway
+    assert T0 in conversation.asked_for(conversation.ask())
 
 
 def test_in_sync_replicas_are_counted_against_the_quota() -> None:
