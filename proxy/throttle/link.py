@@ -123,6 +123,10 @@ class Link:
         self.replicas: dict[PartitionKey, Replica] = {}
         """Those of the last request, and those missing from it for less than `ABSENCE_SECONDS`."""
         self._asked: Set[PartitionKey] = set()
+        self._expected_at: float | None = None
+        """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
+        self._is_live = False
+        """Replicas in sync bring the follower back before that: producers write to them."""
         self._claim = throttle.budget.turns.join()
         throttle.links.add(self)
 
@@ -140,6 +144,8 @@ class Link:
         """Take the follower's request; replicas it leaves out are remembered for `ABSENCE_SECONDS`."""
         if self.throttle.role is Role.LEADER:
             self.peer = str(request.replica_id)
+        if self._expected_at is not None:
+            self._is_live = now < self._expected_at
         known = self.replicas
         present: dict[PartitionKey, Replica] = {}
         for entry in request.entries:
@@ -175,7 +181,7 @@ class Link:
         if not self.throttle.enforce:
             return self._observe(demand, entries, now)
         candidates = entries.behind + (entries.new if self._shapes(demand) else [])
-        granted = self._admit(candidates, now, rides=bool(entries.free))
+        granted = self._admit(candidates, now, rides=self._is_live and bool(entries.free))
         waiting = [c for c in entries.behind if c.key not in granted]
         if waiting and not granted and not entries.free and not entries.new:
             if may_hold and now < demand.deadline:
@@ -248,12 +254,16 @@ class Link:
         outlook.grants = granted
         outlook.first = next((key for key in granted if key in outlook.withhold), None)
         outlook.replays = _replays(omitted)
-        frame = self._frame(demand, wanted, omits=bool(omitted), hurries=not granted, now=now)
+        max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
+        self._expected_at = None if granted else now + max_wait_ms / 1000
+        if not omitted and all(size == entry.partition_max_bytes for entry, size in wanted):
+            return Forward(None, outlook if entries.watched else None)
+        frame = rebuild_fetch_request(demand.frame, demand.request, wanted, max_wait_ms=max_wait_ms)
         return Forward(frame, outlook if entries.watched else None)
 
     def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
         """Change nothing; remember what enforcing would have left out."""
-        granted = self._admit(entries.behind, now, rides=bool(entries.free))
+        granted = self._admit(entries.behind, now, rides=self._is_live and bool(entries.free))
         outlook = self._outlook(demand, entries, now)
         outlook.withhold = {candidate.key for candidate in entries.behind}
         outlook.grants = granted
@@ -265,25 +275,17 @@ class Link:
         version = demand.request.head.api_version
         return Outlook(self.throttle, self._claim, version, admitted_at=now, watched=entries.watched)
 
-    def _frame(
-        self, demand: Demand, wanted: Sequence[tuple[RequestEntry, int]], *, omits: bool, hurries: bool, now: float
-    ) -> bytes | None:
-        """Return the request that asks for `wanted` alone, or None where that is what came.
-
-        It waits at the leader no longer than until it is our turn, if `hurries`: what was granted has data, so it
-        comes at once, or as soon as a sidecar on the leader's side lets it.
-        """
-        request = demand.request
-        if not omits and all(size == entry.partition_max_bytes for entry, size in wanted):
-            return None
+    def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
+        """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
+        longer than until it is our turn. What was granted has data, so it comes at once, or as soon as a sidecar on the
+        leader's side lets it."""
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
-        if omits and hurries:
+        if hurries:
             turn_ms = self.throttle.budget.seconds_until_turn(self._claim, now) * 1000
             # Rounded up: an answer just before the gate opens would cost another fetch, and its wait.
             max_wait_ms = math.ceil(min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS)))
             self._claim.due = now + max_wait_ms / 1000
-        max_wait_ms = min(max_wait_ms, request.max_wait_ms)
-        return rebuild_fetch_request(demand.frame, request, wanted, max_wait_ms=max_wait_ms)
+        return min(max_wait_ms, demand.request.max_wait_ms)
 
 
 def _replays(omitted: Iterable[_Candidate]) -> list[ReplayedEntry]:

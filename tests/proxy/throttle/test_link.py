@@ -91,25 +91,34 @@ def test_a_request_with_an_in_sync_replica_is_never_held_but_waits_no_longer_tha
     assert 10 <= conversation.sent_on(decision).max_wait_ms <= 100
 
 
-def test_what_rides_along_with_in_sync_replicas_comes_in_small_pieces_and_before_the_gate() -> None:
-    """An acks=all record behind a whole gate's worth of catch-up would wait for all of it."""
+def beside_in_sync(*, comes_back_at: float) -> Conversation:
+    """T0 behind and T1 in sync, the budget spent at 0; the follower's next fetch comes back from the leader then."""
     conversation = behind(partitions=2)
     conversation.offsets[T1] = 1_000_000
-    conversation.answer(conversation.ask(), high_watermark=1_000_000)
-    conversation.offsets[T0] += 1  # so that both are known again
-    conversation.answer(conversation.ask(), high_watermark=1_000_000)
-    conversation.now = 1.0
-    sizes = []
-    for _ in range(12):
-        decision = conversation.ask()
-        assert conversation.asked_for(decision)[T1] == LIMIT
-        if T0 in conversation.asked_for(decision):
-            sizes.append(conversation.asked_for(decision)[T0])
-            conversation.answer(decision, {T0: sizes[-1]})
-    assert sizes[0] == GATE // 4
-    assert sum(sizes) <= MIB + GATE  # the burst, in pieces
-    conversation.now += 0.03  # 120 KiB: less than the gate, enough for a fetch that goes on anyway
-    assert T0 in conversation.asked_for(conversation.ask())
+    conversation.answer(conversation.ask())
+    conversation.answer(conversation.ask(), {T0: GATE})
+    conversation.now = 0.01
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T1: LIMIT}
+    conversation.now = comes_back_at
+    conversation.answer(decision)
+    return conversation
+
+
+def test_what_rides_along_with_live_in_sync_replicas_comes_in_small_pieces_and_before_the_gate() -> None:
+    """An acks=all record behind a whole gate's worth of catch-up would wait for all of it."""
+    conversation = beside_in_sync(comes_back_at=0.04)
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T0: GATE // 4, T1: LIMIT}
+    conversation.answer(decision, {T0: GATE // 4})
+    conversation.now = 0.06
+    assert LEAST_NEED_BYTES <= conversation.asked_for(conversation.ask())[T0] <= GATE // 4
+
+
+def test_beside_in_sync_replicas_that_nobody_writes_to_catch_up_waits_for_the_gate() -> None:
+    """Small pieces would cost fetches, and there is nobody whom they would help."""
+    conversation = beside_in_sync(comes_back_at=0.2)
+    assert conversation.asked_for(conversation.ask())[T0] > GATE // 4
 
 
 def test_in_sync_replicas_are_counted_against_the_quota() -> None:
