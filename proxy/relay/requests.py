@@ -74,7 +74,7 @@ class RequestRelay:
             exchange.correlator.sent_token()
             await self._pass(size)
         elif head.api_key == API_FETCH and await self._is_from_replica(head, size):
-            await self._replica_fetch(size)
+            await self._replica_fetch(head, size)
         else:
             exchange.sent(head, expects_response=await self._expects_response(head, size))
             await self._pass(size)
@@ -135,21 +135,18 @@ class RequestRelay:
             if end - window.start == LENGTH_PREFIX_BYTES + size or not await self._read_on():
                 return True
 
-    async def _replica_fetch(self, size: int) -> None:
+    async def _replica_fetch(self, head: RequestHead, size: int) -> None:
         exchange, window, link = self._exchange, self._window, self._exchange.link
         exchange.replica_fetches += 1
+        exchange.statistics.fetch_requests[head.api_version] += 1
         demand = None
         if not link.throttle.is_idle:
             demand = await self._demand(size)
         if demand is None:
-            head = await self._head(size)
             link.forget()
-            if head is not None:
-                exchange.statistics.fetch_requests[head.api_version] += 1
-                exchange.sent(head, expects_response=True)
+            exchange.sent(head, expects_response=True)
             await self._pass(size)
         else:
-            exchange.statistics.fetch_requests[demand.request.head.api_version] += 1
             window.take(LENGTH_PREFIX_BYTES + size)
             with exchange.deciding():
                 await self._decide(demand)
