@@ -88,7 +88,8 @@ class Admin:
         }
         with _translated(f"creating topic {topic}"):
             self._client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True)
-        self._wait_led(topic, assignment)
+        # Metadata names a leader before that broker knows of it: wait until each one answers for its own.
+        self.end_offsets(topic, assignment)
 
     def delete_topic(self, topic: str) -> None:
         with _translated(f"deleting topic {topic}"):
@@ -202,23 +203,20 @@ class Admin:
             if any(starts[partition] < offset for partition, offset in before.items()):
                 raise
 
-    def _wait_led(self, topic: str, partitions: Iterable[int]) -> None:
-        """Metadata names a leader before that broker knows of it; wait until each one answers for its own."""
+    def _offsets(self, topic: str, partitions: Iterable[int], spec: object) -> dict[int, int]:
+        """Asks again while the answer may still come: a leader just elected does not know its high watermark yet and
+        says so (KIP-207), a new one not even that it leads."""
+        places = {TopicPartition(topic, partition): spec for partition in partitions}
         deadline = time.monotonic() + _TIMEOUT_MS / 1000
         while True:
             try:
-                self.end_offsets(topic, partitions)
-            except LabError:
-                if time.monotonic() > deadline:
-                    raise
+                found = self._client.list_partition_offsets(places)
+            except (KafkaError, OSError) as error:
+                if not getattr(error, "retriable", False) or time.monotonic() > deadline:
+                    raise _lab_error(f"asking for offsets of {topic}", error) from error
                 time.sleep(_POLL_SECONDS)
             else:
-                return
-
-    def _offsets(self, topic: str, partitions: Iterable[int], spec: object) -> dict[int, int]:
-        with _translated(f"asking for offsets of {topic}"):
-            found = self._client.list_partition_offsets({TopicPartition(topic, p): spec for p in partitions})
-        return {place.partition: answer.offset for place, answer in found.items()}
+                return {place.partition: answer.offset for place, answer in found.items()}
 
     def _alter(self, kind: object, names: Iterable[str], configs: Mapping[str, str | None]) -> None:
         changes = {
@@ -237,4 +235,8 @@ def _translated(doing: str) -> Iterator[None]:
     try:
         yield
     except (KafkaError, OSError) as error:
-        raise LabError(f"{doing}: {type(error).__name__}: {error}") from error
+        raise _lab_error(doing, error) from error
+
+
+def _lab_error(doing: str, error: Exception) -> LabError:
+    return LabError(f"{doing}: {type(error).__name__}: {error}")
