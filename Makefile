@@ -39,8 +39,9 @@ system: setup  ## The whole system suite on real brokers, and its table in docs/
 demo: setup  ## Watch a throttled move on three real brokers
 	$(RUN)throttle-sidecar demo
 
-bench: setup  ## Measure the codec, side by side
+bench: setup  ## Measure the codec, and the sidecar beside the proxies people run
 	$(RUN)python -m benchmarks.codec
+	$(RUN)python -m benchmarks.byte_path
 
 clean:  ## Remove what the verbs above made
 	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,154 @@
+"""A follower that asks and throws away as fast as it can.
+
+    python -m benchmarks.byte_path.follower
+
+A process of its own: one JSON object per line on its standard input says what to do, one per line on its standard
+output what came of it. Bytes are discarded inside the kernel (MSG_TRUNC), a whole frame in one call.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import socket
+import struct
+import sys
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load
+
+RECEIVE_BUFFER_BYTES = 64 * 1024
+"""replica.socket.receive.buffer.bytes"""
+DISCARD_BYTES = 16 * 1024 * 1024
+"""Address space that is never touched."""
+HEAD_BYTES = PREFIX_BYTES + 4
+READ_BYTES = 4096
+"""Read first: all of a small response in one call."""
+TIMEOUT_SECONDS = 20.0
+_INT32 = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One run: fetch `load` from `port` for so many seconds, after a warm-up that is not counted.
+
+    Between them the caller is told, so that it can read the proxy's CPU at the same moments.
+    """
+
+    port: int
+    load: Load
+    seconds: float
+    warm_up_seconds: float
+
+
+class Fetcher:
+    """One connection. `took_ns` is the time of each fetch of the part that counts."""
+
+    def __init__(self, port: int, load: Load) -> None:
+        self.sock = socket.socket()
+        if load.kafka_buffers:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+        self.sock.connect(("127.0.0.1", port))
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.took_ns: list[int] = []
+        self.received = 0
+        self.problem: str | None = None
+        self._request = bytearray(load.request())
+        self._correlation_id = 0
+        self._discarded = mmap.mmap(-1, DISCARD_BYTES)
+        self._head = bytearray(READ_BYTES)
+
+    def fetch(self) -> int:
+        """One fetch; returns the bytes of its response. Raises ConnectionError if it is not the right one."""
+        self._correlation_id += 1
+        _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
+        self.sock.sendall(self._request)
+        got = self.sock.recv_into(self._head)
+        while 0 < got < HEAD_BYTES and (more := self.sock.recv_into(memoryview(self._head)[got:])):
+            got += more
+        if got < HEAD_BYTES or _INT32.unpack_from(self._head, PREFIX_BYTES)[0] != self._correlation_id:
+            raise ConnectionError(f"expected response {self._correlation_id}, found {bytes(self._head[:HEAD_BYTES])!r}")
+        size = PREFIX_BYTES + int(_INT32.unpack_from(self._head)[0])
+        left = size - got
+        while left:
+            flags = socket.MSG_TRUNC | socket.MSG_WAITALL
+            discarded = self.sock.recv_into(self._discarded, min(left, DISCARD_BYTES), flags)
+            if not discarded:
+                raise ConnectionError(f"closed {left} bytes before the end of a response")
+            left -= discarded
+        return size
+
+    def run(self, begin: threading.Barrier, counting: threading.Event, stop: threading.Event) -> None:
+        try:
+            begin.wait()
+            while not stop.is_set():
+                began = time.perf_counter_ns()
+                size = self.fetch()
+                if counting.is_set():
+                    self.took_ns.append(time.perf_counter_ns() - began)
+                    self.received += size
+        except OSError as error:
+            self.problem = f"{type(error).__name__}: {error}"
+            stop.set()
+
+
+def carry_out(order: Order) -> dict[str, object]:
+    """Raises ConnectionError, TimeoutError."""
+    begin = threading.Barrier(order.load.connections + 1)
+    counting, stop = threading.Event(), threading.Event()
+    fetchers = [Fetcher(order.port, order.load) for _ in range(order.load.connections)]
+    threads = [threading.Thread(target=one.run, args=(begin, counting, stop), daemon=True) for one in fetchers]
+    for thread in threads:
+        thread.start()
+    begin.wait()
+    stop.wait(order.warm_up_seconds)
+    _say({"event": "counting"})
+    counting.set()
+    began = time.perf_counter()
+    stop.wait(order.seconds)
+    counting.clear()
+    took = time.perf_counter() - began
+    _say({"event": "counted"})
+    stop.set()
+    for one, thread in zip(fetchers, threads, strict=True):
+        thread.join(TIMEOUT_SECONDS)
+        one.sock.close()
+    problems = [one.problem or "stalled" for one, thread in zip(fetchers, threads, strict=True)
+                if one.problem or thread.is_alive()]  # fmt: skip
+    times = sorted(ns for one in fetchers for ns in one.took_ns)
+    return {
+        "event": "done", "seconds": took, "bytes": sum(one.received for one in fetchers), "fetches": len(times),
+        "p50_us": _quantile_us(times, 0.50), "p99_us": _quantile_us(times, 0.99), "problem": next(iter(problems), None),
+    }  # fmt: skip
+
+
+def _quantile_us(times_ns: list[int], part: float) -> float | None:
+    return times_ns[int(part * (len(times_ns) - 1))] / 1000 if times_ns else None
+
+
+def _say(what: dict[str, object]) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def encode(order: Order) -> str:
+    return json.dumps(asdict(order))
+
+
+def decode(line: str) -> Order:
+    told = json.loads(line)
+    return Order(**{**told, "load": Load(**told["load"])})
+
+
+def main() -> None:
+    """Carry out orders until there are no more."""
+    for line in sys.stdin:
+        try:
+            _say(carry_out(decode(line)))
+        except OSError as error:
+            _say({"event": "done", "problem": f"{type(error).__name__}: {error}"})
+
+
+if __name__ == "__main__":
+    main()

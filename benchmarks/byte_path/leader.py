@@ -1,0 +1,136 @@
+"""A leader that costs next to nothing: what it has answered before it sends from a file in memory.
+
+    python -m benchmarks.byte_path.leader
+
+A process of its own; its port is the one line it prints. It answers what it is asked, as a broker does: what a proxy
+leaves out of a request, or asks less of, is left out here too. One blocking thread per connection: a thread that waits
+in the kernel for a whole frame to be sent costs less than any event loop.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.fetch_request import FetchRequest, parse_fetch_request
+
+from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of, response
+
+if TYPE_CHECKING:
+    import io
+
+SOCKET_BUFFER_BYTES = 100 * 1024
+"""A broker's socket.send.buffer.bytes and socket.receive.buffer.bytes."""
+COPIED_BYTES = 16 * 1024
+"""Sent from memory, because the correlation id is in it; the rest by sendfile."""
+KEPT_ANSWERS = 64
+AFTER_ID = CORRELATION_ID_AT - PREFIX_BYTES + 4
+RECEIVE_BYTES = 256 * 1024
+_INT32 = struct.Struct(">i")
+
+
+class Answer(NamedTuple):
+    """One response: all in memory, or but for its beginning in a file, closed when nobody sends it any more."""
+
+    start: bytes
+    file: io.FileIO | None
+    rest: int
+    wait_seconds: float
+
+    def sealed(self) -> Answer:
+        """The same, its rest in a file."""
+        if self.file is not None or len(self.start) <= COPIED_BYTES:
+            return self
+        file = os.fdopen(os.memfd_create("answer", os.MFD_CLOEXEC), "w+b", buffering=0)
+        rest = memoryview(self.start)[COPIED_BYTES:]
+        written = 0
+        while written < len(rest):
+            written += file.write(rest[written:])
+        return self._replace(start=self.start[:COPIED_BYTES], file=file, rest=written)
+
+
+class Answers:
+    """The last ones, by what was asked; shared by all connections."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Answer] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def to(self, frame: bytes) -> Answer:
+        """`frame` without its length prefix. One that was asked for before is sealed."""
+        asked = frame[AFTER_ID:]
+        with self._lock:
+            found = self._kept.pop(asked, None)
+            answer = self._kept[asked] = answer_to(parse_fetch_request(frame)) if found is None else found.sealed()
+            if len(self._kept) > KEPT_ANSWERS:
+                self._kept.popitem(last=False)
+            return answer
+
+
+def answer_to(request: FetchRequest) -> Answer:
+    left, entries = request.max_bytes, []
+    for entry in request.entries:
+        size = min(records_of(entry.topic), entry.partition_max_bytes, left)
+        left -= size
+        entries.append((entry.topic, entry.partition, size))
+    empty = not any(size for _, _, size in entries)
+    frame = response(request.head.api_version, entries)
+    return Answer(frame, None, 0, request.max_wait_ms / 1000 if empty else 0.0)
+
+
+def serve(sock: socket.socket, answers: Answers) -> None:
+    """Answer one connection until it ends."""
+    with sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        first = True
+        try:
+            while (frame := _receive(sock)) is not None:
+                if first and KAFKA_BUFFERS.encode() in frame[:64]:
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+                first = False
+                _send(sock, answers.to(frame), frame[AFTER_ID - 4 : AFTER_ID])
+        except ConnectionError:
+            return
+
+
+def _receive(sock: socket.socket) -> bytes | None:
+    """The next frame without its length prefix: a follower has one request in flight, so nothing comes after it."""
+    data = sock.recv(RECEIVE_BYTES)
+    while data:
+        if len(data) >= PREFIX_BYTES and len(data) == PREFIX_BYTES + _INT32.unpack_from(data)[0]:
+            return data[PREFIX_BYTES:]
+        more = sock.recv(RECEIVE_BYTES)
+        if not more:
+            break
+        data += more
+    return None
+
+
+def _send(sock: socket.socket, answer: Answer, correlation_id: bytes) -> None:
+    if answer.wait_seconds:
+        time.sleep(answer.wait_seconds)
+    start = bytearray(answer.start)
+    start[PREFIX_BYTES : PREFIX_BYTES + 4] = correlation_id
+    sock.sendall(start)
+    at = 0
+    while answer.file is not None and at < answer.rest:
+        at += os.sendfile(sock.fileno(), answer.file.fileno(), at, answer.rest - at)
+
+
+def main() -> None:
+    """Listen on a free port of loopback, print it, serve until killed."""
+    answers = Answers()
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while True:
+            sock, _ = listener.accept()
+            threading.Thread(target=serve, args=(sock, answers), daemon=True).start()
+
+
+if __name__ == "__main__":
+    main()

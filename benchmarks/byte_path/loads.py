@@ -1,0 +1,123 @@
+"""What one fetch asks for and what it brings: the tables of the loads, and their frames.
+
+The leader is told by the names of topics alone: a partition of topic `bytes-10000` has 10000 bytes of records, whoever
+asks. So one leader serves every load, and what a proxy leaves out of a request is left out of the answer, as it is by
+a broker. Pure. Invariant: frames are made of the field tables of `protocol`, never by hand.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from protocol.apis import API_FETCH
+from protocol.fetch import request_layout, response_layout
+from protocol.framing import with_length
+from protocol.headers import request_header, request_header_version, response_header, response_header_version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LEADER_ID, REPLICA_ID = 101, 102
+PREFIX_BYTES = 4
+CORRELATION_ID_AT = PREFIX_BYTES + 4
+"""In a request, length prefix included: after api key and api version."""
+MAX_WAIT_MS = 500
+HIGH_WATERMARK = 10**9
+FETCH_OFFSET = 1000
+"""Far behind, and it stays there: a follower that goes back would count as truncated."""
+KAFKA_BUFFERS = "kafka-buffers"
+"""In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
+TOPIC = "bytes-"
+_BATCH_HEAD = struct.Struct(">qiib")
+_LEAST_BATCH_BYTES = 61
+_MAGIC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One shape of a fetch.
+
+    Args:
+        name: for tables and the command line.
+        partitions: of one topic, all asked for in each fetch.
+        record_bytes: what each of them brings.
+        version: of the Fetch requests.
+        kafka_buffers: whether both ends set the socket buffers that brokers set by default.
+        connections: followers that fetch at once.
+    """
+
+    name: str
+    partitions: int
+    record_bytes: int
+    version: int = 3
+    kafka_buffers: bool = False
+    connections: int = 1
+
+    @property
+    def topic(self) -> str:
+        return f"{TOPIC}{self.record_bytes}"
+
+    @property
+    def is_small(self) -> bool:
+        """Whether what counts is the time of a fetch, not its bytes."""
+        return self.partitions * self.record_bytes < 64 * 1024
+
+    def request(self) -> bytes:
+        """A follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0."""
+        fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
+        head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher}
+        entry = {
+            "fetch_offset": FETCH_OFFSET,
+            "log_start_offset": 0,
+            "partition_max_bytes": max(self.record_bytes, 1024 * 1024),
+        }
+        entries = [{"partition": n, **entry} for n in range(self.partitions)]
+        body = {
+            "replica_id": REPLICA_ID, "max_wait_ms": MAX_WAIT_MS, "min_bytes": 1, "max_bytes": 2**31 - 1,
+            "isolation_level": 0, "topics": [{"topic": self.topic, "partitions": entries}],
+        }  # fmt: skip
+        header = request_header(request_header_version(API_FETCH, self.version)).build(head)
+        return with_length(bytes(header + request_layout(self.version).build(body)))
+
+
+def records_of(topic: str) -> int:
+    """Bytes of records in a partition of this topic. Raises ValueError for a topic that no load has."""
+    if not topic.startswith(TOPIC):
+        raise ValueError(f"topic {topic!r}: expected a name such as {TOPIC}10000")
+    return int(topic.removeprefix(TOPIC))
+
+
+def batch(size: int) -> bytes:
+    """So many bytes that begin as a record batch of that size does; too few for one, and there are none."""
+    if size < _LEAST_BATCH_BYTES:
+        return bytes(size)
+    return _BATCH_HEAD.pack(FETCH_OFFSET, size - 12, 0, _MAGIC) + bytes(size - _BATCH_HEAD.size)
+
+
+def response(version: int, entries: Iterable[tuple[str, int, int]]) -> bytes:
+    """A leader's answer, length prefix included, of (topic, partition, bytes of records); correlation id 0."""
+    blocks: list[dict[str, Any]] = []
+    made: dict[int, bytes] = {}
+    for topic, partition, size in entries:
+        if not blocks or blocks[-1]["topic"] != topic:
+            blocks.append({"topic": topic, "partitions": []})
+        entry = {
+            "partition_index": partition, "error_code": 0, "high_watermark": HIGH_WATERMARK,
+            "last_stable_offset": -1, "log_start_offset": 0, "aborted_transactions": None,
+            "records": made.get(size) or made.setdefault(size, batch(size)),
+        }  # fmt: skip
+        blocks[-1]["partitions"].append(entry)
+    header = response_header(response_header_version(API_FETCH, version)).build({"correlation_id": 0})
+    body = response_layout(version).build({"throttle_time_ms": 0, "responses": blocks})
+    return with_length(bytes(header + body))
+
+
+BULK = (
+    Load("1 x 10 MB", 1, 10_000_000),
+    Load("10 x 1 MB", 10, 1_000_000),
+    Load("100 x 100 KB", 100, 100_000),
+    Load("1000 x 10 KB", 1000, 10_000),
+)
+SMALL = Load("small fetch", 1, 64)

@@ -1,0 +1,66 @@
+"""What may stand between a follower and a leader.
+
+A peer is a way to write its files, and a command; what is not on this machine says so and is left out. Knows nothing
+of measuring. Invariant: a peer's name and what is said about it hold everything in which it differs from its
+program's defaults.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class MissingError(Exception):
+    """This machine does not have what a peer needs; the message says how to get it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a peer runs: a folder of its own, where it listens and where the leader is (ports of 127.0.0.1)."""
+
+    home: Path
+    port: int
+    leader: int
+    http: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One contender.
+
+    Args:
+        name: for tables and the command line.
+        about: its configuration in words.
+        command: writes its files and returns its command line; raises MissingError. None: nothing in between.
+        version: what its program says about itself.
+        quick: whether it is one of the few of `--quick`.
+    """
+
+    name: str
+    about: str
+    command: Callable[[Place], list[str]] | None
+    version: Callable[[], str]
+    quick: bool = False
+
+
+def program(name: str, package: str) -> str:
+    """The path of a program. Raises MissingError with the Debian packages that bring it."""
+    found = shutil.which(name, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+    if found is None:
+        raise MissingError(f"{name} is not here: apt-get install --no-install-recommends {package}")
+    return found
+
+
+def said(pattern: str, *command: str) -> str:
+    """What a program prints about its version."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(pattern, done.stdout + done.stderr)
+    return found[1] if found else "of unknown version"

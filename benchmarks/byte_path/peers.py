@@ -1,0 +1,12 @@
+"""Every contender, by name."""
+
+from __future__ import annotations
+
+from .peer import Peer
+from .proxies import PROXIES
+from .sidecars import SIDECARS
+
+DIRECT = Peer("direct", "nothing in between", None, lambda: "", quick=True)
+PEERS = {peer.name: peer for peer in (DIRECT, *PROXIES, *SIDECARS)}
+ANCHOR = "haproxy"
+"""What everything is a ratio to."""

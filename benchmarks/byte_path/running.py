@@ -1,0 +1,188 @@
+"""The processes of a benchmark: the leader, the follower, and all peers side by side.
+
+Peers that wait cost nothing, so all of them run all the time, and a round is free to go from one to the next.
+Invariant: whatever ends the block, no process is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lab.processes import Process, accepts_connections, kill_all
+
+from .follower import Order, encode
+from .peer import MissingError, Peer, Place
+from .usage import Memory, Usage, memory, tree, usage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from .loads import Load
+
+START_SECONDS = 60.0
+_LOOK_SECONDS = 0.02
+
+
+class BenchError(Exception):
+    """A contender did not start, or did not do its work; the message says which and how it ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One run. Bytes are those of whole responses; GB are 10**9 bytes.
+
+    `pair` is what leader and follower used, for the record; `seconds` is how long was counted.
+    """
+
+    peer: str
+    load: str
+    connections: int
+    seconds: float
+    bytes: int
+    fetches: int
+    p50_us: float | None
+    p99_us: float | None
+    proxy: Usage
+    pair: Usage
+    memory: Memory
+
+    @property
+    def gigabytes_per_second(self) -> float:
+        return self.bytes / self.seconds / 1e9
+
+    @property
+    def cpu_seconds_per_gigabyte(self) -> float:
+        return self.proxy.cpu_seconds * 1e9 / self.bytes
+
+    @property
+    def cpu_us_per_fetch(self) -> float:
+        return self.proxy.cpu_seconds * 1e6 / self.fetches
+
+    @property
+    def wakes_per_fetch(self) -> float:
+        return self.proxy.wakes / self.fetches
+
+    @property
+    def cores(self) -> float:
+        """Share of a core that the proxy kept busy."""
+        return self.proxy.cpu_seconds / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A peer that runs, and where its follower connects."""
+
+    peer: Peer
+    port: int
+    process: Process | None
+
+    def pids(self) -> list[int]:
+        return [] if self.process is None else tree([self.process.pid])
+
+
+class Pair:
+    """Our leader and our follower."""
+
+    def __init__(self) -> None:
+        self._leader = _python("leader")
+        self._follower = _python("follower")
+        self.leader_port = int(self._line(self._leader))
+
+    def run(self, contender: Contender, load: Load, *, seconds: float, warm_up_seconds: float) -> Result:
+        """Raises BenchError."""
+        peer, ends = contender.peer.name, [self._leader.pid, self._follower.pid]
+        order = Order(contender.port, load, seconds, warm_up_seconds)
+        assert self._follower.stdin is not None
+        self._follower.stdin.write(encode(order) + "\n")
+        self._follower.stdin.flush()
+        self._event("counting", peer)
+        pids = contender.pids()
+        proxy, pair = usage(pids), usage(ends)
+        self._event("counted", peer)
+        proxy, pair, held = usage(pids).since(proxy), usage(ends).since(pair), memory(pids)
+        done = self._event("done", peer)
+        if done["problem"] is not None or not done["fetches"]:
+            raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}")
+        counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
+        return Result(peer, load.name, load.connections, **counted, proxy=proxy, pair=pair, memory=held)
+
+    def close(self) -> None:
+        for process in (self._leader, self._follower):
+            process.kill()
+            process.wait()
+
+    def _event(self, name: str, peer: str) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(self._line(self._follower))
+        if said["event"] != name:
+            raise BenchError(f"{peer}: expected {name!r} of the follower, found {said}")
+        return said
+
+    @staticmethod
+    def _line(process: subprocess.Popen[str]) -> str:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise BenchError(f"{process.args!r} ended with status {process.wait()}")
+        return line
+
+
+def _python(module: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", f"{__package__}.{module}"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+@contextlib.contextmanager
+def running(peers: Sequence[Peer], home: Path) -> Iterator[tuple[Pair, list[Contender], dict[str, str]]]:
+    """Start the pair and all peers; yields also what is missing: the name of a peer, and why.
+
+    Raises BenchError if one that is here does not start.
+    """
+    pair, contenders, missing = Pair(), [], {}
+    try:
+        for peer in peers:
+            try:
+                contenders.append(_start(peer, home, pair.leader_port))
+            except MissingError as why:
+                missing[peer.name] = str(why)
+        for contender in contenders:
+            _wait_listening(contender)
+        yield pair, contenders, missing
+    finally:
+        kill_all(contender.process for contender in contenders if contender.process is not None)
+        pair.close()
+
+
+def _start(peer: Peer, home: Path, leader_port: int) -> Contender:
+    if peer.command is None:
+        return Contender(peer, leader_port, None)
+    own = home / peer.name
+    own.mkdir()
+    port, http = free_ports(2)
+    process = Process(peer.name, peer.command(Place(own, port, leader_port, http)), output=own / "output.log")
+    process.start()
+    return Contender(peer, port, process)
+
+
+def _wait_listening(contender: Contender) -> None:
+    process, deadline = contender.process, time.monotonic() + START_SECONDS
+    while process is not None and not accepts_connections("127.0.0.1", contender.port):
+        if not process.running or time.monotonic() > deadline:
+            raise BenchError(f"{process.name} did not start; its last lines:\n{process.last_lines()}")
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,84 @@
+"""The sidecar itself, as the leader's ingress, in the states that cost differently.
+
+It is met by command line and files, as a user meets it. Invariant: what is throttled is told by quotas.toml alone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lab.sidecars import UNLIMITED, throttle_sidecar_script
+
+from .loads import BULK, LEADER_ID
+from .peer import Peer, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NEVER_REACHED = "1000GiB/s"
+LOW = "4MiB/s"
+HIGH = "64MiB/s"
+
+
+def _sidecar(quotas: str, *, policy: str = "strict") -> Callable[[Place], list[str]]:
+    def command(place: Place) -> list[str]:
+        config = place.home / "proxy.toml"
+        config.write_text(
+            f"[broker]\nid = {LEADER_ID}\n[ingress]\n"
+            f'listen = "127.0.0.1:{place.port}"\nupstream = "127.0.0.1:{place.leader}"\n'
+            f'[quotas]\nfile = "quotas.toml"\npolicy = "{policy}"\n[http]\nlisten = "127.0.0.1:{place.http}"\n'
+        )
+        (place.home / "quotas.toml").write_text(quotas)
+        return [throttle_sidecar_script(), "run", "--config", str(config)]
+
+    return command
+
+
+def sidecar_version() -> str:
+    command, here = ["git", "describe", "--always", "--dirty"], Path(__file__).parent
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here)
+    return f"sidecar at {done.stdout.strip() or 'an unknown commit'}"
+
+
+def _quotas(rate: str, *, enforce: bool = True) -> str:
+    return (
+        f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{rate}"\n'
+        f'leader.replication.throttled.replicas = "*"\n[mode]\nenforce = {str(enforce).lower()}\n'
+    )
+
+
+def _tenth() -> str:
+    """A tenth of the partitions of each load, at least one."""
+    text = f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{LOW}"\n'
+    for load in BULK:
+        listed = ",".join(f"{n}:{LEADER_ID}" for n in range(max(load.partitions // 10, 1)))
+        text += f'[topics."{load.topic}"]\nleader.replication.throttled.replicas = "{listed}"\n'
+    return text
+
+
+SIDECARS = (
+    Peer("opaque", "nothing listed: frames pass unread", _sidecar(UNLIMITED), sidecar_version, quick=True),
+    Peer(
+        "decoded",
+        f"every partition listed, {NEVER_REACHED}: every frame is walked, nothing is held back",
+        _sidecar(_quotas(NEVER_REACHED)),
+        sidecar_version,
+        quick=True,
+    ),
+    Peer(
+        "observe",
+        f"every partition listed, {LOW}, enforce = false",
+        _sidecar(_quotas(LOW, enforce=False)),
+        sidecar_version,
+    ),
+    Peer("throttled-10", f"a tenth of the partitions listed, {LOW}", _sidecar(_tenth()), sidecar_version),
+    Peer("throttled-100", f"every partition listed, {HIGH}", _sidecar(_quotas(HIGH)), sidecar_version),
+    Peer(
+        "kip73-10",
+        f"a tenth of the partitions listed, {LOW}, policy kip73: records over quota are discarded on the way",
+        _sidecar(_tenth(), policy="kip73"),
+        sidecar_version,
+    ),
+)
