@@ -1,0 +1,239 @@
+"""A leader's fetch sessions as Kafka keeps them: FetchSessionCache, FetchManager and its contexts, of 3.9.
+
+A request becomes a context; the context names the partitions to read, in the order in which they are read, and makes
+the response of what was read. Left out: shards (2 a broker, by id), preferred read replicas (consumers only), the
+locks. Must not know sockets or logs; time is an argument, in seconds; ids are random as long as the caller's are.
+
+Invariant: an incremental response holds a partition exactly if there is something to tell about it: records, another
+high watermark or log start offset than it was told last, an error, a diverging epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from .session_values import Ask, Read, SessionResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from protocol.fetch_session import PartitionKey, SessionRequest
+
+NO_SESSION = 0
+FETCH_SESSION_ID_NOT_FOUND = 70
+INVALID_FETCH_SESSION_EPOCH = 71
+FETCH_SESSION_TOPIC_ID_ERROR = 106
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+EPOCH_INITIAL, EPOCH_FINAL, EPOCH_LAST = 0, -1, 2**31 - 1
+UNKNOWN_OFFSET = -1
+
+
+def epoch_after(epoch: int) -> int:
+    """FetchMetadata.nextEpoch."""
+    if epoch < 0:
+        return EPOCH_FINAL
+    return 1 if epoch == EPOCH_LAST else epoch + 1
+
+
+class CachedPartition:
+    """A partition of a session: what the follower asked with last, and what it was told last."""
+
+    __slots__ = ("ask", "high_watermark", "log_start_offset")
+
+    def __init__(self, ask: Ask, told: Read | None = None) -> None:
+        self.ask = ask
+        self.high_watermark = UNKNOWN_OFFSET if told is None else told.high_watermark
+        self.log_start_offset = UNKNOWN_OFFSET if told is None else told.log_start_offset
+
+    def must_tell(self, read: Read) -> bool:
+        """Tell whether the follower has to hear of this, and note what it hears. An error is followed by the high
+        watermark, whatever that is."""
+        must = (
+            read.records_size > 0
+            or read.high_watermark != self.high_watermark
+            or read.log_start_offset != self.log_start_offset
+            or bool(read.error_code)
+            or read.is_diverging
+        )
+        self.high_watermark = UNKNOWN_OFFSET if read.error_code else read.high_watermark
+        self.log_start_offset = read.log_start_offset
+        return must
+
+
+class CachedSession:
+    """A session of the cache. `partitions` in the order in which they are read."""
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_follower: bool, created_at: float) -> None:
+        self.session_id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.is_follower = is_follower
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
+        self.epoch = epoch_after(EPOCH_INITIAL)
+        self.created_at = self.used_at = created_at
+        self.is_evictable = not is_follower
+        """By a follower's; decided when it was used last."""
+        self.cached_size = 0
+
+    def update(self, request: SessionRequest[Ask]) -> None:
+        for key, ask in request.listed.items():
+            if key in self.partitions:
+                self.partitions[key].ask = ask
+            else:
+                self.partitions[key] = CachedPartition(ask)
+        for key in request.forgotten:
+            self.partitions.pop(key, None)
+
+    def worth(self) -> tuple[bool, int, int]:
+        """EvictableKey: the least goes first."""
+        return (self.is_follower, self.cached_size, self.session_id)
+
+
+class Context(Protocol):
+    """A request on its way through the leader."""
+
+    @property
+    def partitions(self) -> Mapping[PartitionKey, Ask]:
+        """What to read, in this order."""
+
+    def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
+        """Make the response of what was read of each of `partitions`."""
+
+
+class ErrorContext:
+    """Nothing is read."""
+
+    def __init__(self, error_code: int) -> None:
+        self.partitions: dict[PartitionKey, Ask] = {}
+        self._error_code = error_code
+
+    def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
+        del reads
+        return SessionResponse(NO_SESSION, error_code=self._error_code)
+
+
+class SessionlessContext:
+    """Of a request that wants no session, and of one that has emptied its session."""
+
+    def __init__(self, request: SessionRequest[Ask]) -> None:
+        self.partitions = dict(request.listed)
+
+    def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
+        return SessionResponse(NO_SESSION, dict(reads))
+
+
+class FullContext:
+    """A session is created when the answer is made, of what is in it."""
+
+    def __init__(self, cache: FetchSessionCache, request: SessionRequest[Ask], now: float, *, follower: bool) -> None:
+        self.partitions = dict(request.listed)
+        self._cache = cache
+        self._uses_topic_ids = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        self._now = now
+        self._is_follower = follower
+
+    def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
+        cached = {key: CachedPartition(self.partitions[key], read) for key, read in reads.items()}
+        session = self._cache.create(
+            cached, uses_topic_ids=self._uses_topic_ids, is_follower=self._is_follower, now=self._now
+        )
+        return SessionResponse(NO_SESSION if session is None else session.session_id, dict(reads))
+
+
+class IncrementalContext:
+    """Reads the whole session, tells what is new."""
+
+    def __init__(self, session: CachedSession) -> None:
+        self._session = session
+        self._epoch = session.epoch
+        self.partitions = {key: cached.ask for key, cached in session.partitions.items()}
+
+    def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
+        """A partition with records goes to the end: the next ones go first next time (KAFKA-12330)."""
+        session = self._session
+        if session.epoch != self._epoch:
+            return SessionResponse(session.session_id, error_code=INVALID_FETCH_SESSION_EPOCH)
+        told: dict[PartitionKey, Read] = {}
+        for key, read in reads.items():
+            cached = session.partitions[key]
+            if cached.must_tell(read):
+                told[key] = read
+                if read.records_size > 0:
+                    session.partitions[key] = session.partitions.pop(key)
+        return SessionResponse(session.session_id, told)
+
+
+class FetchSessionCache:
+    """`slots` is max.incremental.fetch.session.cache.slots, `evict_seconds` 120 in Kafka. `emptied` counts sessions
+    that ended because their last partition was forgotten."""
+
+    def __init__(self, new_id: Callable[[], int], *, slots: int = 1000, evict_seconds: float = 120.0) -> None:
+        self.sessions: dict[int, CachedSession] = {}
+        self.emptied = 0
+        self._new_id = new_id
+        self._slots = slots
+        self._evict_seconds = evict_seconds
+
+    def context(self, request: SessionRequest[Ask], now: float, *, is_follower: bool = True) -> Context:
+        if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+            self.sessions.pop(request.session_id, None)
+            if request.session_epoch == EPOCH_FINAL:
+                return SessionlessContext(request)
+            return FullContext(self, request, now, follower=is_follower)
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            return ErrorContext(FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            return ErrorContext(INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_topic_ids != (request.version >= FIRST_VERSION_WITH_TOPIC_IDS):
+            return ErrorContext(FETCH_SESSION_TOPIC_ID_ERROR)
+        session.update(request)
+        if not session.partitions:
+            del self.sessions[session.session_id]
+            self.emptied += 1
+            return SessionlessContext(request)
+        self._touch(session, now)
+        session.epoch = epoch_after(session.epoch)
+        return IncrementalContext(session)
+
+    def create(
+        self, cached: dict[PartitionKey, CachedPartition], *, uses_topic_ids: bool, is_follower: bool, now: float
+    ) -> CachedSession | None:
+        """Return the new session; None if there is no room for it."""
+        if len(self.sessions) >= self._slots and not self._evict((is_follower, len(cached), NO_SESSION), now):
+            return None
+        session_id = self._new_id()
+        while session_id == NO_SESSION or session_id in self.sessions:
+            session_id = self._new_id()
+        session = CachedSession(session_id, uses_topic_ids=uses_topic_ids, is_follower=is_follower, created_at=now)
+        session.partitions = cached
+        self.sessions[session_id] = session
+        self._touch(session, now)
+        return session
+
+    def _touch(self, session: CachedSession, now: float) -> None:
+        session.used_at = now
+        session.cached_size = len(session.partitions)
+        session.is_evictable = not session.is_follower or now - session.created_at > self._evict_seconds
+
+    def _evict(self, worth: tuple[bool, int, int], now: float) -> bool:
+        """Make room for a session of this worth: in place of one that is not used any more, else of a lesser one."""
+        if not self.sessions:
+            return False
+        stale = min(self.sessions.values(), key=lambda session: (session.used_at, session.session_id))
+        if now - stale.used_at > self._evict_seconds:
+            del self.sessions[stale.session_id]
+            return True
+        least = min(
+            (s for s in self.sessions.values() if self._yields(s, worth)), key=CachedSession.worth, default=None
+        )
+        if least is None or worth < least.worth():
+            return False
+        del self.sessions[least.session_id]
+        return True
+
+    def _yields(self, session: CachedSession, worth: tuple[bool, int, int]) -> bool:
+        """A consumer's session takes the place of an old one only, even of another consumer's."""
+        is_follower = worth[0]
+        if is_follower:
+            return session.is_evictable
+        return session.used_at - session.created_at > self._evict_seconds
