@@ -97,6 +97,16 @@ class Correlator(Generic[T]):
         if expects_response:
             self._append(_Pending(head.correlation_id, payload))
 
+    def await_answer(self, correlation_id: int, payload: T) -> None:
+        """What ``sent`` does for a Kafka request that is answered, its connection being in state KAFKA."""
+        self._append(_Pending(correlation_id, payload))
+
+    def oldest(self, correlation_id: int) -> T | None:
+        """The payload of the oldest unanswered request, if this is its correlation id. Changes nothing."""
+        if self._pending and self._pending[0].correlation_id == correlation_id:
+            return self._pending[0].payload
+        return None
+
     def received(self, correlation_id: int | None) -> T | None:
         """The payload of the request that this response answers; None if it answers a token or nothing known.
 

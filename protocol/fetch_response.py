@@ -66,6 +66,7 @@ def _template(version: int) -> _Template:
     )
 
 
+@functools.cache
 def topic_count_at(version: int) -> int:
     """Where a response frame has the int32 count of its topics, its length prefix not counted."""
     return _CORRELATION_ID_BYTES + offset_bytes(response_layout(version), "responses")

@@ -23,6 +23,7 @@ from .listening import CannotListenError, open_listeners
 from .metrics import Exposition, Sources
 from .relay.connection import Draining, relay
 from .relay.leg import adopt
+from .relay.poller import open_poller
 from .roles import Role
 from .settings import Address
 from .status_page import StatusPage
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from .logs import Log
+    from .relay.poller import Poller
     from .reload import QuotaWatch
     from .settings import Settings
     from .statistics import Statistics
@@ -170,16 +172,16 @@ class Server:
 
     async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed."""
-        async with trio.open_nursery() as handlers:
+        async with open_poller() as poller, trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
                 for route, listener in listeners:
-                    handler = self._handler(route)
+                    handler = self._handler(route, poller)
                     accepting.start_soon(partial(trio.serve_listeners, handler, [listener], handler_nursery=handlers))
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
 
-    def _handler(self, route: Route) -> Callable[[trio.SocketStream], Awaitable[None]]:
+    def _handler(self, route: Route, poller: Poller | None) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:
             try:
                 peer = route.peer or stream.socket.getpeername()[0]
@@ -195,6 +197,7 @@ class Server:
                 limits=self._settings.limits,
                 changes=self._changes,
                 draining=self._draining,
+                poller=poller,
                 log=self._log,
             )
 

@@ -7,6 +7,7 @@ grant is given back, and exactly one line says why.
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,13 @@ from .requests import RequestRelay
 from .responses import ResponseRelay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..changes import Changes
     from ..logs import Log
     from ..settings import Address, LimitSettings
     from ..throttle.role_throttle import RoleThrottle
+    from .poller import Poller
 
 
 class Draining:
@@ -44,11 +48,13 @@ async def relay(
     limits: LimitSettings,
     changes: Changes,
     draining: Draining,
+    poller: Poller | None,
     log: Log,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
-    The one boundary for errors of our own: they cost this connection, not all the others of the process.
+    `poller` wakes the two directions; None: Trio does, wherever there is no epoll. The one boundary for errors of our
+    own: they cost this connection, not all the others of the process.
     """
     exchange = Exchange(Link(throttle, peer), changes, log)
     throttle.statistics.connections += 1
@@ -56,7 +62,8 @@ async def relay(
     leader = None
     try:
         leader = await connect(upstream, timeout_seconds=limits.connect_timeout_seconds)
-        await _both_ways(exchange, follower, leader, limits=limits, draining=draining)
+        with _polled(poller, follower, leader):
+            await _both_ways(exchange, follower, leader, limits=limits, draining=draining, poller=poller)
     except* OSError as errors:
         exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
     except* Exception as errors:  # noqa: BLE001
@@ -70,8 +77,28 @@ async def relay(
         _log_end(exchange, log, seconds=trio.current_time() - began)
 
 
+@contextlib.contextmanager
+def _polled(poller: Poller | None, *legs: Leg) -> Iterator[None]:
+    if poller is None:
+        yield
+        return
+    for leg in legs:
+        poller.attach(leg)
+    try:
+        yield
+    finally:
+        for leg in legs:
+            poller.detach(leg)
+
+
 async def _both_ways(
-    exchange: Exchange, follower: Leg, leader: Leg, *, limits: LimitSettings, draining: Draining
+    exchange: Exchange,
+    follower: Leg,
+    leader: Leg,
+    *,
+    limits: LimitSettings,
+    draining: Draining,
+    poller: Poller | None,
 ) -> None:
     requests = RequestRelay(exchange, follower=follower, leader=leader, limits=limits)
     responses = ResponseRelay(exchange, leader=leader, follower=follower, limits=limits)
@@ -79,7 +106,7 @@ async def _both_ways(
 
         async def direction(run: RequestRelay | ResponseRelay, ended: Cause) -> None:
             try:
-                await run.run()
+                await (run.run() if poller is None else poller.drive(run.run()))
             except ConnectionEndedError as error:
                 exchange.end(ended, str(error))
                 nursery.cancel_scope.cancel()

@@ -45,7 +45,6 @@ async def copy_rest(window: Window, to: Leg, count: Callable[[int], None]) -> No
 
 async def send(window: Window, to: Leg, size: int, count: Callable[[int], None]) -> None:
     """Pass on the next `size` bytes, which are in the window."""
-    with memoryview(window.buffer) as whole, whole[window.start : window.start + size] as view:
-        await to.send_all(view)
+    await to.send_all(window.view(size))
     window.take(size)
     count(size)

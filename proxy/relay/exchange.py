@@ -122,6 +122,26 @@ class Exchange:
         if outlook is not None:
             self._owed.append(request)
 
+    def sent_whole(self, correlation_id: int) -> None:
+        """A request that nothing is to be done about is about to go on; it will be answered."""
+        self.frames += 1
+        self.correlator.await_answer(correlation_id, _Sent(self.frames, None))
+
+    def passed_unseen(self, api_version: int) -> None:
+        """A replica's Fetch goes on that nothing can throttle: what was known of its replicas is out of date."""
+        self.replica_fetches += 1
+        self.statistics.fetch_requests[api_version] += 1
+        self.link.forget()
+
+    def received_whole(self, correlation_id: int) -> bool:
+        """Take a response, if it answers the oldest request and nothing is to be done about it."""
+        oldest = self.correlator.oldest(correlation_id)
+        if oldest is None or oldest.outlook is not None:
+            return False
+        self._responding = True
+        self.correlator.received(correlation_id)
+        return True
+
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:
         """A response begins to arrive; return what its request asked to be done with it.
 

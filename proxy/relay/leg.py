@@ -1,10 +1,11 @@
 """One socket of a relayed connection: try first, wait only when the kernel says so.
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
-byte path uses plain sockets and tells Trio only when it must wait; `CHECKPOINT_BYTES` keeps it fair to the other
-connections. Knows no frames.
+byte path uses plain sockets. It waits by the poller where the leg is attached to one, else by Trio itself, which is
+what there is without epoll. `CHECKPOINT_BYTES` keeps it fair to the other connections. Knows no frames.
 
-Invariant: every `async` method reaches a checkpoint at least once per `CHECKPOINT_BYTES` moved.
+Invariants: every `async` method lets the others go on at least once per `CHECKPOINT_BYTES` moved; `may_read` and
+`may_write` are false only if the kernel said so after it last told us otherwise, so no wait misses its wake-up.
 """
 
 from __future__ import annotations
@@ -15,65 +16,100 @@ from typing import TYPE_CHECKING
 
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+from .poller import park, take_turn
 
+if TYPE_CHECKING:
     from protocol.buffers import Bytes
 
     from ..settings import Address
+    from .poller import Flow
 
 CHECKPOINT_BYTES = 512 * 1024
 """Beside four saturating connections a budget of 256 KiB to 1 MiB costs no throughput and keeps p50 near 1 ms."""
-TRIES_BEFORE_WAITING = 3
-"""Inside a frame the rest of the data is usually microseconds away: a bare checkpoint is cheaper than epoll."""
 
 
 class Leg:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("_moved", "sock")
+    __slots__ = ("_moved", "hung_up", "may_read", "may_write", "polled", "reader", "sock", "writer")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
+        self.polled = False
+        """A poller tells when it is ready; false: Trio does."""
+        self.may_read = self.may_write = True
+        self.hung_up = False
+        """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
+        self.reader: Flow | None = None
+        self.writer: Flow | None = None
         self._moved = 0
 
-    async def receive_into(self, view: memoryview, *, in_frame: bool) -> int:
+    async def receive_into(self, view: memoryview) -> int:
         """Read what is there into `view`; wait for at least one byte. 0 means the peer has finished sending.
 
         Raises OSError when the connection is broken.
         """
-        tries = TRIES_BEFORE_WAITING if in_frame else 0
         while True:
+            if not self.may_read:
+                await self.readable()
             try:
                 received = self.sock.recv_into(view)
             except BlockingIOError:
-                tries = await self._wait(tries, trio.lowlevel.wait_readable)
-            else:
-                await self.moved(received)
-                return received
+                self.may_read = False
+                continue
+            # epoll(7): of a stream, fewer bytes than asked for is all there was.
+            if received < len(view):
+                self.may_read = self.hung_up
+            if self.moves(received):
+                await self.turn()
+            return received
 
     async def send_all(self, data: Bytes) -> None:
         """Send every byte; waits while the peer does not read: that is the back-pressure."""
-        view = memoryview(data)
-        sent, size = 0, len(view)
-        tries = TRIES_BEFORE_WAITING
-        while sent < size:
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(data):
+            await self._send_rest(memoryview(data), sent)
+        if self.moves(len(data)):
+            await self.turn()
+
+    async def _send_rest(self, view: memoryview, sent: int) -> None:
+        while sent < len(view):
             try:
                 sent += self.sock.send(view[sent:])
             except BlockingIOError:
-                tries = await self._wait(tries, trio.lowlevel.wait_writable)
-        await self.moved(size)
+                self.may_write = False
+                await self.writable()
 
-    async def wait_readable(self) -> None:
+    async def readable(self) -> None:
+        """Wait for something to read, or the end, if there is none known of."""
         self._moved = 0
-        await trio.lowlevel.wait_readable(self.sock)
+        while not self.may_read:
+            if self.polled:
+                await park(self._park_reader)
+            else:
+                await trio.lowlevel.wait_readable(self.sock)
+                self.may_read = True
 
-    async def wait_writable(self) -> None:
+    async def writable(self) -> None:
         self._moved = 0
-        await trio.lowlevel.wait_writable(self.sock)
+        while not self.may_write:
+            if self.polled:
+                await park(self._park_writer)
+            else:
+                await trio.lowlevel.wait_writable(self.sock)
+                self.may_write = True
+
+    def _park_reader(self, flow: Flow) -> None:
+        self.reader = flow
+
+    def _park_writer(self, flow: Flow) -> None:
+        self.writer = flow
 
     def finish_sending(self) -> None:
         """Propagate a half-close; a peer that is already gone needs none."""
@@ -83,19 +119,16 @@ class Leg:
     def close(self) -> None:
         self.sock.close()
 
-    async def _wait(self, tries: int, ready: Callable[[socket.socket], Awaitable[None]]) -> int:
-        self._moved = 0
-        if tries > 0:
-            await trio.lowlevel.checkpoint()
-            return tries - 1
-        await ready(self.sock)
-        return 0
-
-    async def moved(self, size: int) -> None:
-        """So many bytes went through without a wait: every now and then it is the others' turn."""
+    def moves(self, size: int) -> bool:
+        """So many bytes went through without a wait; true when it is the others' turn."""
         self._moved += size
-        if self._moved >= CHECKPOINT_BYTES:
-            self._moved = 0
+        return self._moved >= CHECKPOINT_BYTES
+
+    async def turn(self) -> None:
+        self._moved = 0
+        if self.polled:
+            await take_turn()
+        else:
             await trio.lowlevel.checkpoint()
 
 

@@ -43,26 +43,37 @@ class Pipe:
         """Move exactly the next `size` bytes. Raises ConnectionEndedError if fewer come, OSError if either breaks."""
         left, inside = size, 0
         while left or inside:
-            if left:
-                try:
-                    entered = os.splice(source.sock.fileno(), self._in, min(left, PIPE_BYTES))
-                except BlockingIOError:
-                    if not inside:
-                        await source.wait_readable()
-                        continue
-                else:
-                    if not entered:
-                        raise ConnectionEndedError(f"the peer closed {left} bytes before the end of a frame")
-                    left -= entered
-                    inside += entered
+            if left and (source.may_read or not inside):
+                entered = await self._enter(source, left, inside=inside)
+                left -= entered
+                inside += entered
             try:
                 moved = os.splice(self._out, to.sock.fileno(), inside)
             except BlockingIOError:
-                await to.wait_writable()
+                to.may_write = False
+                await to.writable()
             else:
                 inside -= moved
                 count(moved)
-                await to.moved(moved)
+                if to.moves(moved):
+                    await to.turn()
+
+    async def _enter(self, source: Leg, left: int, *, inside: int) -> int:
+        """Fill the pipe with what is there; wait for it only if the pipe is empty."""
+        while True:
+            if not inside:
+                await source.readable()
+            try:
+                entered = os.splice(source.sock.fileno(), self._in, min(left, PIPE_BYTES))
+            except BlockingIOError:
+                # A pipe that holds something may be what is full.
+                if inside:
+                    return 0
+                source.may_read = False
+            else:
+                if not entered:
+                    raise ConnectionEndedError(f"the peer closed {left} bytes before the end of a frame")
+                return entered
 
 
 def open_pipe() -> Pipe | None:

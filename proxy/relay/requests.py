@@ -9,7 +9,8 @@ Invariant: what is passed undecoded is passed byte for byte, counted, and logged
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -22,17 +23,23 @@ from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from protocol.headers import peek_request
 
 from ..throttle.link import Answer, Forward, Hold
-from .copying import copy, copy_rest
+from .copying import copy, copy_rest, send
 from .exchange import MAX_FRAME_BYTES, Undecoded
+from .poller import by_task
+from .whole_frames import passable_requests
 from .window import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from protocol.headers import RequestHead
 
     from ..settings import LimitSettings
     from ..throttle.link import Demand
     from .exchange import Exchange
     from .leg import Leg
+
+T = TypeVar("T")
 
 WINDOW_BYTES = 128 * 1024
 """Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
@@ -56,6 +63,9 @@ class RequestRelay:
         if await window.fill(len(TLS_HANDSHAKE)) and window.peek(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             exchange.turn_opaque(Undecoded.TLS)
         while not exchange.opaque and await window.fill(LENGTH_PREFIX_BYTES):
+            if passable := passable_requests(window, exchange):
+                await send(window, self._leader, passable, exchange.passed_request)
+                continue
             try:
                 size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
             except ProtocolError:
@@ -107,11 +117,12 @@ class RequestRelay:
 
     async def _is_from_replica(self, head: RequestHead, size: int) -> bool:
         """Tell a follower's Fetch that we understand from a consumer's, and from one that must pass undecoded."""
-        window = self._window
-        body_offset = head.body_at - window.start
-        await window.fill(min(body_offset + REPLICA_ID_BYTES, LENGTH_PREFIX_BYTES + size))
+        window, start = self._window, self._window.start
+        await window.fill(min(head.body_at - start + REPLICA_ID_BYTES, LENGTH_PREFIX_BYTES + size))
+        if window.start != start:
+            head = head._replace(body_at=head.body_at - start + window.start)
         end = min(window.end, window.start + LENGTH_PREFIX_BYTES + size)
-        replica_id = peek_replica_id(head._replace(body_at=window.start + body_offset), window.buffer, end)
+        replica_id = peek_replica_id(head, window.buffer, end)
         if replica_id is not None and replica_id < 0:
             return False
         if head.api_version in SUPPORTED_FETCH_VERSIONS:
@@ -159,7 +170,8 @@ class RequestRelay:
             return None
         if not await window.fill(LENGTH_PREFIX_BYTES + size):
             return None
-        frame = window.peek(LENGTH_PREFIX_BYTES + size)[LENGTH_PREFIX_BYTES:]
+        start = window.start + LENGTH_PREFIX_BYTES
+        frame = window.buffer[start : start + size]
         try:
             request = parse_fetch_request(frame)
         except ProtocolError:
@@ -172,7 +184,7 @@ class RequestRelay:
         exchange = self._exchange
         decision = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
         if isinstance(decision, Hold):
-            decision = await self._hold(demand, decision)
+            decision = await self._by_task(partial(self._hold, demand, decision))
         match decision:
             case Forward(frame, outlook):
                 exchange.sent(demand.request.head, expects_response=True, outlook=outlook)
@@ -180,10 +192,15 @@ class RequestRelay:
                 await self._leader.send_all(message)
                 exchange.passed_request(len(message))
             case Answer(frame):
-                await exchange.wait_answered()
+                if exchange.in_flight:
+                    await self._by_task(exchange.wait_answered)
                 message = with_length(frame)
                 await self._follower.send_all(message)
                 exchange.passed_response(len(message))
+
+    async def _by_task(self, errand: Callable[[], Awaitable[T]]) -> T:
+        """What waits for anything but a leg is waited for by Trio."""
+        return await (by_task(errand) if self._follower.polled else errand())
 
     async def _hold(self, demand: Demand, decision: Hold) -> Forward | Answer:
         """Wait until something may be fetched, the follower's max_wait_ms is over, or a drain begins."""

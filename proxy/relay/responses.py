@@ -25,6 +25,7 @@ from .exchange import MAX_FRAME_BYTES, Undecoded
 from .gather import Gathered
 from .pipe import Pipe, open_pipe
 from .walk import CORRELATION_ID_BYTES, FrameWalk
+from .whole_frames import passable_responses
 from .window import Window
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ class ResponseRelay:
         exchange, window = self._exchange, self._window
         # Whether frames can be told apart is known once the leader has something to answer, not before.
         while await window.fill(LENGTH_PREFIX_BYTES) and not exchange.opaque:
+            if passable := passable_responses(window, exchange):
+                await send(window, self._follower, passable, exchange.passed_response)
+                exchange.responded()
+                continue
             try:
                 size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
             except ProtocolError:
@@ -121,8 +126,9 @@ class ResponseRelay:
             raise ProtocolError("the leader's response leaves no room for what was omitted")
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
+            now = trio.current_time()
             for row in self._step(walk, passed, alters=bool(replays)):
-                self._account(outlook, row)
+                self._account(outlook, row, now)
             if passed == 0 and replays:
                 INT32.pack_into(window.buffer, window.start, size + len(replays))
                 _add_topics(window.buffer, window.start, version=outlook.version, topics=topics)
@@ -131,8 +137,9 @@ class ResponseRelay:
             passed += passable
             passed += await self._splice(walk.unseen(passed))
             await self._more(passed, total)
-        await self._follower.send_all(replays)
-        self._exchange.passed_response(len(replays))
+        if replays:
+            await self._follower.send_all(replays)
+            self._exchange.passed_response(len(replays))
 
     async def _gather(self, outlook: Outlook, size: int) -> None:
         """Read the frame whole but for the records that are over quota, then send it."""
@@ -140,11 +147,12 @@ class ResponseRelay:
         walk = FrameWalk(self._window, version=outlook.version, size=size)
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
+            now = trio.current_time()
             for row in walk.step(passed):
                 if gathered.withholds(row):
                     gathered.substitute(row, passed)
                 else:
-                    self._account(outlook, row)
+                    self._account(outlook, row, now)
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable
@@ -186,9 +194,8 @@ class ResponseRelay:
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             return walk.give_up()
 
-    def _account(self, outlook: Outlook, row: ResponseEntry) -> None:
+    def _account(self, outlook: Outlook, row: ResponseEntry, now: float) -> None:
         key = (row.topic, row.partition)
-        now = trio.current_time()
         replica = outlook.entry(
             key,
             error=row.error_code,

@@ -22,12 +22,13 @@ READ_AHEAD_BYTES = 16 * 1024
 class Window:
     """`buffer` may be replaced by `reserve`: hold no views of it across an await."""
 
-    __slots__ = ("buffer", "capacity", "end", "leg", "start")
+    __slots__ = ("_view", "buffer", "capacity", "end", "leg", "start")
 
     def __init__(self, leg: Leg, capacity: int) -> None:
         self.leg = leg
         self.capacity = capacity
         self.buffer = mmap.mmap(-1, capacity)
+        self._view = memoryview(self.buffer)
         self.start = 0
         self.end = 0
 
@@ -37,21 +38,29 @@ class Window:
 
     async def fill(self, size: int) -> bool:
         """Have at least `size` bytes from `start` on, or all there are: False if the stream ends before."""
-        self._make_room(size)
-        while self.size < size:
-            most = max(size - self.size, READ_AHEAD_BYTES)
-            if not await self._receive(min(most, self.capacity - self.end), in_frame=self.size > 0):
+        while self.end - self.start < size:
+            self._make_room(size)
+            most = max(size - self.end + self.start, READ_AHEAD_BYTES)
+            received = await self.leg.receive_into(self._view[self.end : min(self.end + most, self.capacity)])
+            if not received:
                 return False
+            self.end += received
         return True
 
     async def more(self, at_most: int) -> bool:
         """Read once, at most so many bytes; False at the end of the stream."""
         self._make_room(self.size + 1)
-        return await self._receive(min(at_most, self.capacity - self.end), in_frame=True)
+        received = await self.leg.receive_into(self._view[self.end : min(self.end + at_most, self.capacity)])
+        self.end += received
+        return received > 0
 
     def peek(self, size: int) -> bytes:
         """Return the next `size` bytes, which are in the window."""
         return self.buffer[self.start : self.start + size]
+
+    def view(self, size: int) -> memoryview:
+        """The next `size` bytes, which are in the window, for as long as nothing is read into it."""
+        return self._view[self.start : self.start + size]
 
     def take(self, size: int) -> None:
         """Done with the next `size` bytes."""
@@ -66,11 +75,6 @@ class Window:
         if size > self.capacity:
             self.capacity = size
             self.buffer = mmap.mmap(-1, size)
+            self._view = memoryview(self.buffer)
         self.buffer[: len(kept)] = kept
         self.start, self.end = 0, len(kept)
-
-    async def _receive(self, size: int, *, in_frame: bool) -> bool:
-        with memoryview(self.buffer) as whole, whole[self.end : self.end + size] as view:
-            received = await self.leg.receive_into(view, in_frame=in_frame)
-        self.end += received
-        return received > 0

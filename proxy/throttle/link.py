@@ -180,6 +180,8 @@ class Link:
         entries = self._sort(demand.request)
         if not self.throttle.enforce:
             return self._observe(demand, entries, now)
+        if not entries.behind and not entries.new:
+            return self._pass(demand, entries, now)
         candidates = entries.behind + (entries.new if self._shapes(demand) else [])
         granted = self._admit(candidates, now, rides=self._is_live and bool(entries.free))
         waiting = [c for c in entries.behind if c.key not in granted]
@@ -224,6 +226,12 @@ class Link:
         if grants == [wish.limit_bytes for wish in wishes.values()]:
             self._claim.wants = False
         return dict(zip(wishes, grants, strict=False))
+
+    def _pass(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
+        """Nothing to shape: unthrottled or in sync, every one of them."""
+        self._claim.wants = False
+        self._expected_at = demand.deadline
+        return Forward(None, self._outlook(demand, entries, now) if entries.watched else None)
 
     def _hold(self, demand: Demand, now: float) -> Hold:
         turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)

@@ -83,6 +83,7 @@ async def test_nobody_listens(clock: MockClock) -> None:
                 limits=limits(),
                 changes=Changes(),
                 draining=Draining(),
+                poller=None,
                 log=log,
             )
             assert ours.recv(1) == b""

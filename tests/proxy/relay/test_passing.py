@@ -13,12 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.framing import with_length
+from proxy.quotas import Quotas
 from tests.proxy.conversation import fetch_frame, throttle
 
 from .wire import T0, T1, Wire, answer, batch, entry, patient_clock, read_exactly, relayed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from proxy.throttle.role_throttle import RoleThrottle
 
 GOLDEN = Path(__file__).parents[2] / "protocol" / "golden" / "frames"
 
@@ -112,23 +115,52 @@ async def send_in(stream: trio.SocketStream, data: bytes, sizes: Sequence[int]) 
     await stream.send_eof()
 
 
-async def passes(case: Case, asks: Sequence[int], tells: Sequence[int]) -> Wire:
-    async with relayed(throttle(math.inf)) as wire, trio.open_nursery() as nursery:
+def listed() -> RoleThrottle:
+    """Every partition may be throttled, so every Fetch is looked at."""
+    return throttle(math.inf)
+
+
+def idle() -> RoleThrottle:
+    """No partition can be throttled."""
+    of = throttle()
+    of.apply(Quotas(), 0.0)
+    return of
+
+
+LOOKED_AT = {"unsupported_version", "malformed_request", "malformed_response"}
+"""What cannot be found out about a Fetch that nobody looks at."""
+
+
+async def passes(
+    case: Case,
+    asks: Sequence[int],
+    tells: Sequence[int],
+    *,
+    of: Callable[[], RoleThrottle] = listed,
+    by_trio: bool = False,
+) -> Wire:
+    async with relayed(of(), by_trio=by_trio) as wire, trio.open_nursery() as nursery:
         nursery.start_soon(send_in, wire.follower, case.asks, asks)
         assert await read_exactly(wire.leader, len(case.asks) + 1) == case.asks
         nursery.start_soon(send_in, wire.leader, case.tells, tells)
         assert await read_exactly(wire.follower, len(case.tells) + 1) == case.tells
-    assert wire.throttle.statistics.undecoded == case.undecoded
+    undecoded = {reason: n for reason, n in case.undecoded.items() if of is listed or reason not in LOOKED_AT}
+    assert wire.throttle.statistics.undecoded == undecoded
     lines = [line["reason"] for line in wire.log.lines if line["event"] == "passed_undecoded"]
-    assert lines == list(case.undecoded)
+    assert lines == list(undecoded)
     assert wire.throttle.statistics.relayed_request_bytes == len(case.asks)
     assert wire.throttle.statistics.relayed_response_bytes == len(case.tells)
     return wire
 
 
+@pytest.mark.parametrize("by_trio", [False, True])
+@pytest.mark.parametrize("of", [listed, idle])
 @pytest.mark.parametrize("name", CASES)
-async def test_whole(name: str, clock: trio.testing.MockClock) -> None:
-    wire = await passes(CASES[name], [1 << 20], [1 << 20])
+async def test_whole(
+    name: str, of: Callable[[], RoleThrottle], clock: trio.testing.MockClock, *, by_trio: bool
+) -> None:
+    """`by_trio`: as it is where there is no epoll."""
+    wire = await passes(CASES[name], [1 << 20], [1 << 20], of=of, by_trio=by_trio)
     assert wire.ending["cause"] in ("follower_closed", "leader_closed")
 
 
@@ -145,7 +177,7 @@ def test_in_pieces(name: str, data: st.DataObject) -> None:
     )
 
     async def scenario() -> None:
-        await passes(case, asks, tells)
+        await passes(case, asks, tells, of=data.draw(st.sampled_from([listed, idle])))
 
     trio.run(scenario, clock=patient_clock())
 

@@ -6,6 +6,7 @@ had `PATIENCE_SECONDS` to deliver what is on its way, so a hold of half a second
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from protocol.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
 from proxy.relay.leg import Leg
+from proxy.relay.poller import open_poller
 from proxy.settings import Address, LimitSettings
 from proxy.throttle.budget import StrictBudget
 from tests.proxy.conversation import MIB, fetch_frame, throttle
@@ -119,9 +121,12 @@ class Wire:
 
 @asynccontextmanager
 async def relayed(
-    of: RoleThrottle | None = None, *, changes: Changes | None = None, **changed: float
+    of: RoleThrottle | None = None, *, changes: Changes | None = None, by_trio: bool = False, **changed: float
 ) -> AsyncIterator[Wire]:
-    """A relayed connection. However the block leaves it, it ends, once, and gives back what it had."""
+    """A relayed connection. However the block leaves it, it ends, once, and gives back what it had.
+
+    `by_trio`: as where there is no epoll.
+    """
     of = of or throttle()
     log = RecordedLog()
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
@@ -129,14 +134,19 @@ async def relayed(
     follower = trio.SocketStream(trio.socket.from_stdlib_socket(_nonblocking(ours)))
     changes, draining = changes or Changes(), Draining()
     with trio.fail_after(60):
-        async with listener, follower, trio.open_nursery() as nursery:
+        async with (
+            listener,
+            follower,
+            contextlib.nullcontext() if by_trio else open_poller() as poller,
+            trio.open_nursery() as nursery,
+        ):
             finished = trio.Event()
 
             async def run() -> None:
                 address = Address(*listener.socket.getsockname()[:2])
                 await relay(
                     Leg(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
-                    draining=draining, log=log,
+                    draining=draining, poller=poller, log=log,
                 )  # fmt: skip
                 finished.set()
 

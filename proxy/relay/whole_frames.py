@@ -1,0 +1,79 @@
+"""Whole frames that pass as they are, recognised by one unpack each and sent on together.
+
+Most traffic of most connections is this: small fetches, their answers, heartbeats, metadata. What these functions
+leave is for `requests` and `responses`, frame by frame: frames not whole in the window, anything that may go
+unanswered, SASL tokens, and every Fetch that may be throttled. No I/O.
+
+Invariant: a request is noted for its answer, and an answer is matched, before its bytes are called passable.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
+from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
+from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
+from protocol.framing import LENGTH_PREFIX_BYTES
+
+if TYPE_CHECKING:
+    from .exchange import Exchange
+    from .window import Window
+
+PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
+"""Always answered, and followed by nothing but Kafka frames."""
+_REQUEST = struct.Struct(">ihhih")
+"""Length prefix, api_key, api_version, correlation_id, length of the client id."""
+_RESPONSE = struct.Struct(">ii")
+"""Length prefix, correlation_id."""
+_REPLICA_ID = struct.Struct(">i")
+
+
+def passable_requests(window: Window, exchange: Exchange) -> int:
+    """Return how many bytes at the window's start may go on to the leader."""
+    buffer, at, end = window.buffer, window.start, window.end
+    if exchange.correlator.state is not State.KAFKA:
+        return 0
+    while end - at >= _REQUEST.size:
+        size, api_key, version, correlation_id, client_id_bytes = _REQUEST.unpack_from(buffer, at)
+        after = at + LENGTH_PREFIX_BYTES + size
+        if not at + _REQUEST.size + client_id_bytes <= after <= end or not 0 <= version <= MAX_PLAUSIBLE_VERSION:
+            break
+        if api_key == API_FETCH:
+            body_at = at + _REQUEST.size + max(client_id_bytes, 0)
+            if not exchange.link.throttle.is_idle or not _passes_unseen(window, exchange, version, (body_at, after)):
+                break
+        elif api_key not in PLAIN_APIS:
+            break
+        exchange.sent_whole(correlation_id)
+        at = after
+    return at - window.start
+
+
+def _passes_unseen(window: Window, exchange: Exchange, version: int, body: tuple[int, int]) -> bool:
+    """Count a Fetch that nothing can throttle, if its replica id is where it can be seen at a glance."""
+    at, end = body
+    if version > LAST_VERSION_WITH_REPLICA_ID:
+        return False
+    if is_flexible(API_FETCH, version):
+        if window.buffer[at] != 0:  # tagged fields in the header
+            return False
+        at += 1
+    if end - at < _REPLICA_ID.size:
+        return False
+    if _REPLICA_ID.unpack_from(window.buffer, at)[0] >= 0:
+        exchange.passed_unseen(version)
+    return True
+
+
+def passable_responses(window: Window, exchange: Exchange) -> int:
+    """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
+    buffer, at, end = window.buffer, window.start, window.end
+    while end - at >= _RESPONSE.size:
+        size, correlation_id = _RESPONSE.unpack_from(buffer, at)
+        after = at + LENGTH_PREFIX_BYTES + size
+        if not at + _RESPONSE.size <= after <= end or not exchange.received_whole(correlation_id):
+            break
+        at = after
+    return at - window.start

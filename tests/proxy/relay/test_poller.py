@@ -1,0 +1,220 @@
+"""Flows under a poller: no wake-up is lost, errors and cancellations end where they belong, nobody starves."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.relay.leg import CHECKPOINT_BYTES, Leg
+from proxy.relay.poller import LINGER_SECONDS, Poller, by_task, open_poller
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@pytest.fixture
+async def poller() -> AsyncIterator[Poller]:
+    async with open_poller() as opened:
+        assert opened is not None
+        yield opened
+
+
+@contextmanager
+def attached(poller: Poller) -> Iterator[tuple[Leg, socket.socket]]:
+    """(a leg that the poller wakes, its peer's end)."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        peer = socket.create_connection(server.getsockname())
+        ours, _ = server.accept()
+    with peer, ours:
+        leg = Leg(ours)
+        poller.attach(leg)
+        yield leg, peer
+        poller.detach(leg)
+
+
+async def receive(leg: Leg, size: int) -> bytes:
+    buffer = bytearray(size)
+    with memoryview(buffer) as view:
+        received = await leg.receive_into(view)
+    return bytes(buffer[:received])
+
+
+async def settle(seconds: float = 3 * LINGER_SECONDS) -> None:
+    """The kernel's readiness is real, so is the time it takes."""
+    await trio.sleep(seconds)
+
+
+async def test_what_comes_is_received_and_what_the_flow_returns_is_returned(poller: Poller) -> None:
+    with attached(poller) as (leg, peer), trio.fail_after(5):
+        peer.sendall(b"one")
+        assert await poller.drive(receive(leg, 10)) == b"one"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, peer.sendall, b"two")
+            assert await poller.drive(receive(leg, 10)) == b"two"
+
+
+async def test_what_came_while_nobody_waited_is_not_missed(poller: Poller) -> None:
+    """Edge-triggered: the kernel tells once, whether or not somebody listens."""
+    with attached(poller) as (leg, peer), trio.fail_after(5):
+        peer.sendall(b"a")
+        assert await poller.drive(receive(leg, 10)) == b"a"  # a short read: the leg counts as drained
+        assert not leg.may_read
+        peer.sendall(b"b")
+        await settle()
+        assert leg.may_read
+        assert await poller.drive(receive(leg, 10)) == b"b"
+
+
+async def test_an_end_that_was_announced_with_the_last_data_is_seen(poller: Poller) -> None:
+    with attached(poller) as (leg, peer), trio.fail_after(5):
+        peer.sendall(b"last words")
+        peer.shutdown(socket.SHUT_WR)
+        await settle()
+
+        async def read_all() -> list[bytes]:
+            return [await receive(leg, 100), await receive(leg, 100)]
+
+        assert await poller.drive(read_all()) == [b"last words", b""]
+
+
+async def test_a_reset_is_an_error_of_the_flow_that_meets_it(poller: Poller) -> None:
+    with attached(poller) as (leg, peer), trio.fail_after(5):
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        peer.close()
+        with pytest.raises(ConnectionResetError):
+            await poller.drive(receive(leg, 10))
+
+
+async def test_a_peer_that_does_not_read_is_waited_for(poller: Poller) -> None:
+    data = os.urandom(8 * CHECKPOINT_BYTES)
+
+    def read_all(peer: socket.socket) -> bytes:
+        with peer.makefile("rb") as stream:
+            return stream.read(len(data))
+
+    with attached(poller) as (leg, peer), trio.fail_after(20):
+        read: list[bytes] = []
+
+        async def reader() -> None:
+            await settle(0.05)
+            read.append(await trio.to_thread.run_sync(read_all, peer))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader)
+            await poller.drive(leg.send_all(data))
+    assert read == [data]
+
+
+async def test_both_directions_of_a_leg_wait_at_once(poller: Poller) -> None:
+    """A full send buffer must not keep what arrives from being read."""
+    with attached(poller) as (leg, peer), trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poller.drive, leg.send_all(bytes(8 * CHECKPOINT_BYTES)))
+            await settle()
+            assert leg.writer is not None
+            peer.sendall(b"hello")
+            assert await poller.drive(receive(leg, 10)) == b"hello"
+            nursery.cancel_scope.cancel()
+
+
+async def test_an_errand_runs_in_the_flows_own_task(poller: Poller) -> None:
+    ran = []
+
+    async def errand() -> str:
+        await trio.sleep(0.001)
+        ran.append(trio.lowlevel.current_task())
+        return "done"
+
+    async def flow() -> str:
+        return await by_task(errand)
+
+    with trio.fail_after(5):
+        assert await poller.drive(flow()) == "done"
+    assert ran == [trio.lowlevel.current_task()]
+
+
+async def test_an_errands_error_is_raised_where_it_was_asked_for(poller: Poller) -> None:
+    async def errand() -> None:
+        await trio.lowlevel.checkpoint()
+        raise KeyError("errand")
+
+    async def flow() -> str:
+        try:
+            await by_task(errand)
+        except KeyError:
+            return "caught"
+        return "missed"
+
+    assert await poller.drive(flow()) == "caught"
+
+
+@pytest.mark.parametrize("waits_by_trio", [False, True])
+async def test_a_cancelled_task_ends_its_flow(poller: Poller, *, waits_by_trio: bool) -> None:
+    ended = []
+
+    async def flow(leg: Leg) -> None:
+        try:
+            await (by_task(trio.sleep_forever) if waits_by_trio else receive(leg, 1))
+        finally:
+            ended.append(True)
+
+    with attached(poller) as (leg, peer):
+        with trio.move_on_after(0.01) as scope:
+            await poller.drive(flow(leg))
+        assert scope.cancelled_caught
+        assert ended == [True]
+        peer.sendall(b"too late")
+        await settle()
+        assert await poller.drive(receive(leg, 100)) == b"too late"
+
+
+async def test_a_flow_that_moves_much_lets_others_go_on(poller: Poller) -> None:
+    """Two flows that never have to wait for the kernel take turns."""
+    order = []
+
+    async def flow(leg: Leg, name: str) -> None:
+        for _ in range(3):
+            order.append(name)
+            if leg.moves(CHECKPOINT_BYTES):
+                await leg.turn()
+
+    with attached(poller) as (one, _), attached(poller) as (other, _), trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poller.drive, flow(one, "one"))
+            nursery.start_soon(poller.drive, flow(other, "other"))
+    assert sorted(order[:2]) == sorted(order[2:4]) == ["one", "other"]
+
+
+async def test_trio_goes_on_while_flows_are_busy(poller: Poller) -> None:
+    """A ping-pong that never pauses does not keep a timer from firing."""
+
+    async def echo(leg: Leg) -> None:
+        while data := await receive(leg, 100):
+            await leg.send_all(data)
+
+    def ping(peer: socket.socket, stop: list[bool]) -> int:
+        rounds = 0
+        while not stop:
+            peer.sendall(b"ping")
+            assert peer.recv(100) == b"ping"
+            rounds += 1
+        return rounds
+
+    with attached(poller) as (leg, peer), trio.fail_after(10):
+        stop: list[bool] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(poller.drive, echo(leg))
+
+            async def stop_later() -> None:
+                await trio.sleep(0.1)
+                stop.append(True)
+
+            nursery.start_soon(stop_later)
+            assert await trio.to_thread.run_sync(ping, peer, stop) > 10
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,124 @@
+"""Which whole frames pass at a glance: what the careful path would pass as well, and counts the same."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from protocol.correlation import State
+from protocol.fetch_request import parse_fetch_request
+from protocol.framing import with_length
+from proxy.changes import Changes
+from proxy.relay.exchange import Exchange
+from proxy.relay.leg import Leg
+from proxy.relay.whole_frames import passable_requests, passable_responses
+from proxy.relay.window import Window
+from proxy.throttle.link import Forward, Link
+from tests.proxy.conversation import fetch_frame, throttle
+from tests.proxy.recorded_log import RecordedLog
+
+from .test_passing import CONSUMER, HANDSHAKE, PRODUCE, SHUTDOWN, TOKEN, UNKNOWN, fetch, golden, idle, told
+from .wire import T0
+
+if TYPE_CHECKING:
+    from proxy.throttle.role_throttle import RoleThrottle
+
+METADATA = with_length(struct.pack(">hhih", 3, 1, 7, 3) + b"abc" + struct.pack(">i", -1))
+
+
+def window_of(data: bytes) -> Window:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        window = Window(Leg(ours), 64 * 1024)
+    window.leg.close()
+    window.buffer[: len(data)] = data
+    window.end = len(data)
+    return window
+
+
+def exchange_of(of: RoleThrottle, state: State = State.KAFKA) -> Exchange:
+    exchange = Exchange(Link(of, "102"), Changes(), RecordedLog())
+    exchange.correlator.state = state
+    return exchange
+
+
+@pytest.mark.parametrize(
+    ("data", "passable"),
+    [
+        (b"", 0),
+        (METADATA, len(METADATA)),
+        (METADATA * 3, 3 * len(METADATA)),
+        (METADATA + METADATA[:-1], len(METADATA)),
+        (METADATA[:13], 0),
+        (METADATA + PRODUCE + METADATA, len(METADATA)),
+        (HANDSHAKE, 0),
+        (SHUTDOWN, 0),
+        (TOKEN, 0),
+        (UNKNOWN, 0),
+        (b"\xff" * 40, 0),
+        (b"\x16\x03\x01\x00\xfa" * 10, 0),
+        (CONSUMER + fetch() + METADATA, len(CONSUMER + fetch() + METADATA)),
+        (golden("fetch-v12") + METADATA, len(golden("fetch-v12") + METADATA)),
+        (golden("fetch-v17"), 0),
+    ],
+)  # fmt: skip
+async def test_of_an_idle_throttle(data: bytes, passable: int) -> None:
+    assert passable_requests(window_of(data), exchange_of(idle())) == passable
+
+
+async def test_a_fetch_that_may_be_throttled_is_looked_at() -> None:
+    data = METADATA + fetch() + METADATA
+    assert passable_requests(window_of(data), exchange_of(throttle())) == len(METADATA)
+
+
+@pytest.mark.parametrize("state", [State.START, State.TOKENS])
+async def test_only_where_kafka_is_spoken(state: State) -> None:
+    assert passable_requests(window_of(METADATA), exchange_of(idle(), state)) == 0
+
+
+@pytest.mark.parametrize(("client_id_bytes", "passes"), [(-1, True), (-2, True), (0, True), (5, False)])
+async def test_a_client_id_fits_its_frame(client_id_bytes: int, *, passes: bool) -> None:
+    frame = with_length(struct.pack(">hhih", 3, 1, 7, client_id_bytes) + b"abcd")
+    assert passable_requests(window_of(frame), exchange_of(idle())) == (len(frame) if passes else 0)
+
+
+async def test_replicas_are_counted_and_their_answers_matched() -> None:
+    of = idle()
+    exchange = exchange_of(of)
+    passable_requests(window_of(CONSUMER + fetch() + METADATA), exchange)
+    assert of.statistics.fetch_requests == {3: 1}
+    assert (exchange.replica_fetches, exchange.frames) == (1, 3)
+    answers = told(CONSUMER) + told(fetch()) + told(METADATA)
+    assert passable_responses(window_of(answers), exchange) == len(answers)
+    assert exchange.in_flight  # until they are through
+    exchange.responded()
+    assert not exchange.in_flight
+
+
+async def test_an_answer_out_of_order_or_torn_is_left() -> None:
+    exchange = exchange_of(idle())
+    passable_requests(window_of(METADATA + fetch_with_id(8)), exchange)
+    assert passable_responses(window_of(told(fetch_with_id(8))), exchange) == 0
+    assert passable_responses(window_of(told(METADATA)[:-1]), exchange) == 0
+    assert passable_responses(window_of(with_length(b"\0\0\0")), exchange) == 0
+    assert passable_responses(window_of(told(METADATA) + told(fetch_with_id(8))), exchange) > 0
+
+
+async def test_an_answer_to_be_watched_is_left() -> None:
+    exchange = exchange_of(throttle())
+    frame, now = fetch_frame({T0: 5}), trio.current_time()
+    request = parse_fetch_request(frame)
+    decision = exchange.link.decide(exchange.link.begin(frame, request, now), now)
+    assert isinstance(decision, Forward)
+    exchange.sent(request.head, expects_response=True, outlook=decision.outlook)
+    assert passable_responses(window_of(told(with_length(frame))), exchange) == 0
+
+
+def fetch_with_id(correlation_id: int) -> bytes:
+    frame = bytearray(fetch())
+    struct.pack_into(">i", frame, 8, correlation_id)
+    return bytes(frame)
