@@ -41,6 +41,7 @@ demo: setup  ## Watch a throttled move on three real brokers
 
 bench: setup  ## Measure the codec, and the sidecar beside the proxies people run
 	$(RUN)python -m benchmarks.codec
+	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet
 	$(RUN)python -m benchmarks.byte_path
 
 clean:  ## Remove what the verbs above made

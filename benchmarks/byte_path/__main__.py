@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
-from .loads import BULK, SMALL, Load
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+
+from .loads import BULK, REFERENCE_VERSION, SMALL
+from .measuring import Times, measure
 from .peers import PEERS
 from .reporting import congestion_control, explain, tables
-from .running import BenchError, Result, running
+from .running import BenchError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .peer import Peer
+    from collections.abc import Mapping
 
 LOADS = {load.name: load for load in (*BULK, SMALL)}
 WARM_UP_SECONDS = 0.25
@@ -31,13 +30,19 @@ QUICK_ROUNDS, QUICK_SECONDS, QUICK_WARM_UP_SECONDS = 3, 0.5, 0.15
 @click.option("--loads", default="", help=f"Names, by commas; default all: {', '.join(LOADS)}.")
 @click.option("--connections", default=1, type=click.IntRange(1, 500), help="Followers that fetch at once.")
 @click.option("--kafka-buffers", is_flag=True, help="Socket buffers as brokers set them: 64 KiB and 100 KiB.")
+@click.option(
+    "--fetch-version",
+    default=REFERENCE_VERSION,
+    type=click.IntRange(SUPPORTED_FETCH_VERSIONS[0], SUPPORTED_FETCH_VERSIONS[-1]),
+    help="Of the Fetch requests.",
+)
 @click.option("--rounds", default=5, type=click.IntRange(1), help="Times each load goes through each peer, in turns.")
 @click.option("--seconds", default=1.0, type=click.FloatRange(0.1), help="Counted time of one run.")
 @click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Append every run to FILE.")
 @click.option("--quick", is_flag=True, help="The sidecar beside HAProxy's defaults and its splicing, in a minute.")
 def main(
-    peers: str, loads: str, connections: int, kafka_buffers: bool, rounds: int, seconds: float, file: Path | None,
-    quick: bool,
+    peers: str, loads: str, connections: int, kafka_buffers: bool, fetch_version: int, rounds: int, seconds: float,
+    file: Path | None, quick: bool,
 ) -> None:  # fmt: skip
     """Send the loads through the peers, in turns, and print medians beside each other.
 
@@ -55,7 +60,7 @@ def main(
         chosen = [peer for peer in chosen if peer.quick or peers]
         rounds, seconds = QUICK_ROUNDS, QUICK_SECONDS
     wanted = [
-        dataclasses.replace(LOADS[name], connections=connections, kafka_buffers=kafka_buffers)
+        dataclasses.replace(LOADS[name], connections=connections, kafka_buffers=kafka_buffers, version=fetch_version)
         for name in _names(loads, LOADS, "--loads")
     ]
     began = time.monotonic()
@@ -74,34 +79,6 @@ def main(
         f"{time.monotonic() - began:.0f} s in all\n"
     )
     click.echo(tables(results))
-
-
-class Times(NamedTuple):
-    """How often and how long: `warm_up_seconds` come before the `seconds` that count, in each run."""
-
-    rounds: int
-    seconds: float
-    warm_up_seconds: float
-
-
-def measure(
-    peers: Sequence[Peer], loads: Sequence[Load], times: Times, *, file: Path | None
-) -> tuple[list[Result], dict[str, str]]:
-    """All runs in the order in which they were done, and what is missing. Raises BenchError."""
-    results: list[Result] = []
-    with (
-        tempfile.TemporaryDirectory(prefix="byte-path-") as home,
-        running(peers, Path(home)) as (pair, contenders, missing),
-    ):
-        for _ in range(times.rounds):
-            for load in loads:
-                for contender in contenders:
-                    result = pair.run(contender, load, seconds=times.seconds, warm_up_seconds=times.warm_up_seconds)
-                    results.append(result)
-                    if file is not None:
-                        with file.open("a", encoding="utf-8") as sink:
-                            print(json.dumps(dataclasses.asdict(result)), file=sink)
-    return results, missing
 
 
 def _names(given: str, known: Mapping[str, object], option: str) -> list[str]:

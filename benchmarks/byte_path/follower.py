@@ -34,7 +34,8 @@ _INT32 = struct.Struct(">i")
 class Order:
     """One run: fetch `load` from `port` for so many seconds, after a warm-up that is not counted.
 
-    Between them the caller is told, so that it can read the proxy's CPU at the same moments.
+    The caller is told when counting begins and ends, so that it can read everybody's CPU at the same moments; fetching
+    goes on until it says that it has (an empty line), because what a thread has used is gone with the thread.
     """
 
     port: int
@@ -111,6 +112,7 @@ def carry_out(order: Order) -> dict[str, object]:
     counting.clear()
     took = time.perf_counter() - began
     _say({"event": "counted"})
+    sys.stdin.readline()
     stop.set()
     for one, thread in zip(fetchers, threads, strict=True):
         thread.join(TIMEOUT_SECONDS)

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch_request import FetchRequest, parse_fetch_request
 
-from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of, response
+from .answers import response
+from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of
 
 if TYPE_CHECKING:
     import io
@@ -29,29 +30,36 @@ SOCKET_BUFFER_BYTES = 100 * 1024
 COPIED_BYTES = 16 * 1024
 """Sent from memory, because the correlation id is in it; the rest by sendfile."""
 KEPT_ANSWERS = 64
+SMALL_BYTES = 1024
+MOST_PARTS = 1000
+"""IOV_MAX is 1024."""
 AFTER_ID = CORRELATION_ID_AT - PREFIX_BYTES + 4
 RECEIVE_BYTES = 256 * 1024
 _INT32 = struct.Struct(">i")
 
 
 class Answer(NamedTuple):
-    """One response: all in memory, or but for its beginning in a file, closed when nobody sends it any more."""
+    """One response: in parts, the first with the correlation id in it; or its beginning and the rest in a file.
+
+    The file is closed when nobody sends it any more.
+    """
 
     start: bytes
+    parts: list[bytes]
     file: io.FileIO | None
     rest: int
     wait_seconds: float
 
     def sealed(self) -> Answer:
-        """The same, its rest in a file."""
-        if self.file is not None or len(self.start) <= COPIED_BYTES:
+        """The same, in a file but for its beginning."""
+        if self.file is not None or not self.parts:
             return self
+        frame = self.start + b"".join(self.parts)
         file = os.fdopen(os.memfd_create("answer", os.MFD_CLOEXEC), "w+b", buffering=0)
-        rest = memoryview(self.start)[COPIED_BYTES:]
-        written = 0
-        while written < len(rest):
-            written += file.write(rest[written:])
-        return self._replace(start=self.start[:COPIED_BYTES], file=file, rest=written)
+        left = memoryview(frame)[COPIED_BYTES:]
+        while left:
+            left = left[file.write(left) :]
+        return self._replace(start=frame[:COPIED_BYTES], parts=[], file=file, rest=file.tell())
 
 
 class Answers:
@@ -79,8 +87,23 @@ def answer_to(request: FetchRequest) -> Answer:
         left -= size
         entries.append((entry.topic, entry.partition, size))
     empty = not any(size for _, _, size in entries)
-    frame = response(request.head.api_version, entries)
-    return Answer(frame, None, 0, request.max_wait_ms / 1000 if empty else 0.0)
+    start, parts = _begin(response(request.head.api_version, entries))
+    return Answer(start, parts, None, 0, request.max_wait_ms / 1000 if empty else 0.0)
+
+
+def _begin(parts: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """Gather what is small: a part of some bytes costs as much to send as one of some thousand."""
+    gathered: list[bytearray | bytes] = [bytearray()]
+    for part in parts:
+        last = gathered[-1]
+        if len(part) > SMALL_BYTES:
+            gathered.append(part)
+        elif isinstance(last, bytearray):
+            last += part
+        else:
+            gathered.append(bytearray(part))
+    first, *rest = (bytes(part) for part in gathered)
+    return first, rest
 
 
 def serve(sock: socket.socket, answers: Answers) -> None:
@@ -116,7 +139,12 @@ def _send(sock: socket.socket, answer: Answer, correlation_id: bytes) -> None:
         time.sleep(answer.wait_seconds)
     start = bytearray(answer.start)
     start[PREFIX_BYTES : PREFIX_BYTES + 4] = correlation_id
-    sock.sendall(start)
+    parts: list[bytes | bytearray] = [start, *answer.parts]
+    for begin in range(0, len(parts), MOST_PARTS):
+        some = parts[begin : begin + MOST_PARTS]
+        sent = sock.sendmsg(some)
+        if sent < sum(map(len, some)):
+            sock.sendall(b"".join(some)[sent:])
     at = 0
     while answer.file is not None and at < answer.rest:
         at += os.sendfile(sock.fileno(), answer.file.fileno(), at, answer.rest - at)

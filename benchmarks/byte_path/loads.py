@@ -7,22 +7,18 @@ a broker. Pure. Invariant: frames are made of the field tables of `protocol`, ne
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from protocol.apis import API_FETCH
-from protocol.fetch import request_layout, response_layout
+from protocol.fetch import request_layout
 from protocol.framing import with_length
-from protocol.headers import request_header, request_header_version, response_header, response_header_version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from protocol.headers import request_header, request_header_version
 
 LEADER_ID, REPLICA_ID = 101, 102
 PREFIX_BYTES = 4
 CORRELATION_ID_AT = PREFIX_BYTES + 4
 """In a request, length prefix included: after api key and api version."""
+REFERENCE_VERSION = 3
 MAX_WAIT_MS = 500
 HIGH_WATERMARK = 10**9
 FETCH_OFFSET = 1000
@@ -30,9 +26,6 @@ FETCH_OFFSET = 1000
 KAFKA_BUFFERS = "kafka-buffers"
 """In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
 TOPIC = "bytes-"
-_BATCH_HEAD = struct.Struct(">qiib")
-_LEAST_BATCH_BYTES = 61
-_MAGIC = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +44,24 @@ class Load:
     name: str
     partitions: int
     record_bytes: int
-    version: int = 3
+    version: int = REFERENCE_VERSION
     kafka_buffers: bool = False
     connections: int = 1
 
     @property
     def topic(self) -> str:
         return f"{TOPIC}{self.record_bytes}"
+
+    @property
+    def title(self) -> str:
+        """The name, and in what it differs from the load of that name in `BULK`."""
+        parts = [
+            self.name,
+            "" if self.version == REFERENCE_VERSION else f"Fetch v{self.version}",
+            "" if self.connections == 1 else f"{self.connections} connections",
+            "socket buffers as brokers set them" if self.kafka_buffers else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
     @property
     def is_small(self) -> bool:
@@ -87,31 +91,6 @@ def records_of(topic: str) -> int:
     if not topic.startswith(TOPIC):
         raise ValueError(f"topic {topic!r}: expected a name such as {TOPIC}10000")
     return int(topic.removeprefix(TOPIC))
-
-
-def batch(size: int) -> bytes:
-    """So many bytes that begin as a record batch of that size does; too few for one, and there are none."""
-    if size < _LEAST_BATCH_BYTES:
-        return bytes(size)
-    return _BATCH_HEAD.pack(FETCH_OFFSET, size - 12, 0, _MAGIC) + bytes(size - _BATCH_HEAD.size)
-
-
-def response(version: int, entries: Iterable[tuple[str, int, int]]) -> bytes:
-    """A leader's answer, length prefix included, of (topic, partition, bytes of records); correlation id 0."""
-    blocks: list[dict[str, Any]] = []
-    made: dict[int, bytes] = {}
-    for topic, partition, size in entries:
-        if not blocks or blocks[-1]["topic"] != topic:
-            blocks.append({"topic": topic, "partitions": []})
-        entry = {
-            "partition_index": partition, "error_code": 0, "high_watermark": HIGH_WATERMARK,
-            "last_stable_offset": -1, "log_start_offset": 0, "aborted_transactions": None,
-            "records": made.get(size) or made.setdefault(size, batch(size)),
-        }  # fmt: skip
-        blocks[-1]["partitions"].append(entry)
-    header = response_header(response_header_version(API_FETCH, version)).build({"correlation_id": 0})
-    body = response_layout(version).build({"throttle_time_ms": 0, "responses": blocks})
-    return with_length(bytes(header + body))
 
 
 BULK = (

@@ -42,6 +42,7 @@ class Peer:
         command: writes its files and returns its command line; raises MissingError. None: nothing in between.
         version: what its program says about itself.
         quick: whether it is one of the few of `--quick`.
+        jit_seconds: how long each load goes through it before anything counts: a JVM compiles what it runs.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Peer:
     command: Callable[[Place], list[str]] | None
     version: Callable[[], str]
     quick: bool = False
+    jit_seconds: float = 0.0
 
 
 def program(name: str, package: str) -> str:

@@ -9,7 +9,6 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .loads import SMALL
 from .peers import ANCHOR
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _table(load: str, runs: Sequence[Result]) -> str:
-    figures = SMALL_FIGURES if load == SMALL.name else BULK_FIGURES
+    figures = SMALL_FIGURES if runs[0].is_small else BULK_FIGURES
     rows = medians(runs, figures)
     anchor = rows.get(ANCHOR, [None] * len(figures))
     lines = [

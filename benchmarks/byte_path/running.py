@@ -45,6 +45,7 @@ class Result:
     peer: str
     load: str
     connections: int
+    is_small: bool
     seconds: float
     bytes: int
     fetches: int
@@ -87,6 +88,9 @@ class Contender:
     def pids(self) -> list[int]:
         return [] if self.process is None else tree([self.process.pid])
 
+    def last_words(self) -> str:
+        return "" if self.process is None else f"; its last lines:\n{self.process.last_lines()}"
+
 
 class Pair:
     """Our leader and our follower."""
@@ -100,24 +104,29 @@ class Pair:
         """Raises BenchError."""
         peer, ends = contender.peer.name, [self._leader.pid, self._follower.pid]
         order = Order(contender.port, load, seconds, warm_up_seconds)
-        assert self._follower.stdin is not None
-        self._follower.stdin.write(encode(order) + "\n")
-        self._follower.stdin.flush()
+        self._tell(encode(order))
         self._event("counting", peer)
         pids = contender.pids()
         proxy, pair = usage(pids), usage(ends)
         self._event("counted", peer)
         proxy, pair, held = usage(pids).since(proxy), usage(ends).since(pair), memory(pids)
+        self._tell("")
         done = self._event("done", peer)
         if done["problem"] is not None or not done["fetches"]:
-            raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}")
+            raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}{contender.last_words()}")
         counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
-        return Result(peer, load.name, load.connections, **counted, proxy=proxy, pair=pair, memory=held)
+        return Result(peer, load.title, load.connections, load.is_small, **counted, proxy=proxy, pair=pair, memory=held)
 
     def close(self) -> None:
         for process in (self._leader, self._follower):
             process.kill()
-            process.wait()
+            with process:
+                pass
+
+    def _tell(self, line: str) -> None:
+        assert self._follower.stdin is not None
+        self._follower.stdin.write(line + "\n")
+        self._follower.stdin.flush()
 
     def _event(self, name: str, peer: str) -> dict[str, Any]:
         said: dict[str, Any] = json.loads(self._line(self._follower))
@@ -184,5 +193,5 @@ def _wait_listening(contender: Contender) -> None:
     process, deadline = contender.process, time.monotonic() + START_SECONDS
     while process is not None and not accepts_connections("127.0.0.1", contender.port):
         if not process.running or time.monotonic() > deadline:
-            raise BenchError(f"{process.name} did not start; its last lines:\n{process.last_lines()}")
+            raise BenchError(f"{process.name} did not start{contender.last_words()}")
         time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,60 @@
+"""Loads through peers, in turns: what is compared is measured in the same minutes.
+
+Invariant: a round is every load through every peer, once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from .running import Result, running
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .loads import Load
+    from .peer import Peer
+
+
+class Times(NamedTuple):
+    """How often and how long: `warm_up_seconds` come before the `seconds` that count, in each run."""
+
+    rounds: int
+    seconds: float
+    warm_up_seconds: float
+
+
+def measure(
+    peers: Sequence[Peer], loads: Sequence[Load], times: Times, *, file: Path | None = None
+) -> tuple[list[Result], dict[str, str]]:
+    """Return all runs in the order in which they were done, and who is missing and why. Raises BenchError.
+
+    Each run is appended to `file`, as one JSON object, as soon as it is done.
+    """
+    results: list[Result] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="byte-path-") as home,
+        running(peers, Path(home)) as (pair, contenders, missing),
+    ):
+        for contender in contenders:
+            for load in loads if contender.peer.jit_seconds else ():
+                pair.run(contender, load, seconds=times.seconds, warm_up_seconds=contender.peer.jit_seconds)
+        for _ in range(times.rounds):
+            for load in loads:
+                for contender in contenders:
+                    result = pair.run(contender, load, seconds=times.seconds, warm_up_seconds=times.warm_up_seconds)
+                    results.append(result)
+                    if file is not None:
+                        append(file, result)
+    return results, missing
+
+
+def append(file: Path, result: Result) -> None:
+    """Add one run to a file of runs."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as sink:
+        print(json.dumps(dataclasses.asdict(result)), file=sink)

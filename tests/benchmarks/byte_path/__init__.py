@@ -1,0 +1,1 @@
+"""Tests of the benchmarks' own parts: no figure is held to anything here."""

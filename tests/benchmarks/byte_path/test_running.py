@@ -1,0 +1,55 @@
+"""The pair as processes, with nothing in between and with a peer that is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from benchmarks.byte_path.loads import SMALL, Load
+from benchmarks.byte_path.measuring import Times, measure
+from benchmarks.byte_path.peer import MissingError, Peer, Place
+from benchmarks.byte_path.peers import DIRECT, PEERS
+from benchmarks.byte_path.running import BenchError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHORT = Times(rounds=1, seconds=0.1, warm_up_seconds=0.02)
+MIXED = Load("mixed", partitions=3, record_bytes=100_000, kafka_buffers=True, connections=2)
+
+
+def _missing(place: Place) -> list[str]:
+    raise MissingError("nothing-such is not here: apt-get install nothing-such")
+
+
+def _ends(place: Place) -> list[str]:
+    return ["sh", "-c", "echo no such option; exit 3"]
+
+
+def test_every_run_is_measured_and_what_is_missing_is_named(tmp_path: Path) -> None:
+    absent = Peer("absent", "", _missing, lambda: "")
+    file = tmp_path / "build" / "runs.jsonl"
+    results, missing = measure([DIRECT, absent, PEERS["decoded"]], [SMALL, MIXED], SHORT, file=file)
+    assert [(run.peer, run.load, run.connections) for run in results] == [
+        ("direct", "small fetch", 1),
+        ("decoded", "small fetch", 1),
+        ("direct", "mixed, 2 connections, socket buffers as brokers set them", 2),
+        ("decoded", "mixed, 2 connections, socket buffers as brokers set them", 2),
+    ]
+    assert missing == {"absent": "nothing-such is not here: apt-get install nothing-such"}
+    assert len(file.read_text().splitlines()) == 4
+    for run in results:
+        assert run.fetches > 0
+        assert run.bytes >= run.fetches * 112
+        assert run.p50_us is not None
+        assert run.p99_us is not None
+        assert run.p50_us <= run.p99_us
+        assert (run.proxy.cpu_seconds > 0) == (run.peer == "decoded")
+        assert (run.memory.proportional > 0) == (run.peer == "decoded")
+        assert run.pair.cpu_seconds > 0
+
+
+def test_a_peer_that_ends_is_an_error_with_its_last_words() -> None:
+    with pytest.raises(BenchError, match=r"broken did not start; its last lines:\nno such option"):
+        measure([Peer("broken", "", _ends, lambda: "")], [SMALL], SHORT)
