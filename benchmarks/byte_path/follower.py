@@ -8,6 +8,7 @@ output what came of it. Bytes are discarded inside the kernel (MSG_TRUNC), a who
 
 from __future__ import annotations
 
+import itertools
 import json
 import mmap
 import socket
@@ -32,13 +33,13 @@ _INT32 = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One run: fetch `load` from `port` for so many seconds, after a warm-up that is not counted.
+    """One run: fetch `load` from `ports`, in turns, for so many seconds, after a warm-up that is not counted.
 
     The caller is told when counting begins and ends, so that it can read everybody's CPU at the same moments; fetching
     goes on until it says that it has (an empty line), because what a thread has used is gone with the thread.
     """
 
-    port: int
+    ports: list[int]
     load: Load
     seconds: float
     warm_up_seconds: float
@@ -99,7 +100,8 @@ def carry_out(order: Order) -> dict[str, object]:
     """Raises ConnectionError, TimeoutError."""
     begin = threading.Barrier(order.load.connections + 1)
     counting, stop = threading.Event(), threading.Event()
-    fetchers = [Fetcher(order.port, order.load) for _ in range(order.load.connections)]
+    ports = itertools.islice(itertools.cycle(order.ports), order.load.connections)
+    fetchers = [Fetcher(port, order.load) for port in ports]
     threads = [threading.Thread(target=one.run, args=(begin, counting, stop), daemon=True) for one in fetchers]
     for thread in threads:
         thread.start()

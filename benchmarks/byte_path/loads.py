@@ -39,6 +39,7 @@ class Load:
         version: of the Fetch requests.
         kafka_buffers: whether both ends set the socket buffers that brokers set by default.
         connections: followers that fetch at once.
+        in_sync: whether they are at the high watermark, as most are most of the time.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Load:
     version: int = REFERENCE_VERSION
     kafka_buffers: bool = False
     connections: int = 1
+    in_sync: bool = False
 
     @property
     def topic(self) -> str:
@@ -58,6 +60,7 @@ class Load:
         parts = [
             self.name,
             "" if self.version == REFERENCE_VERSION else f"Fetch v{self.version}",
+            "in sync" if self.in_sync else "",
             "" if self.connections == 1 else f"{self.connections} connections",
             "socket buffers as brokers set them" if self.kafka_buffers else "",
         ]
@@ -73,7 +76,7 @@ class Load:
         fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
         head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher}
         entry = {
-            "fetch_offset": FETCH_OFFSET,
+            "fetch_offset": HIGH_WATERMARK if self.in_sync else FETCH_OFFSET,
             "log_start_offset": 0,
             "partition_max_bytes": max(self.record_bytes, 1024 * 1024),
         }

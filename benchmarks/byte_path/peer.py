@@ -27,9 +27,14 @@ class Place:
     """Where a peer runs: a folder of its own, where it listens and where the leader is (ports of 127.0.0.1)."""
 
     home: Path
-    port: int
+    ports: list[int]
     leader: int
     http: int
+
+    @property
+    def port(self) -> int:
+        """The first, to most peers the only one."""
+        return self.ports[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class Peer:
         command: writes its files and returns its command line; raises MissingError. None: nothing in between.
         version: what its program says about itself.
         quick: whether it is one of the few of `--quick`.
+        listeners: on how many ports it listens.
         jit_seconds: how long each load goes through it before anything counts: a JVM compiles what it runs.
     """
 
@@ -51,6 +57,7 @@ class Peer:
     version: Callable[[], str]
     quick: bool = False
     jit_seconds: float = 0.0
+    listeners: int = 1
 
 
 def program(name: str, package: str) -> str:

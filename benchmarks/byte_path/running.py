@@ -44,6 +44,7 @@ class Result:
 
     peer: str
     load: str
+    partitions: int
     connections: int
     is_small: bool
     seconds: float
@@ -79,10 +80,10 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A peer that runs, and where its follower connects."""
+    """A peer that runs, and where its followers connect."""
 
     peer: Peer
-    port: int
+    ports: list[int]
     process: Process | None
 
     def pids(self) -> list[int]:
@@ -103,7 +104,7 @@ class Pair:
     def run(self, contender: Contender, load: Load, *, seconds: float, warm_up_seconds: float) -> Result:
         """Raises BenchError."""
         peer, ends = contender.peer.name, [self._leader.pid, self._follower.pid]
-        order = Order(contender.port, load, seconds, warm_up_seconds)
+        order = Order(contender.ports, load, seconds, warm_up_seconds)
         self._tell(encode(order))
         self._event("counting", peer)
         pids = contender.pids()
@@ -115,7 +116,10 @@ class Pair:
         if done["problem"] is not None or not done["fetches"]:
             raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}{contender.last_words()}")
         counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
-        return Result(peer, load.title, load.connections, load.is_small, **counted, proxy=proxy, pair=pair, memory=held)
+        return Result(
+            peer, load.title, load.partitions, load.connections, load.is_small, **counted,
+            proxy=proxy, pair=pair, memory=held,
+        )  # fmt: skip
 
     def close(self) -> None:
         for process in (self._leader, self._follower):
@@ -180,18 +184,18 @@ def running(peers: Sequence[Peer], home: Path) -> Iterator[tuple[Pair, list[Cont
 
 def _start(peer: Peer, home: Path, leader_port: int) -> Contender:
     if peer.command is None:
-        return Contender(peer, leader_port, None)
+        return Contender(peer, [leader_port], None)
     own = home / peer.name
     own.mkdir()
-    port, http = free_ports(2)
-    process = Process(peer.name, peer.command(Place(own, port, leader_port, http)), output=own / "output.log")
+    http, *ports = free_ports(1 + peer.listeners)
+    process = Process(peer.name, peer.command(Place(own, ports, leader_port, http)), output=own / "output.log")
     process.start()
-    return Contender(peer, port, process)
+    return Contender(peer, ports, process)
 
 
 def _wait_listening(contender: Contender) -> None:
     process, deadline = contender.process, time.monotonic() + START_SECONDS
-    while process is not None and not accepts_connections("127.0.0.1", contender.port):
+    while process is not None and not accepts_connections("127.0.0.1", contender.ports[-1]):
         if not process.running or time.monotonic() > deadline:
             raise BenchError(f"{process.name} did not start{contender.last_words()}")
         time.sleep(_LOOK_SECONDS)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lab.sidecars import UNLIMITED, throttle_sidecar_script
 
-from .loads import BULK, LEADER_ID
+from .loads import BULK, LEADER_ID, REPLICA_ID
 from .peer import Peer, Place
 
 if TYPE_CHECKING:
@@ -22,18 +22,30 @@ LOW = "4MiB/s"
 HIGH = "64MiB/s"
 
 
-def _sidecar(quotas: str, *, policy: str = "strict") -> Callable[[Place], list[str]]:
+def _sidecar(quotas: str, *, policy: str = "strict", egress: bool = False) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         config = place.home / "proxy.toml"
-        config.write_text(
-            f"[broker]\nid = {LEADER_ID}\n[ingress]\n"
-            f'listen = "127.0.0.1:{place.port}"\nupstream = "127.0.0.1:{place.leader}"\n'
-            f'[quotas]\nfile = "quotas.toml"\npolicy = "{policy}"\n[http]\nlisten = "127.0.0.1:{place.http}"\n'
-        )
+        tables = [
+            f"[broker]\nid = {REPLICA_ID if egress else LEADER_ID}",
+            _egress(place) if egress else f"[ingress]\n{_listen(place.port, place.leader)}",
+            f'[quotas]\nfile = "quotas.toml"\npolicy = "{policy}"',
+            f'[http]\nlisten = "127.0.0.1:{place.http}"\n',
+        ]
+        config.write_text("\n".join(tables))
         (place.home / "quotas.toml").write_text(quotas)
         return [throttle_sidecar_script(), "run", "--config", str(config)]
 
     return command
+
+
+def _egress(place: Place) -> str:
+    """A peer per port. They all are the same leader, which the sidecar cannot know."""
+    peers = (f"[[egress.peers]]\nbroker = {200 + n}\n{_listen(p, place.leader)}" for n, p in enumerate(place.ports))
+    return "\n".join(['[egress]\nmode = "peers"', *peers])
+
+
+def _listen(port: int, leader: int) -> str:
+    return f'listen = "127.0.0.1:{port}"\nupstream = "127.0.0.1:{leader}"'
 
 
 def sidecar_version() -> str:
@@ -42,18 +54,18 @@ def sidecar_version() -> str:
     return f"sidecar at {done.stdout.strip() or 'an unknown commit'}"
 
 
-def _quotas(rate: str, *, enforce: bool = True) -> str:
+def _quotas(rate: str, *, role: str = "leader", enforce: bool = True) -> str:
     return (
-        f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{rate}"\n'
-        f'leader.replication.throttled.replicas = "*"\n[mode]\nenforce = {str(enforce).lower()}\n'
+        f'[brokers.default]\n{role}.replication.throttled.rate = "{rate}"\n'
+        f'{role}.replication.throttled.replicas = "*"\n[mode]\nenforce = {str(enforce).lower()}\n'
     )
 
 
 def _tenth() -> str:
-    """A tenth of the partitions of each load, at least one."""
+    """A tenth of the partitions of each load; of ten at least one."""
     text = f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{LOW}"\n'
     for load in BULK:
-        listed = ",".join(f"{n}:{LEADER_ID}" for n in range(max(load.partitions // 10, 1)))
+        listed = ",".join(f"{n}:{LEADER_ID}" for n in range(load.partitions // 10))
         text += f'[topics."{load.topic}"]\nleader.replication.throttled.replicas = "{listed}"\n'
     return text
 
@@ -82,3 +94,13 @@ SIDECARS = (
         sidecar_version,
     ),
 )
+
+MANY = 50
+EGRESS = Peer(
+    f"egress-{MANY}",
+    f"egress with {MANY} peers, every partition listed, {NEVER_REACHED}",
+    _sidecar(_quotas(NEVER_REACHED, role="follower"), egress=True),
+    sidecar_version,
+    listeners=MANY,
+)
+STOPPED = Peer("stopped", "every partition listed, quota 0", _sidecar(_quotas("0")), sidecar_version)

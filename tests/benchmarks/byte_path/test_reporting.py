@@ -8,7 +8,7 @@ from benchmarks.byte_path.usage import Memory, Usage
 
 def _run(peer: str, *, size: int, cpu: float, small: bool = False) -> Result:
     return Result(
-        peer=peer, load="some load", connections=1, is_small=small, seconds=2.0, bytes=size, fetches=1000,
+        peer=peer, load="some load", partitions=1, connections=1, is_small=small, seconds=2.0, bytes=size, fetches=1000,
         p50_us=40.0 if peer == "haproxy" else 60.0, p99_us=None, proxy=Usage(cpu, 2000), pair=Usage(0.1, 10),
         memory=Memory(2 << 20, 1 << 20),
     )  # fmt: skip

@@ -1,0 +1,193 @@
+"""How the sidecar's cost grows: with partitions, with peers, with idle fetchers, with time.
+
+    python -m benchmarks.byte_path.scaling --help
+
+The same pair, peers and figures as `benchmarks.byte_path`; here it is the load that varies.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from .loads import BULK, SMALL, Load
+from .measuring import Times, append, measure
+from .peers import ANCHOR, PEERS
+from .reporting import tables
+from .running import BenchError, running
+from .sidecars import EGRESS, MANY, STOPPED
+from .usage import Memory, memory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .peer import Peer
+    from .running import Contender, Result
+
+PARTITIONS = (1, 10, 100, 500, 1000, 2000, 3000, 4000)
+RECORD_BYTES = 64
+MEGABYTES = BULK[1]
+IDLE_FETCHERS = 8
+MIB = 1024 * 1024
+SAMPLE_SECONDS = 5.0
+WARM_UP_SECONDS = 0.3
+
+FILE = click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Append every run to FILE.")
+SECONDS = click.option("--seconds", default=1.0, show_default=True, help="Counted time of one run.")
+ROUNDS = click.option("--rounds", default=3, show_default=True, help="Times, in turns.")
+
+
+class Line(NamedTuple):
+    """Least squares: what a fetch costs, and what each of its partitions adds, in µs; and how well that fits."""
+
+    per_fetch_us: float
+    per_partition_us: float
+    r_squared: float
+
+
+def fit(points: Sequence[tuple[int, float]]) -> Line:
+    """The line through (partitions, µs of CPU per fetch)."""
+    xs, ys = [float(x) for x, _ in points], [y for _, y in points]
+    slope, intercept = statistics.linear_regression(xs, ys)
+    return Line(intercept, slope, statistics.correlation(xs, ys) ** 2)
+
+
+def slopes(results: Sequence[Result]) -> dict[tuple[str, bool], list[tuple[int, float]]]:
+    """(Peer, whether in sync) -> its medians of CPU per fetch, by partitions."""
+    found: dict[tuple[str, bool], dict[int, list[float]]] = {}
+    for run in results:
+        points = found.setdefault((run.peer, "in sync" in run.load), {})
+        points.setdefault(run.partitions, []).append(run.cpu_us_per_fetch)
+    return {key: [(n, statistics.median(us)) for n, us in sorted(points.items())] for key, points in found.items()}
+
+
+@click.group()
+def main() -> None:
+    """Measure how the sidecar's cost grows."""
+
+
+@main.command()
+@ROUNDS
+@SECONDS
+@FILE
+def partitions(rounds: int, seconds: float, file: Path | None) -> None:
+    """CPU per fetch of 1 to 4000 partitions with little records, behind and in sync, and the line through it."""
+    loads = [
+        Load(f"{count} partitions", count, RECORD_BYTES, in_sync=in_sync)
+        for count in PARTITIONS
+        for in_sync in (False, True)
+    ]
+    peers = [PEERS[name] for name in (ANCHOR, "opaque", "decoded", "observe")]
+    results = _measured(peers, loads, Times(rounds, seconds, WARM_UP_SECONDS), file)
+    click.echo(slope_table(results))
+
+
+def slope_table(results: Sequence[Result]) -> str:
+    """Markdown: CPU µs per fetch by number of partitions, and the fit."""
+    counts = sorted({run.partitions for run in results})
+    lines = [
+        f"| CPU µs per fetch | {' | '.join(map(str, counts))} | per fetch | per partition | R² |",
+        "|---|" + "---|" * (len(counts) + 3),
+    ]
+    for (peer, in_sync), points in slopes(results).items():
+        line = fit(points)
+        cells = " | ".join(f"{us:.0f}" for _, us in points)
+        name = f"{peer}, {'in sync' if in_sync else 'behind'}"
+        lines.append(
+            f"| {name} | {cells} | {line.per_fetch_us:.0f} | {line.per_partition_us:.3f} | {line.r_squared:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+@main.command()
+@ROUNDS
+@SECONDS
+@FILE
+def peers(rounds: int, seconds: float, file: Path | None) -> None:
+    """One ingress with 50 followers, one egress with 50 leaders, beside HAProxy with as many connections."""
+    loads = [_with(load, MANY) for load in (MEGABYTES, SMALL)]
+    contenders = [*(PEERS[name] for name in (ANCHOR, "haproxy-splice", "opaque", "decoded")), EGRESS]
+    click.echo(tables(_measured(contenders, loads, Times(rounds, seconds, WARM_UP_SECONDS), file)))
+
+
+@main.command()
+@click.option("--seconds", default=20.0, show_default=True, help="Counted time.")
+@FILE
+def idle(seconds: float, file: Path | None) -> None:
+    """8 fetchers whose every partition is throttled, at quota 0, as a share of a core."""
+    loads = [_with(load, IDLE_FETCHERS) for load in (BULK[2], BULK[3])]
+    results = _measured([STOPPED], loads, Times(1, seconds, 2.0), file)
+    lines = ["| everything throttled, quota 0 | % of a core | fetches/s | CPU µs per fetch |", "|---|---|---|---|"]
+    lines += [
+        f"| {run.load} | {run.cores * 100:.2f} | {run.fetches / run.seconds:.1f} | {run.cpu_us_per_fetch:.0f} |"
+        for run in results
+    ]
+    click.echo("\n".join(lines))
+
+
+@main.command("memory")
+@click.option("--minutes", default=1.0, show_default=True, help="How long at full rate.")
+@click.option("--connections", default=8, show_default=True, help="Followers that fetch at once.")
+@click.option("--peer", default="decoded", show_default=True, type=click.Choice(list(PEERS)))
+@FILE
+def over_time(minutes: float, connections: int, peer: str, file: Path | None) -> None:
+    """Memory every five seconds at full rate: it must stay where it is."""
+    load = _with(MEGABYTES, connections)
+    with (
+        tempfile.TemporaryDirectory(prefix="byte-path-") as home,
+        running([PEERS[peer]], Path(home)) as (pair, (contender, *_), _),
+        _Sampler(contender) as sampler,
+    ):
+        result = pair.run(contender, load, seconds=minutes * 60, warm_up_seconds=1.0)
+    if file is not None:
+        append(file, result)
+    click.echo(f"{peer}, {result.load}: {result.gigabytes_per_second:.2f} GB/s, RSS and PSS in MiB:")
+    for at, held in sampler.samples:
+        click.echo(f"{at:6.0f} s  {held.resident / MIB:.1f}  {held.proportional / MIB:.1f}")
+
+
+class _Sampler:
+    """Looks at a contender's memory every `SAMPLE_SECONDS` while the block runs."""
+
+    def __init__(self, contender: Contender) -> None:
+        self.samples: list[tuple[float, Memory]] = []
+        self._contender = contender
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        while not self._over.wait(SAMPLE_SECONDS):
+            self.samples.append((time.monotonic() - began, memory(self._contender.pids())))
+
+    def __enter__(self) -> _Sampler:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+def _measured(peers_: Sequence[Peer], loads: Sequence[Load], times: Times, file: Path | None) -> list[Result]:
+    try:
+        results, missing = measure(peers_, loads, times, file=file)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    for name, why in missing.items():
+        click.echo(f"left out: {name}: {why}")
+    return results
+
+
+def _with(load: Load, connections: int) -> Load:
+    return Load(load.name, load.partitions, load.record_bytes, connections=connections)
+
+
+if __name__ == "__main__":
+    main()
