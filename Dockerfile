@@ -7,6 +7,9 @@ RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --disable-
 ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy UV_SYSTEM_CERTS=1
 COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN /opt/uv/bin/uv sync --frozen --no-dev --no-install-project
+COPY admission ./admission
+COPY journal_schema ./journal_schema
+COPY pipeline ./pipeline
 COPY protocol ./protocol
 COPY proxy ./proxy
 COPY lab ./lab

@@ -11,10 +11,19 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("protocol", "proxy", "lab", "benchmarks")
+PACKAGES = ("admission", "journal_schema", "pipeline", "protocol", "proxy", "lab", "benchmarks")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-PURE = ("proxy/throttle", "proxy/quotas", "protocol", "proxy/roles.py", "proxy/statistics.py", "proxy/status_page.py")
+PURE = (
+    "admission",
+    "journal_schema",
+    "proxy/throttle",
+    "proxy/quotas",
+    "protocol",
+    "proxy/roles.py",
+    "proxy/statistics.py",
+    "proxy/status_page.py",
+)
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py"}
 
 
@@ -26,6 +35,10 @@ class Rule(NamedTuple):
 
 
 RULES = (
+    # What the sidecar and the pipeline share, and therefore knows neither.
+    Rule("admission", {"proxy", "protocol", "pipeline", "lab", "benchmarks", "trio", "time", "socket", "logging",
+                       "random", "pyspark", "journal_schema"}),
+    Rule("pipeline", {"proxy", "protocol", "lab", "benchmarks", "trio"}),
     Rule("protocol", {"proxy", "lab", "benchmarks", "trio", "structlog", "prometheus_client", "socket", "threading",
                       "time", "logging", "random", "asyncio", "msgspec"}),
     Rule("proxy", {"lab", "benchmarks", "pipeline"}),
@@ -61,6 +74,11 @@ def test_import_directions(rule: Rule) -> None:
 def test_protocol_needs_the_standard_library_and_construct_alone() -> None:
     allowed = {*sys.stdlib_module_names, "construct", "protocol"}
     assert {name for path in below("protocol") for name in imports(path)} <= allowed
+
+
+def test_the_journal_schema_needs_the_standard_library_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "journal_schema"}
+    assert {name for path in below("journal_schema") for name in imports(path)} <= allowed
 
 
 @pytest.mark.parametrize("where", PURE)
@@ -114,5 +132,5 @@ def test_broad_excepts_are_only_where_a_connection_ends() -> None:
 def test_no_other_distribution_claims_our_packages() -> None:
     """`proxy` is a generic name: proxy.py has it as well."""
     claims = packages_distributions()
-    for package in ("protocol", "proxy", "lab"):
+    for package in ("admission", "journal_schema", "pipeline", "protocol", "proxy", "lab"):
         assert set(claims.get(package, [])) <= {"kafka-throttle-sidecar"}

@@ -14,11 +14,12 @@ from typing import Any
 import click
 import msgspec
 
+from admission.token_bucket import TokenBucket
+
 from ..errors import ConfigurationError
 from ..quotas import QuotaFile, RoleQuota, advise, effective, format_bytes, format_rate, load_quotas_file
 from ..roles import Role
 from ..settings import Policy, QuotaSettings, Settings, load_settings
-from ..throttle.token_bucket import TokenBucket
 from .options import config_option, set_option
 
 Json = dict[str, Any]

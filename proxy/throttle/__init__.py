@@ -1,7 +1,7 @@
 """Deciding: the pure, synchronous inner ring of the sidecar.
 
-- **Budget** (`budget`): a role's bytes per second, shared by all its connections; `strict` or `kip73`.
-- **Claim** (`turns`): one connection's place in the line for that budget.
+- **Budget** and **claim** (package `admission`, which the pipeline's what-if runs too): a role's bytes per second,
+  shared by all its connections, and one connection's place in the line for it.
 - **Replica** (`replica`): one throttled partition as one connection knows it; in sync, behind, or new.
 - **Link** (`link`): one replica fetcher's connection; takes its Fetch requests and the time, and returns
   whether to forward, hold or answer.

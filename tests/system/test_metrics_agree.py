@@ -13,13 +13,13 @@ import pytest
 import trio
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from admission.simple_rate import SimpleRate
 from lab.jmx import JmxWatch, Reading
 from lab.measure import Answer
 from lab.moves import MIB
 from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars import lists_toml
 from proxy.metrics import METRICS
-from proxy.throttle.simple_rate import SimpleRate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

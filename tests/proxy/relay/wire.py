@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 import trio.testing
 
+from admission.budget import StrictBudget
 from protocol.fetch import response_layout
 from protocol.framing import with_length
 from proxy.changes import Changes
@@ -22,7 +23,6 @@ from proxy.relay.connection import Draining, relay
 from proxy.relay.leg import Leg
 from proxy.relay.poller import open_poller
 from proxy.settings import Address, LimitSettings
-from proxy.throttle.budget import StrictBudget
 from tests.proxy.conversation import MIB, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.throttle.simple_rate import SimpleRate
+from admission.simple_rate import SimpleRate
 
 
 def test_should_exceed_quota_then_return_back_below_bound_as_time_passes() -> None:

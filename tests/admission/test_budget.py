@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.throttle.budget import Kip73Budget, StrictBudget, Wish
+from admission.budget import Kip73Budget, StrictBudget, Wish
 
 MIB = 1024 * 1024
 KIB = 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.throttle.turns import GRACE_SECONDS, Turns
+from admission.turns import GRACE_SECONDS, Turns
 
 
 def test_the_least_served_goes_first() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.throttle.token_bucket import LEAST_GATE_BYTES, TokenBucket
+from admission.token_bucket import LEAST_GATE_BYTES, TokenBucket
 
 MIB = 1024 * 1024
 
