@@ -33,6 +33,7 @@ __all__ = [
     "PeerSettings",
     "QuotaSettings",
     "HttpSettings",
+    "JournalSettings",
     "LogSettings",
     "LimitSettings",
     "Policy",
@@ -118,6 +119,16 @@ class HttpSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class JournalSettings:
+    directory: Path
+    """Resolved against the directory of proxy.toml."""
+    rotate_every_seconds: float
+    rotate_at_bytes: int
+    keep_bytes: int
+    """Of all files of this broker together; the oldest go first."""
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     format: LogFormat
     level: LogLevel
@@ -142,6 +153,7 @@ class Settings:
     egress: EgressSettings | None
     quotas: QuotaSettings
     http: HttpSettings
+    journal: JournalSettings | None
     log: LogSettings
     limits: LimitSettings
 
@@ -168,8 +180,6 @@ class _Reader:
     def read(self) -> Settings:
         for key in self._document.keys() - set(written.TABLES):
             self._problems.add_unknown(key, f"unknown key; expected one of {', '.join(written.TABLES)}")
-        if "journal" in self._document:
-            self._problems.add("journal", "not built yet: leave the table out")
         broker = self._table("broker", written.BrokerTable, written.BrokerTable(id=-1))
         ingress, egress = self._ingress(), self._egress(own_id=broker.id)
         if "ingress" not in self._document and "egress" not in self._document:
@@ -181,6 +191,7 @@ class _Reader:
             egress=egress,
             quotas=self._quotas(),
             http=self._http(),
+            journal=self._journal(),
             log=self._log(),
             limits=self._limits(),
         )
@@ -275,6 +286,22 @@ class _Reader:
     def _http(self) -> HttpSettings:
         table = self._table("http", written.HttpTable, written.HttpTable("stand-in:0"))
         return HttpSettings(self._address("http.listen", table.listen))
+
+    def _journal(self) -> JournalSettings | None:
+        if "journal" not in self._document:
+            return None
+        self._problems.add("journal", "not built yet: leave the table out")
+        table = self._table("journal", written.JournalTable, written.JournalTable("stand-in"))
+        rotate_at, keep = self._size("journal.rotate_at", table.rotate_at), self._size("journal.keep", table.keep)
+        if keep < 2 * rotate_at:
+            expected = f"expected at least twice rotate_at ({table.rotate_at})"
+            self._problems.add("journal.keep", f"{expected}, found {shown(table.keep)}")
+        return JournalSettings(
+            directory=self._path.parent / table.directory,
+            rotate_every_seconds=self._seconds("journal.rotate_every", table.rotate_every),
+            rotate_at_bytes=rotate_at,
+            keep_bytes=keep,
+        )
 
     def _log(self) -> LogSettings:
         table = self._table("log", written.LogTable, written.LogTable())

@@ -67,6 +67,13 @@ class HttpTable(Table, frozen=True):
     listen: str = "127.0.0.1:9404"
 
 
+class JournalTable(Table, frozen=True):
+    directory: str
+    rotate_every: str = "10m"
+    rotate_at: SizeText = "16MiB"
+    keep: SizeText = "1GiB"
+
+
 class LogTable(Table, frozen=True):
     format: str = "json"
     level: str = "info"

@@ -1,0 +1,11 @@
+"""The journal: what was replicated, second by second, as metadata on disk.
+
+- **Ledger** (`ledger`): sums up, in memory, what each second brought of each partition. Pure.
+- **Line** (`encoding`): one JSON object, as `journal_schema` declares it.
+- **Shelf** (`shelf`): the directory: names, what a crash left, the cap on its size.
+- **Segment** (`segment`): one gzip file, readable at any time up to its last flush.
+- **Writer** (`writer`): a thread that takes batches from a bounded queue and keeps segments.
+- **Recorder** (`recorder`): the part that Trio runs: once a second, from the ledger to the writer's queue.
+
+Nothing here waits on the data path: what cannot be queued is dropped and counted.
+"""

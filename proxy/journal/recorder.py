@@ -1,0 +1,118 @@
+"""The journal as the sidecar sees it: a ledger to report traffic to, and a task that hands it on once a second.
+
+Trio's side of the journal: reads the clocks, waits, logs; the disk is the writer's. Invariant: whatever the disk
+does, reporting costs a few additions and never waits.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+import trio
+
+from journal_schema import Kind
+
+from ..errors import ConfigurationError
+from .encoding import Event, EventValue, Origin, event
+from .ledger import Ledger
+from .shelf import Shelf, run_name
+from .writer import Batch, JournalStatistics, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..logs import Log
+    from ..settings import JournalSettings
+
+FINISH_SECONDS = 2.0
+"""What a disk may take at the end."""
+LEAST_STEP_SECONDS = 1.0
+"""A wall clock that is off by less is being slewed, not set."""
+
+
+class Journal:
+    """One per process. Made within Trio, after the directory has been found good."""
+
+    def __init__(
+        self, settings: JournalSettings, *, broker: int, log: Log, wall: Callable[[], float] = time.time
+    ) -> None:
+        now = trio.current_time()
+        started = wall()
+        self._log = log
+        self._wall = wall
+        self._first_time = math.floor(started)
+        self._offset_seconds = started - now
+        """Wall clock minus Trio's, as last looked at."""
+        self.ledger = Ledger(now - (started - self._first_time))
+        self._events: list[Event] = []
+        self._dropped_told = 0
+        shelf = Shelf(settings.directory, broker=broker, run=run_name(started))
+        self._writer = Writer(shelf, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
+        self._reported: str | None = None
+
+    @property
+    def statistics(self) -> JournalStatistics:
+        return self._writer.statistics
+
+    def event(self, kind: Kind, **values: EventValue) -> None:
+        """Report an event of now, with the fields of its kind."""
+        self._events.append(event(kind, self.ledger.tick_at(trio.current_time()), **values))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Hand on what was reported, at the end of each second, until cancelled; then what is left."""
+        self._writer.start()
+        task_status.started()
+        try:
+            while True:
+                now = trio.current_time()
+                await trio.sleep_until(now + 1 - (now + self._offset_seconds) % 1)
+                self._hand_on(trio.current_time())
+        finally:
+            now = trio.current_time()
+            self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.close(now), self._take_events()))
+            with trio.move_on_after(FINISH_SECONDS, shield=True):
+                await trio.to_thread.run_sync(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True)
+
+    def _hand_on(self, now: float) -> None:
+        traffic = self.ledger.take_finished(now)
+        first_time = self._first_time
+        self._follow_wall_clock(now)
+        if traffic or self._events:
+            self._offer(Batch(self.ledger.tick_at(now), first_time, traffic, self._take_events()))
+        if self._writer.problem != self._reported:
+            self._reported = self._writer.problem
+            if self._reported is None:
+                self._log.info("journal_resumed")
+            else:
+                self._log.error("journal_failed", error=self._reported)
+
+    def _follow_wall_clock(self, now: float) -> None:
+        """When it is set, seconds are called by the new time from here on."""
+        step = self._wall() - now - self._offset_seconds
+        if abs(step) >= LEAST_STEP_SECONDS:
+            self.event(Kind.CLOCK, seconds=round(step, 3))
+            self._first_time += round(step)
+            self._offset_seconds += round(step)
+
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def _offer(self, batch: Batch) -> None:
+        missing = self.statistics.dropped - self._dropped_told
+        if missing:
+            batch.events.insert(0, event(Kind.DROPPED, batch.tick, lines=missing))
+        if self._writer.offer(batch) and missing:
+            self._dropped_told += missing
+
+
+def prepare(settings: JournalSettings, *, broker: int) -> None:
+    """Blocking, at start: make the directory, close what a crash left. Raises ConfigurationError."""
+    try:
+        Shelf(settings.directory, broker=broker, run="").prepare()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"journal.directory: cannot write to {settings.directory}: {reason}") from error

@@ -1,0 +1,157 @@
+"""A thread that takes batches of lines from a bounded queue and keeps the journal's files.
+
+The thread is the only one that touches the disk, and a daemon: a disk that hangs keeps nobody from serving or from
+ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is written or
+counted as dropped.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from journal_schema import Kind
+
+from .encoding import Event, Origin, encode_event, encode_traffic, event
+from .segment import Segment
+
+if TYPE_CHECKING:
+    from ..settings import JournalSettings
+    from .ledger import Traffic
+    from .shelf import Shelf
+
+QUEUED_BATCHES = 64
+"""A minute of a disk that hangs; at 1000 active partitions some 20 MB."""
+
+
+class Batch(NamedTuple):
+    """What one tick of the recorder brings. `first_time` is the wall clock's second of tick 0."""
+
+    tick: int
+    first_time: int
+    traffic: list[Traffic]
+    events: list[Event]
+
+    @property
+    def lines(self) -> int:
+        return len(self.traffic) + len(self.events)
+
+
+@dataclass(slots=True)
+class JournalStatistics:
+    """Each is written by one thread only."""
+
+    lines: int = 0
+    dropped_by_queue: int = 0
+    dropped_by_disk: int = 0
+    removed_files: int = 0
+
+    @property
+    def dropped(self) -> int:
+        return self.dropped_by_queue + self.dropped_by_disk
+
+
+class Writer:
+    def __init__(self, shelf: Shelf, origin: Origin, settings: JournalSettings) -> None:
+        self.statistics = JournalStatistics()
+        self.problem: str | None = None
+        """Why the disk refuses, while it does."""
+        self._shelf = shelf
+        self._origin = origin
+        self._settings = settings
+        self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUED_BATCHES)
+        self._segment: Segment | None = None
+        self._opened_tick = 0
+        self._last = Batch(0, 0, [], [])
+        self._standing: dict[object, Event] = {}
+        """The last quota event of each role: every file begins with them."""
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def offer(self, batch: Batch) -> bool:
+        """Queue the batch; False, and counted, if the queue is full."""
+        try:
+            self._queue.put_nowait(batch)
+        except queue.Full:
+            self.statistics.dropped_by_queue += batch.lines
+            return False
+        return True
+
+    def finish(self, timeout_seconds: float) -> None:
+        """Blocking: have everything written that was offered, if the disk does it in time."""
+        try:
+            self._queue.put(None, timeout=timeout_seconds)
+        except queue.Full:
+            return
+        self._thread.join(timeout_seconds)
+
+    def _run(self) -> None:
+        while (batch := self._queue.get()) is not None:
+            try:
+                self._write(batch)
+                self.problem = None
+            except OSError as error:
+                self._give_up(batch, error)
+        try:
+            self._close_segment()
+        except OSError as error:
+            self.problem = str(error)
+
+    def _write(self, batch: Batch) -> None:
+        self._last = batch._replace(traffic=[], events=[])
+        segment = self._segment_for(batch)
+        segment.write(encode_traffic(self._origin, batch.traffic, batch.first_time))
+        for line in batch.events:
+            if line.kind is Kind.QUOTA:
+                self._standing[line.values[0]] = line
+            segment.write(self._encoded(line))
+        segment.flush()
+        self.statistics.lines += batch.lines
+
+    def _segment_for(self, batch: Batch) -> Segment:
+        segment, settings = self._segment, self._settings
+        if segment is not None and (
+            batch.tick - self._opened_tick >= settings.rotate_every_seconds
+            or segment.size_bytes >= settings.rotate_at_bytes
+        ):
+            self._close_segment()
+            segment = None
+        return segment or self._open_segment(batch)
+
+    def _open_segment(self, batch: Batch) -> Segment:
+        self._shelf.directory.mkdir(parents=True, exist_ok=True)
+        self.statistics.removed_files += self._shelf.prune(self._settings.keep_bytes)
+        segment = self._segment = Segment(self._shelf.next_open())
+        self._opened_tick = batch.tick
+        file = self._shelf.closed(segment.path).name
+        segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file)))
+        for standing in self._standing.values():
+            again = standing._replace(tick=batch.tick, values=(*standing.values[:-1], "file"))
+            segment.write(self._encoded(again))
+        return segment
+
+    def _close_segment(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is None:
+            return
+        name = self._shelf.closed(segment.path).name
+        closed = event(Kind.FILE_CLOSED, self._last.tick, file=name, lines=segment.lines)
+        segment.write(self._encoded(closed))
+        segment.close()
+        self._shelf.close(segment.path)
+
+    def _encoded(self, line: Event) -> bytes:
+        return encode_event(self._origin, line, self._last.first_time + line.tick)
+
+    def _give_up(self, batch: Batch, error: OSError) -> None:
+        """The file stays as far as it came; the next batch tries a new one."""
+        self.problem = str(error)
+        self.statistics.dropped_by_disk += batch.lines
+        segment, self._segment = self._segment, None
+        if segment is not None:
+            segment.abandon()
+            self._shelf.close(segment.path)

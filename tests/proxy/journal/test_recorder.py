@@ -1,0 +1,139 @@
+"""The recorder on a clock of its own; its writer's thread and directory are real."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+import trio.testing
+
+from journal_schema import Kind
+from proxy.errors import ConfigurationError
+from proxy.journal.ledger import Position, TrafficKey
+from proxy.journal.recorder import Journal, prepare
+from proxy.settings import JournalSettings
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = TrafficKey("follower", "102", "orders", 0, throttled=True, in_sync=False)
+WALL = 1_700_000_000.25
+
+
+class Stage:
+    """A journal, the wall clock it sees, and Trio's clock, moved by hand."""
+
+    def __init__(self, folder: Path, clock: trio.testing.MockClock) -> None:
+        self.log = RecordedLog()
+        self.folder = folder
+        self.clock = clock
+        self.wall = WALL
+        self.journal = Journal(JournalSettings(folder, 600, 1 << 20, 1 << 30), broker=101, log=self.log, wall=self.now)
+
+    def now(self) -> float:
+        return self.wall
+
+    async def wait(self, seconds: float) -> None:
+        self.wall += seconds
+        self.clock.jump(seconds)
+        await trio.testing.wait_all_tasks_blocked()
+
+    def fetched(self, size: int) -> None:
+        self.journal.ledger.fetched(KEY, Position(1, 9, 0), record_bytes=size, wire_bytes=size, now=trio.current_time())
+
+    def lines(self) -> list[dict[str, Any]]:
+        # Ends with what was offered: the thread has been told to, and Trio did not wait for it.
+        self.journal._writer._thread.join(10.0)
+        paths = sorted(self.folder.glob("*.ndjson.gz"))
+        return [json.loads(line) for path in paths for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, mock_clock: trio.testing.MockClock) -> Stage:
+    return Stage(tmp_path, mock_clock)
+
+
+async def test_seconds_are_those_of_the_wall_clock(
+    stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    scope = trio.CancelScope()
+
+    async def run() -> None:
+        with scope:
+            await stage.journal.run()
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    stage.fetched(1)
+    await stage.wait(0.5)
+    stage.fetched(2)
+    await stage.wait(0.5)  # 1_700_000_001.25
+    stage.fetched(4)
+    stage.journal.event(Kind.RELOAD, outcome="changed")
+    await stage.wait(0.75)
+    stage.fetched(8)
+    scope.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    traffic = [line for line in stage.lines() if line["kind"] == "traffic"]
+    assert [(line["time"], line["tick"], line["record_bytes"]) for line in traffic] == [
+        (1_700_000_000, 0, 3),
+        (1_700_000_001, 1, 4),
+        (1_700_000_002, 2, 8),
+    ]
+    (reload,) = [line for line in stage.lines() if line["kind"] == "reload"]
+    assert (reload["time"], reload["tick"], reload["outcome"]) == (1_700_000_001, 1, "changed")
+
+
+async def test_a_clock_that_is_set_back_is_said_and_ticks_go_on(
+    stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    scope = trio.CancelScope()
+
+    async def run() -> None:
+        with scope:
+            await stage.journal.run()
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    stage.fetched(1)
+    stage.wall -= 3600
+    await stage.wait(1.0)
+    stage.fetched(2)
+    await stage.wait(1.0)
+    scope.cancel()
+    await trio.testing.wait_all_tasks_blocked()
+    lines = stage.lines()
+    traffic = [(line["time"], line["tick"]) for line in lines if line["kind"] == "traffic"]
+    assert traffic == [(1_700_000_000, 0), (1_700_000_001 - 3600, 1)]
+    assert [line["seconds"] for line in lines if line["kind"] == "clock"] == [-3600.0]
+
+
+async def test_what_was_dropped_is_said_once_there_is_room(stage: Stage, mock_clock: trio.testing.MockClock) -> None:
+    stage.journal.statistics.dropped_by_queue = 5
+    stage.journal._writer.start()
+    stage.journal.event(Kind.STOP)
+    stage.journal._hand_on(trio.current_time() + 1)
+    stage.journal.event(Kind.STOP)
+    stage.journal._hand_on(trio.current_time() + 2)
+    stage.journal._writer.finish(10.0)
+    dropped = [line["lines"] for line in stage.lines() if line["kind"] == "dropped"]
+    assert dropped == [5]
+
+
+async def test_a_disk_that_refuses_is_logged_when_it_begins_and_when_it_ends(
+    stage: Stage, mock_clock: trio.testing.MockClock
+) -> None:
+    for problem in ("disk full", "disk full", None, None):
+        stage.journal._writer.problem = problem
+        stage.journal._hand_on(trio.current_time())
+    assert stage.log.events == ["journal_failed", "journal_resumed"]
+
+
+def test_a_directory_that_cannot_be_is_an_error_at_start(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_text("a file")
+    with pytest.raises(ConfigurationError, match=r"journal\.directory: cannot write to .*journal: File exists"):
+        prepare(JournalSettings(tmp_path / "journal", 1, 1, 1), broker=101)

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.journal.shelf import Shelf, run_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def shelf(folder: Path, *, broker: int = 101, run: str = "20261121T082503Z") -> Shelf:
+    return Shelf(folder, broker=broker, run=run)
+
+
+def test_a_run_is_called_by_its_start() -> None:
+    assert run_name(1763713503.7) == "20251121T082503Z"
+
+
+def test_files_are_numbered_and_never_written_over(tmp_path: Path) -> None:
+    one = shelf(tmp_path)
+    first = one.next_open()
+    assert first.name == "journal-101-20261121T082503Z-000001.open.ndjson.gz"
+    first.touch()
+    one.close(first)
+    assert names(tmp_path) == ["journal-101-20261121T082503Z-000001.ndjson.gz"]
+    assert shelf(tmp_path).next_open().name == "journal-101-20261121T082503Z-000002.open.ndjson.gz"
+
+
+def test_what_a_killed_run_left_is_closed_and_others_are_left_alone(tmp_path: Path) -> None:
+    for name in ("journal-101-a-000001.open.ndjson.gz", "journal-1010-a-000001.open.ndjson.gz", "notes.txt"):
+        (tmp_path / name).touch()
+    shelf(tmp_path).prepare()
+    assert names(tmp_path) == [
+        "journal-101-a-000001.ndjson.gz",
+        "journal-1010-a-000001.open.ndjson.gz",
+        "notes.txt",
+    ]
+
+
+def test_the_directory_is_made(tmp_path: Path) -> None:
+    shelf(tmp_path / "a" / "b").prepare()
+    assert names(tmp_path / "a" / "b") == []
+
+
+def test_closing_what_somebody_else_closed_is_no_error(tmp_path: Path) -> None:
+    shelf(tmp_path).close(tmp_path / "journal-101-a-000001.open.ndjson.gz")
+
+
+@pytest.mark.parametrize(
+    ("keep_bytes", "left"),
+    [
+        (400, ["a-000001", "a-000002", "b-000001", "b-000002.open"]),
+        (399, ["a-000002", "b-000001", "b-000002.open"]),
+        (250, ["b-000001", "b-000002.open"]),
+        (0, ["b-000002.open"]),
+    ],
+)
+def test_the_oldest_go_first_and_the_open_one_stays(tmp_path: Path, keep_bytes: int, left: list[str]) -> None:
+    for name in ("a-000001", "a-000002", "b-000001", "b-000002.open"):
+        (tmp_path / f"journal-101-{name}.ndjson.gz").write_bytes(bytes(100))
+    (tmp_path / "journal-102-a-000001.ndjson.gz").write_bytes(bytes(1000))
+    removed = shelf(tmp_path).prune(keep_bytes)
+    assert names(tmp_path) == [*(f"journal-101-{name}.ndjson.gz" for name in left), "journal-102-a-000001.ndjson.gz"]
+    assert removed == 4 - len(left)

@@ -1,0 +1,127 @@
+"""The writer's thread on a real directory: what is offered is on disk, or counted as dropped."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from journal_schema import Kind
+from proxy.journal.encoding import Event, Origin, event
+from proxy.journal.ledger import Position, Traffic, TrafficKey
+from proxy.journal.shelf import Shelf
+from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
+from proxy.settings import JournalSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TIME = 1_700_000_000
+KEY = TrafficKey("leader", "102", "orders", 0, throttled=True, in_sync=False)
+RUN = "20261121T082503Z"
+
+
+def writer(folder: Path, *, every: float = 600.0, at: int = 1 << 20, keep: int = 1 << 30) -> Writer:
+    settings = JournalSettings(folder, every, at, keep)
+    return Writer(Shelf(folder, broker=101, run=RUN), Origin(101, RUN), settings)
+
+
+def batch(tick: int, *, traffic: int = 1, events: list[Event] | None = None) -> Batch:
+    lines = [
+        Traffic(tick, KEY._replace(partition=n), 1000 + n, 1018 + n, 1, 0, Position(tick, 9, 0)) for n in range(traffic)
+    ]
+    return Batch(tick, TIME, lines, events or [])
+
+
+def quota(tick: int, bytes_per_second: float) -> Event:
+    return event(
+        Kind.QUOTA,
+        tick,
+        role="leader",
+        bytes_per_second=bytes_per_second,
+        policy="strict",
+        enforce=True,
+        selection="*",
+        reason="change",
+    )
+
+
+def write(wanted: Writer, *batches: Batch) -> None:
+    wanted.start()
+    for one in batches:
+        assert wanted.offer(one)
+    wanted.finish(10.0)
+
+
+def files(folder: Path) -> list[list[dict[str, Any]]]:
+    paths = sorted(folder.glob("*.ndjson.gz"))
+    return [[json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()] for path in paths]
+
+
+def test_a_file_begins_with_its_name_and_ends_with_the_number_of_its_lines(tmp_path: Path) -> None:
+    one = writer(tmp_path)
+    write(one, batch(0), batch(1, traffic=3))
+    (lines,) = files(tmp_path)
+    name = f"journal-101-{RUN}-000001.ndjson.gz"
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert [line["kind"] for line in lines] == ["file_opened", *["traffic"] * 4, "file_closed"]
+    assert (lines[0]["file"], lines[-1]["file"], lines[-1]["lines"]) == (name, name, 5)
+    assert [line["time"] - TIME for line in lines] == [0, 0, 1, 1, 1, 1]
+    assert (one.statistics.lines, one.statistics.dropped) == (4, 0)
+
+
+def test_files_are_rotated_by_time_and_each_can_be_read_alone(tmp_path: Path) -> None:
+    write(writer(tmp_path, every=10), batch(0, events=[quota(0, 5.0)]), batch(9), batch(10), batch(25))
+    found = files(tmp_path)
+    assert [[line["kind"] for line in lines] for lines in found] == [
+        ["file_opened", "traffic", "quota", "traffic", "file_closed"],
+        ["file_opened", "quota", "traffic", "file_closed"],
+        ["file_opened", "quota", "traffic", "file_closed"],
+    ]
+    again = found[2][1]
+    assert (again["tick"], again["bytes_per_second"], again["reason"]) == (25, 5.0, "file")
+
+
+def test_files_are_rotated_by_size_and_the_oldest_removed(tmp_path: Path) -> None:
+    one = writer(tmp_path, at=500, keep=2000)
+    write(one, *(batch(tick, traffic=20) for tick in range(40)))
+    sizes = [path.stat().st_size for path in tmp_path.iterdir()]
+    assert sum(sizes) <= 2000 + max(sizes)
+    assert one.statistics.removed_files > 0
+    assert files(tmp_path)[-1][-2]["tick"] == 39
+
+
+def test_a_queue_that_is_full_drops_and_counts(tmp_path: Path) -> None:
+    one = writer(tmp_path)  # not started: a disk that hangs
+    assert all(one.offer(batch(tick)) for tick in range(QUEUED_BATCHES))
+    assert not one.offer(batch(99, traffic=7))
+    assert one.statistics.dropped == 7
+
+
+def test_a_disk_that_refuses_costs_what_was_offered_meanwhile(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    folder.write_text("not a directory")
+    one = writer(folder)
+    one.start()
+    one.offer(batch(0, traffic=3))
+    while one.statistics.dropped < 3:
+        one._thread.join(0.01)
+    assert one.problem is not None
+    folder.unlink()
+    one.offer(batch(1))
+    one.finish(10.0)
+    assert (one.problem, one.statistics.dropped, one.statistics.lines) == (None, 3, 1)
+    assert [line["kind"] for line in files(folder)[0]] == ["file_opened", "traffic", "file_closed"]
+
+
+def test_what_was_offered_is_readable_before_the_file_is_closed(tmp_path: Path) -> None:
+    one = writer(tmp_path)
+    one.start()
+    one.offer(batch(0, traffic=5))
+    while one.statistics.lines < 5:
+        one._thread.join(0.01)
+    (path,) = tmp_path.iterdir()
+    assert path.name.endswith(".open.ndjson.gz")
+    assert zlib.decompressobj(31).decompress(path.read_bytes()).count(b"\n") == 6
+    one.finish(10.0)
