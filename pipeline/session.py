@@ -1,0 +1,38 @@
+"""The Spark session, as every job wants it. Only entry points and tests make one.
+
+Invariant: times are UTC whatever the machine thinks, and partitions of a table are replaced one by one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.adaptive.enabled": "true",
+    # ANSI off would turn a wrong cast into a null, and a null into a missing row.
+    "spark.sql.ansi.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+}
+ON_THIS_MACHINE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Return the session. `master`: None leaves it to spark-submit, and to all cores of this machine without one."""
+    builder = SparkSession.builder.appName(app)
+    settings = dict(SETTINGS)
+    if master is not None:
+        builder = builder.master(master)
+        if master.startswith("local"):
+            settings |= ON_THIS_MACHINE
+    for key, value in (settings | dict(conf or {})).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session

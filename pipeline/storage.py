@@ -1,0 +1,99 @@
+"""Replace directories of a table so that being killed at any moment loses nothing: on any Hadoop file system.
+
+    stage: everything new is written below OUT/_staging      killed here: the next run removes it
+    seal:  the list of moves is written, whole               from here on the next run finishes the moves
+    apply: each staged directory takes the place of the old one; then the list and the stage are removed
+
+Invariant: a staged directory exists until it is in place, so `apply` may be repeated from any point. One `ingest` at a
+time per OUT; readers that must not see a partition vanish for a moment read a copy.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+STAGING = "_staging"
+SEAL = "_seal.json"
+_RECURSIVE = _OVERWRITE = True
+
+
+class Storage:
+    """File operations below `root`, a path that Hadoop understands."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self.root = root.rstrip("/")
+        # Spark's own way to the file system that a path names; PySpark has no public one.
+        jvm: Any = spark._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        context: Any = spark._jsc
+        self._files = self._path(self.root).getFileSystem(context.hadoopConfiguration())
+
+    def under(self, *names: str) -> str:
+        return "/".join((self.root, *names))
+
+    def exists(self, path: str) -> bool:
+        return bool(self._files.exists(self._path(path)))
+
+    def directories(self, path: str) -> list[str]:
+        """Return the names of the directories in `path`; none if it is not there."""
+        if not self.exists(path):
+            return []
+        found = self._files.listStatus(self._path(path))
+        return sorted(status.getPath().getName() for status in found if status.isDirectory())
+
+    def remove(self, path: str) -> None:
+        self._files.delete(self._path(path), _RECURSIVE)
+
+    def move(self, source: str, target: str) -> None:
+        """`source` takes the place of `target`; nothing to do if it has already."""
+        if not self.exists(source):
+            return
+        self.remove(target)
+        self._files.mkdirs(self._path(target).getParent())
+        if not self._files.rename(self._path(source), self._path(target)):
+            raise OSError(f"cannot rename {source} to {target}")
+
+    def write_text(self, path: str, text: str) -> None:
+        """Whole or not at all."""
+        stream = self._files.create(self._path(path + ".tmp"), _OVERWRITE)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        self.remove(path)
+        self._files.rename(self._path(path + ".tmp"), self._path(path))
+
+    def read_text(self, path: str) -> str:
+        length = self._files.getFileStatus(self._path(path)).getLen()
+        stream = self._files.open(self._path(path))
+        try:
+            return bytes(stream.readNBytes(length)).decode()
+        finally:
+            stream.close()
+
+
+def begin(storage: Storage) -> str:
+    """Finish or undo what a killed run left; return an empty stage."""
+    stage = storage.under(STAGING)
+    if storage.exists(storage.under(STAGING, SEAL)):
+        _apply(storage)
+    storage.remove(stage)
+    return stage
+
+
+def commit(storage: Storage, moves: Sequence[tuple[str, str]]) -> None:
+    """Put what is staged in place: (below the stage, below the root)."""
+    storage.write_text(storage.under(STAGING, SEAL), json.dumps(list(moves)))
+    _apply(storage)
+    storage.remove(storage.under(STAGING))
+
+
+def _apply(storage: Storage) -> None:
+    for staged, target in json.loads(storage.read_text(storage.under(STAGING, SEAL))):
+        storage.move(storage.under(STAGING, staged), storage.under(target))

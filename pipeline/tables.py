@@ -1,0 +1,60 @@
+"""The tables that `ingest` writes and every other job reads: where they are, and how they are read.
+
+Invariant: a table that is not there yet reads as one without rows, with its schema.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from .errors import InputError
+from .schema import EVENTS, FILES, QUARANTINE, TRAFFIC
+from .storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+SCHEMAS: dict[str, StructType] = {"traffic": TRAFFIC, "events": EVENTS, "files": FILES, "quarantine": QUARANTINE}
+
+
+class Tables:
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self.storage = Storage(spark, root)
+
+    def require(self) -> Tables:
+        """Raise InputError unless `ingest` has written here."""
+        if not self.storage.exists(self.storage.under("files")):
+            raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
+        return self
+
+    def read(self, name: str) -> DataFrame:
+        schema = SCHEMAS[name]
+        path = self.storage.under(name)
+        if not self.storage.exists(path):
+            return self._spark.createDataFrame([], schema)
+        return self._spark.read.schema(schema).parquet(path)
+
+    @property
+    def traffic(self) -> DataFrame:
+        return self.read("traffic")
+
+    @property
+    def events(self) -> DataFrame:
+        return self.read("events")
+
+    @property
+    def files(self) -> DataFrame:
+        return self.read("files")
+
+    @property
+    def quarantine(self) -> DataFrame:
+        return self.read("quarantine")
+
+
+def accounted_bytes() -> Column:
+    """What a role's quota counts (KIP-73): wire bytes for the leader, record bytes for the follower."""
+    return F.when(F.col("role") == "leader", F.col("wire_bytes")).otherwise(F.col("record_bytes"))

@@ -1,0 +1,51 @@
+"""Journal files and lines for tests, as a sidecar writes them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING, Any
+
+from journal_schema import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+FIRST = 1_795_250_400
+"""2026-11-21T08:40:00Z: a Saturday, and long before midnight."""
+JOURNAL: dict[str, Any] = {"v": 1, "kind": "", "time": 0, "broker": 101, "run": "a", "tick": 0}
+TRAFFIC: dict[str, Any] = {
+    "role": "leader", "peer": "102", "topic": "orders", "partition": 0, "throttled": True, "in_sync": False,
+    "record_bytes": 1000, "wire_bytes": 1018, "fetches": 1, "omitted": 0,
+    "fetch_offset": 100, "high_watermark": 900, "log_start_offset": 0,
+}  # fmt: skip
+
+
+def traffic_line(time: int, **values: Any) -> str:
+    """A line with everything as in TRAFFIC but `values`; None leaves one out. The tick follows the time."""
+    line = {**JOURNAL, "kind": "traffic", "time": time, "tick": time - FIRST, **TRAFFIC, **values}
+    return json.dumps({name: value for name, value in line.items() if value is not None})
+
+
+def event_line(kind: Kind, time: int, **values: Any) -> str:
+    return json.dumps({**JOURNAL, "kind": kind.value, "time": time, "tick": time - FIRST, **values})
+
+
+def write_file(
+    folder: Path,
+    *,
+    lines: Sequence[str],
+    broker: int = 101,
+    number: int = 1,
+    name_ends: str = ".ndjson.gz",
+    closed: bool = True,
+) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"journal-{broker}-20261121T084000Z-{number:06d}"
+    path = folder / f"{name}{name_ends}"
+    head = event_line(Kind.FILE_OPENED, FIRST, broker=broker, file=f"{name}.ndjson.gz")
+    foot = event_line(Kind.FILE_CLOSED, FIRST, broker=broker, file=f"{name}.ndjson.gz", lines=len(lines) + 1)
+    text = "\n".join([head, *lines, *([foot] if closed else [])]) + "\n"
+    path.write_bytes(gzip.compress(text.encode()))
+    return path

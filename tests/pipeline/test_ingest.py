@@ -1,0 +1,204 @@
+"""Journals to tables: each line once, however they are fed; what is none is set aside with the reason."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from journal_schema import Kind
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+from pipeline.storage import SEAL, STAGING, Storage, begin
+from pipeline.tables import Tables
+from tests.pipeline.journals import FIRST, JOURNAL, event_line, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+Snapshot = tuple[list[tuple[object, ...]], ...]
+
+
+def tables_of(spark: SparkSession, place: Path) -> Snapshot:
+    tables = Tables(spark, str(place))
+    return tuple(
+        sorted(tuple(row) for row in frame.select(sorted(frame.columns)).collect())
+        for frame in (tables.traffic, tables.events.drop("error", "selection"), tables.quarantine)
+    )
+
+
+def states(spark: SparkSession, place: Path) -> dict[str, tuple[str, int, int]]:
+    rows = Tables(spark, str(place)).files.collect()
+    return {row.source: (row.state, row.lines, row.quarantined) for row in rows}
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Two brokers, a day that ends, a file of each broker in a directory of its own."""
+    folder = tmp_path / "journal"
+    days = [traffic_line(time, partition=p) for time in (FIRST, FIRST + 86_400) for p in range(3)]
+    write_file(folder / "101", broker=101, number=1, lines=days)
+    write_file(folder / "102", broker=102, number=1, lines=[traffic_line(FIRST, broker=102, role="follower")])
+    return folder
+
+
+def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, journal: Path) -> None:
+    out = journal.parent / "tables"
+    outcome = ingest(spark, [str(journal)], str(out))
+    assert outcome == ({"whole": 2}, 11, 0, 0)
+    found = sorted(str(path.relative_to(out)) for path in (out / "traffic").glob("*/*"))
+    assert found == [
+        "traffic/date=2026-11-21/broker=101",
+        "traffic/date=2026-11-21/broker=102",
+        "traffic/date=2026-11-22/broker=101",
+    ]
+    tables = Tables(spark, str(out))
+    assert tables.traffic.count() == 7
+    row = tables.traffic.where("broker = 102").first()
+    assert row is not None
+    assert (row.role, row.peer, row.topic, row.partition, row.record_bytes) == ("follower", "102", "orders", 0, 1000)
+    assert (row.time, row.throttled, row.in_sync, row.high_watermark) == (FIRST, True, False, 900)
+    assert {event.kind for event in tables.events.collect()} == {"file_opened", "file_closed"}
+
+
+def test_twice_in_two_orders_and_from_copies_it_is_the_same(spark: SparkSession, journal: Path) -> None:
+    once, parts = journal.parent / "once", journal.parent / "parts"
+    ingest(spark, [str(journal)], str(once))
+    expected = tables_of(spark, once)
+    again = ingest(spark, [str(journal)], str(once))
+    assert (again.lines, again.skipped_files) == (0, 2)
+    shutil.copytree(journal, journal.parent / "copy")
+    ingest(spark, [str(journal / "102")], str(parts))
+    ingest(spark, [str(journal.parent / "copy"), str(journal / "101")], str(parts))
+    assert tables_of(spark, once) == expected
+    assert tables_of(spark, parts) == expected
+
+
+def test_a_file_still_open_is_read_so_far_and_the_rest_later(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "journal", tmp_path / "tables"
+    lines = [traffic_line(FIRST + second, tick=second) for second in range(20)]
+    path = write_file(folder, number=1, lines=lines[:10], name_ends=".open.ndjson.gz", closed=False)
+    ingest(spark, [str(folder)], str(out))
+    assert states(spark, out) == {path.name: ("open", 11, 0)}
+    path.unlink()
+    closed = write_file(folder, number=1, lines=lines)
+    ingest(spark, [str(folder)], str(out))
+    assert states(spark, out)[closed.name] == ("whole", 22, 0)
+    assert Tables(spark, str(out)).traffic.count() == 20
+
+
+def test_a_torn_file_gives_its_whole_lines(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "journal", tmp_path / "tables"
+    path = write_file(folder, number=1, lines=[traffic_line(FIRST + n, tick=n, record_bytes=n**5) for n in range(2000)])
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    (folder / "journal-101-x-000002.ndjson.gz").write_bytes(b"this is not gzip")
+    outcome = ingest(spark, [str(folder)], str(out))
+    assert outcome.files == {"torn": 1, "unreadable": 1}
+    ticks = sorted(row.tick for row in Tables(spark, str(out)).traffic.collect())
+    assert ticks == list(range(len(ticks)))
+    assert 500 < len(ticks) < 2000
+
+
+def test_a_file_that_lost_lines_is_called_damaged(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "journal", tmp_path / "tables"
+    path = write_file(folder, number=1, lines=[traffic_line(FIRST + n, tick=n) for n in range(5)])
+    lines = gzip.decompress(path.read_bytes()).splitlines(keepends=True)
+    path.write_bytes(gzip.compress(b"".join(lines[:2] + lines[3:])))
+    assert ingest(spark, [str(folder)], str(out)).files == {"damaged": 1}
+
+
+BAD = [
+    ("not json", "not a JSON object"),
+    ('{"v":1,"kind":"traffic"', "not a JSON object"),
+    ('{"level":"info","message":"x"}', "not a line of a journal: no v or no kind"),
+    (traffic_line(FIRST, v=2), "schema version 2 is newer than 1"),
+    (traffic_line(FIRST, kind="weather"), "unknown kind weather"),
+    (traffic_line(FIRST, topic=None, in_sync=None), "missing: topic, in_sync"),
+    (traffic_line(FIRST, broker=None), "missing: broker"),
+    (traffic_line(FIRST, record_bytes="many"), "a field has the wrong type"),
+    (traffic_line(FIRST * 1000), f"time is not in seconds since 1970: {FIRST * 1000}"),
+    (traffic_line(FIRST, omitted=-1), "a count is negative"),
+    (traffic_line(FIRST, role="boss"), "unknown role boss"),
+    (event_line(Kind.CONNECTION, FIRST), "missing: role, peer, cause, seconds, replica_fetches, held_seconds"),
+]
+
+
+def test_what_is_no_line_is_set_aside_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    folder, out = tmp_path / "journal", tmp_path / "tables"
+    path = write_file(folder, number=1, lines=[line for line, _ in BAD] + [traffic_line(FIRST)])
+    for _ in range(2):  # read again each time: a newer pipeline may understand what this one does not
+        assert ingest(spark, [str(folder)], str(out)).quarantined == len(BAD)
+    tables = Tables(spark, str(out))
+    assert tables.traffic.count() == 1
+    rows = {(row.value, row.reason, row.source) for row in tables.quarantine.collect()}
+    assert rows == {(value, reason, path.name) for value, reason in BAD}
+
+
+def test_fields_of_a_later_day_do_no_harm(spark: SparkSession, tmp_path: Path) -> None:
+    write_file(tmp_path / "journal", number=1, lines=[traffic_line(FIRST, colour="blue")])
+    assert ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables")).quarantined == 0
+
+
+def test_a_clock_set_back_costs_no_line(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [traffic_line(FIRST, tick=100), traffic_line(FIRST, tick=3700)]
+    write_file(tmp_path / "journal", number=1, lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    assert Tables(spark, str(tmp_path / "tables")).traffic.count() == 2
+
+
+def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="PATH_NOT_FOUND"):
+        ingest(spark, [str(tmp_path / "nowhere")], str(tmp_path / "tables"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: no files called journal-\*\.ndjson\.gz here"):
+        ingest(spark, [str(tmp_path / "empty")], str(tmp_path / "tables"))
+
+
+class KilledError(BaseException):
+    """Nothing of ours catches it."""
+
+
+@pytest.mark.parametrize("killed_at", ["stage", 1])
+def test_killed_at_any_moment_the_next_run_puts_it_right(
+    spark: SparkSession, journal: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str | int
+) -> None:
+    out, straight = journal.parent / "tables", journal.parent / "straight"
+    ingest(spark, [str(journal / "102")], str(out))
+    moved: list[str] = []
+
+    def killed_before_rename(self: Storage, source: str, target: str) -> None:
+        if len(moved) == killed_at:
+            self.remove(target)  # the worst moment: the old one is gone, the new one not yet there
+            raise KilledError
+        moved.append(source)
+        move(self, source, target)
+
+    def killed_before_seal(self: Storage, path: str, text: str) -> None:
+        raise KilledError
+
+    move = Storage.move
+    name, kill = ("write_text", killed_before_seal) if killed_at == "stage" else ("move", killed_before_rename)
+    monkeypatch.setattr(Storage, name, kill)
+    with pytest.raises(KilledError):
+        ingest(spark, [str(journal)], str(out))
+    monkeypatch.undo()
+    ingest(spark, [str(journal)], str(out))
+    ingest(spark, [str(journal)], str(straight))
+    assert tables_of(spark, out) == tables_of(spark, straight)
+    assert not (out / STAGING).exists()
+
+
+def test_a_seal_without_its_stage_is_done(spark: SparkSession, tmp_path: Path) -> None:
+    storage = Storage(spark, str(tmp_path))
+    storage.write_text(storage.under(STAGING, SEAL), '[["gone", "there"]]')
+    begin(storage)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_journal_of_the_tests_is_the_one_of_the_schema() -> None:
+    assert set(JOURNAL) == {"v", "kind", "time", "broker", "run", "tick"}
