@@ -84,9 +84,9 @@ def ingest(
         ("events", EVENTS, F.col("kind") != Kind.TRAFFIC.value),
     ):
         tell(f"writing {name}")
-        fresh_rows = shaped(parsed.where(F.col("reason").isNull() & is_kind), schema)
+        fresh_rows = shaped(parsed.where(F.col("problem").isNull() & is_kind), schema)
         moves += _stage_table(tables, name, fresh_rows, stage=stage)
-    bad = parsed.where(F.col("reason").isNotNull()).select(QUARANTINE.names)
+    bad = parsed.where(F.col("problem").isNotNull()).select(QUARANTINE.names)
     bad.write.partitionBy("source").parquet(f"{stage}/quarantine")
     moves += [(f"quarantine/{one}",) * 2 for one in _partitions(tables, f"{stage}/quarantine", depth=1)]
     kept = tables.files.join(files, "source", "left_anti")
@@ -118,10 +118,10 @@ def distinct(rows: DataFrame, schema: StructType) -> DataFrame:
 
 def account(listed: DataFrame, parsed: DataFrame) -> DataFrame:
     """Return the files table's rows of the files in `listed`: how much of each was read, and whether that was all."""
-    closing = F.when((F.col("kind") == Kind.FILE_CLOSED.value) & F.col("reason").isNull(), F.col("lines"))
+    closing = F.when((F.col("kind") == Kind.FILE_CLOSED.value) & F.col("problem").isNull(), F.col("lines"))
     counted = parsed.groupBy("source").agg(
         F.count("*").alias("read"),
-        F.count("reason").cast("int").alias("quarantined"),
+        F.count("problem").cast("int").alias("quarantined"),
         F.max(closing).alias("announced"),
     )
     state = (

@@ -5,7 +5,6 @@ DataFrame → DataFrame. Invariant: every line of text comes out exactly once, w
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
+    from journal_schema import Field
+
 _CORRUPT = "_corrupt"
 _WITH_CORRUPT = StructType([*LINE, StructField(_CORRUPT, StringType())])
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
@@ -28,15 +29,15 @@ _COUNTS = ("partition", "record_bytes", "wire_bytes", "fetches", "omitted")
 
 
 def parse(text: DataFrame) -> DataFrame:
-    """Take columns `value` and `source`; return the fields of all kinds, `source`, `value` and `reason` (null: it is a
+    """Take columns `value` and `source`; return the fields of all kinds, `source`, `value` and `problem` (null: it is a
     line of a journal; then `value` is null)."""
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = text.select("source", "value", F.from_json("value", _WITH_CORRUPT, options).alias("line"))
-    flat = parsed.select("source", "value", "line.*")
-    reasoned = flat.withColumn("reason", _reason())
-    fields = [name for name in reasoned.columns if name not in ("source", "value", "reason", _CORRUPT)]
-    kept = F.when(F.col("reason").isNotNull(), F.col("value")).alias("value")
-    return reasoned.select("source", *fields, "reason", kept)
+    reasoned = (
+        parsed.select("source", "value", "line.*").withColumn("_missing", _missing()).withColumn("problem", _reason())
+    )
+    kept = F.when(F.col("problem").isNotNull(), F.col("value")).alias("value")
+    return reasoned.select("source", *LINE.names, "problem", kept)
 
 
 def _reason() -> Column:
@@ -51,13 +52,12 @@ def _reason() -> Column:
         .when(F.col("v").isNull() | F.col("kind").isNull(), F.lit("not a line of a journal: no v or no kind"))
         .when(F.col("v") > VERSION, F.concat(F.lit("schema version "), "v", F.lit(f" is newer than {VERSION}")))
         .when(~F.col("kind").isin([kind.value for kind in Kind]), F.concat(F.lit("unknown kind "), "kind"))
-        .when(_missing(_required()) != "", F.concat(F.lit("missing: "), _missing(_required())))
-        .when(_incomplete(), F.concat(F.lit("missing: "), _missing_by_kind()))
+        .when(F.col("_missing") != "", F.concat(F.lit("missing: "), "_missing"))
         .when(
             ~F.col("time").between(EARLIEST_SECONDS, LATEST_SECONDS),
             F.concat(F.lit("time is not in seconds since 1970: "), "time"),
         )
-        .when(_is_traffic() & _any(F.col(name) < 0 for name in _COUNTS), F.lit("a count is negative"))
+        .when(_is_traffic() & (F.least(*_COUNTS) < 0), F.lit("a count is negative"))
         .when(_is_traffic() & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
     )
 
@@ -66,30 +66,14 @@ def _is_traffic() -> Column:
     return F.col("kind") == Kind.TRAFFIC.value
 
 
-def _required(kind: Kind | None = None) -> list[str]:
-    return [field.name for field in (COMMON if kind is None else KINDS[kind]) if field.required]
-
-
-def _incomplete() -> Column:
-    return _any(
-        (F.col("kind") == kind.value) & _any(F.col(name).isNull() for name in _required(kind))
-        for kind in KINDS
-        if _required(kind)
+def _missing() -> Column:
+    """The names of the fields that a line of its kind must have and has not."""
+    by_kind = " ".join(
+        f"WHEN '{kind.value}' THEN concat_ws(', ', {_null_names((*COMMON, *fields))})" for kind, fields in KINDS.items()
     )
+    return F.expr(f"CASE kind {by_kind} ELSE '' END")
 
 
-def _missing(names: Iterable[str]) -> Column:
-    # concat_ws leaves out nulls, so only the names of what is null are left.
-    return F.concat_ws(", ", *(F.when(F.col(name).isNull(), F.lit(name)) for name in names))
-
-
-def _missing_by_kind() -> Column:
-    found = F.lit("")
-    for kind in KINDS:
-        if _required(kind):
-            found = F.when(F.col("kind") == kind.value, _missing(_required(kind))).otherwise(found)
-    return found
-
-
-def _any(conditions: Iterable[Column]) -> Column:
-    return reduce(lambda one, other: one | other, conditions)
+def _null_names(fields: Iterable[Field]) -> str:
+    # concat_ws leaves out nulls, so that only the names of what is null are left.
+    return ", ".join(f"if(`{field.name}` IS NULL, '{field.name}', NULL)" for field in fields if field.required)

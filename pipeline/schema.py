@@ -48,7 +48,7 @@ EVENTS = StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
 """One row per line of any other kind; partitioned likewise."""
 
 QUARANTINE = StructType(
-    [StructField("value", StringType()), StructField("reason", StringType()), StructField("source", StringType())]
+    [StructField("value", StringType()), StructField("problem", StringType()), StructField("source", StringType())]
 )
 """One row per line that is not one of a journal; partitioned by source, the file."""
 

@@ -27,7 +27,7 @@ def tables_of(spark: SparkSession, place: Path) -> Snapshot:
     tables = Tables(spark, str(place))
     return tuple(
         sorted(tuple(row) for row in frame.select(sorted(frame.columns)).collect())
-        for frame in (tables.traffic, tables.events.drop("error", "selection"), tables.quarantine)
+        for frame in (tables.traffic, tables.events.na.fill("").na.fill(0), tables.quarantine)
     )
 
 
@@ -42,14 +42,16 @@ def journal(tmp_path: Path) -> Path:
     folder = tmp_path / "journal"
     days = [traffic_line(time, partition=p) for time in (FIRST, FIRST + 86_400) for p in range(3)]
     write_file(folder / "101", broker=101, number=1, lines=days)
-    write_file(folder / "102", broker=102, number=1, lines=[traffic_line(FIRST, broker=102, role="follower")])
+    quota = event_line(Kind.QUOTA, FIRST, broker=102, role="follower", bytes_per_second=None, policy="strict",
+                       enforce=True, selection="*", reason="start")  # fmt: skip
+    write_file(folder / "102", broker=102, number=1, lines=[traffic_line(FIRST, broker=102, role="follower"), quota])
     return folder
 
 
 def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, journal: Path) -> None:
     out = journal.parent / "tables"
     outcome = ingest(spark, [str(journal)], str(out))
-    assert outcome == ({"whole": 2}, 11, 0, 0)
+    assert outcome == ({"whole": 2}, 12, 0, 0)
     found = sorted(str(path.relative_to(out)) for path in (out / "traffic").glob("*/*"))
     assert found == [
         "traffic/date=2026-11-21/broker=101",
@@ -62,7 +64,7 @@ def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSessio
     assert row is not None
     assert (row.role, row.peer, row.topic, row.partition, row.record_bytes) == ("follower", "102", "orders", 0, 1000)
     assert (row.time, row.throttled, row.in_sync, row.high_watermark) == (FIRST, True, False, 900)
-    assert {event.kind for event in tables.events.collect()} == {"file_opened", "file_closed"}
+    assert {event.kind for event in tables.events.collect()} == {"quota", "file_opened", "file_closed"}
 
 
 def test_twice_in_two_orders_and_from_copies_it_is_the_same(spark: SparkSession, journal: Path) -> None:
@@ -135,7 +137,7 @@ def test_what_is_no_line_is_set_aside_with_the_reason(spark: SparkSession, tmp_p
         assert ingest(spark, [str(folder)], str(out)).quarantined == len(BAD)
     tables = Tables(spark, str(out))
     assert tables.traffic.count() == 1
-    rows = {(row.value, row.reason, row.source) for row in tables.quarantine.collect()}
+    rows = {(row.value, row.problem, row.source) for row in tables.quarantine.collect()}
     assert rows == {(value, reason, path.name) for value, reason in BAD}
 
 

@@ -1,0 +1,55 @@
+"""``python -m pipeline``: the group, and the one place where errors become a line and an exit status.
+
+Invariant: exit status 0 fine, 1 the input is wrong, 2 usage; no traceback for what the person can put right.
+"""
+
+from __future__ import annotations
+
+import click
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from .commands import ingest, looking
+from .errors import InputError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def group() -> None:
+    """Answers from the sidecars' journals, by Spark.
+
+    \b
+    First    ingest   journals to tables, incrementally
+    Look     rates    bytes per second, KIP-73's windowed rate
+             audit    was the bound kept, in every window
+             lag      how far behind, ETA, stalls and their causes
+
+    TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
+    cores unless --master (or spark-submit) says otherwise.
+    """
+
+
+for command in (ingest.command, looking.rates_command, looking.audit_command, looking.lag_command):
+    group.add_command(command)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a job; return the exit status."""
+    try:
+        group.main(arguments, prog_name="python -m pipeline", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.exceptions.Abort:
+        return 130
+    except InputError as error:
+        click.echo(f"error: {error}", err=True)
+        return 1
+    except (PySparkException, Py4JJavaError) as error:
+        click.echo(f"error: {_first_line(error)}", err=True)
+        return 1
+    return 0
+
+
+def _first_line(error: PySparkException | Py4JJavaError) -> str:
+    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,1 @@
+"""The jobs as people type them: options in, tables out. One module per group of jobs; no arithmetic here."""

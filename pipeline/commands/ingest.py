@@ -1,0 +1,33 @@
+"""``ingest``: journals in, tables out."""
+
+from __future__ import annotations
+
+import click
+
+from ..ingest import ingest
+from .options import session, spark_options, tell
+
+
+@click.command("ingest", short_help="Journals to tables; run it as often as you like.")
+@click.argument("sources", nargs=-1, required=True)
+@click.option("--into", "target", required=True, metavar="TABLES", help="Where the tables are, or will be.")
+@spark_options
+def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
+    """Read the sidecars' journals below SOURCES into Parquet tables by date and broker.
+
+    Each line is taken once, however often and in whatever order it is fed; files that have not changed are not read
+    again. A torn file gives its whole lines. What is not a line of a journal is set aside in TABLES/quarantine, with
+    the reason. Killed at any moment, the next run puts things right. One ingest at a time per TABLES.
+
+    \b
+    Examples:
+      python -m pipeline ingest /var/lib/throttle/journal --into tables
+      python -m pipeline ingest 's3a://journals/*' --into s3a://lake/throttle --master yarn
+    """
+    with session("ingest", spark_settings) as spark:
+        outcome = ingest(spark, sources, target, tell=tell)
+    states = ", ".join(f"{count} {state}" for state, count in sorted(outcome.files.items())) or "none"
+    click.echo(f"files: {states}; unchanged: {outcome.skipped_files}")
+    click.echo(f"lines: {outcome.lines}, of them set aside: {outcome.quarantined}")
+    if outcome.quarantined:
+        click.echo(f"why: {target.rstrip('/')}/quarantine")

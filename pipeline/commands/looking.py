@@ -1,0 +1,99 @@
+"""``rates``, ``audit``, ``lag``: what the tables say."""
+
+from __future__ import annotations
+
+import click
+from pyspark.sql import functions as F
+
+from .. import audit, lag, rates
+from .options import output_options, put_out, session, spark_options, tables, tell
+
+SparkSettings = tuple[str | None, tuple[str, ...]]
+Output = tuple[str | None, str]
+PER = ("broker", "role")
+
+
+@click.command("rates", short_help="Bytes per second, and over KIP-73's window.")
+@click.argument("path", metavar="TABLES")
+@click.option("--by", type=click.Choice(sorted(rates.LEVELS)), default="broker", show_default=True)
+@click.option("--all-traffic", is_flag=True, help="Partitions that are not throttled as well.")
+@output_options
+@spark_options
+def rates_command(path: str, by: str, output: Output, spark_settings: SparkSettings, *, all_traffic: bool) -> None:
+    """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
+
+    With --by partition this is KIP-73's PartitionBytesInRate, for every second.
+
+    \b
+    Example:
+      python -m pipeline rates tables --by peer --out rates.csv --format csv
+    """
+    columns = rates.LEVELS[by]
+    with session("rates", spark_settings) as spark:
+        seconds = rates.per_second(tables(spark, path).traffic, columns, throttled_only=not all_traffic)
+        put_out(rates.windowed(seconds, columns).orderBy(*columns, "time"), output)
+
+
+@click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
+@click.argument("path", metavar="TABLES")
+@click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
+@click.option("--one-second", default=1.3, show_default=True, help="What a second may bring, over the quota.")
+@click.option("--eleven-seconds", default=1.05, show_default=True, help="The same for eleven seconds.")
+@output_options
+@spark_options
+def audit_command(
+    path: str,
+    evidence: str | None,
+    one_second: float,
+    eleven_seconds: float,
+    output: Output,
+    spark_settings: SparkSettings,
+) -> None:
+    """For each broker, role and quota in force: the worst windows, the mean, the smoothness, what was over the bound.
+
+    Exit status 0 says that the job ran, not that the bound was kept: see the column `kept`. A batch larger than the
+    gate (100 ms of quota) comes whole, so with quotas below 10 batches a second a second may bring more than 1.3.
+
+    \b
+    Example:
+      python -m pipeline audit tables --evidence over.parquet
+    """
+    promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
+    with session("audit", spark_settings) as spark:
+        found = tables(spark, path)
+        seconds = audit.seconds_with_quota(found.traffic, found.events).cache()
+        put_out(audit.summary(seconds, promises), output)
+        over = audit.violations(seconds, promises)
+        if evidence is not None:
+            over.write.mode("overwrite").parquet(evidence)
+            tell(f"evidence written to {evidence}")
+        else:
+            click.echo("\nworst windows over the bound:")
+            put_out(over.orderBy(F.desc("ratio")).drop("quota_bytes"), (None, ""), rows=10)
+
+
+@click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
+@click.argument("path", metavar="TABLES")
+@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag did not shrink, and why.")
+@click.option("--history", is_flag=True, help="Every second, not the last one alone.")
+@output_options
+@spark_options
+def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool) -> None:
+    """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
+
+    \b
+    Examples:
+      python -m pipeline lag tables
+      python -m pipeline lag tables --stalls
+    """
+    with session("lag", spark_settings) as spark:
+        found = tables(spark, path)
+        rows = lag.progress(lag.sum_replica_lag(lag.per_replica(found.traffic.where("throttled"))))
+        if only_stalls:
+            rows = lag.stalls(rows, found.traffic, found.events)
+        elif not history:
+            # Silence is not progress: what fell silent while behind is not the last word.
+            spoken = rows.where("lost = 0")
+            rows = spoken.groupBy(*PER).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))
+            rows = rows.select(*PER, "last.*")
+        put_out(rows.orderBy(*PER, "time"), output)

@@ -1,0 +1,166 @@
+"""How far behind: SumReplicaLag over time, progress, when it ends, and why it does not.
+
+DataFrame → DataFrame. A partition speaks only when there is news, so its lag is carried on until its next line, at
+most `HELD_SECONDS`: a replica that is behind speaks every second. Invariant: at any time the sum is over what each
+replica said last; no grid of partitions times seconds is ever built.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from .quotas import ROLE, with_limit
+from .rates import LEVELS, per_second
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.window import WindowSpec
+
+HELD_SECONDS = 30
+"""A replica behind that is silent for longer is gone: its connection, its leader, or itself."""
+TREND_SECONDS = 60
+LEAST_TREND_SECONDS = 10
+Z_95 = 1.96
+
+
+def per_replica(traffic: DataFrame) -> DataFrame:
+    """One row per replica and second with a line: `lag` in messages, and what it was before, 0 if it was gone.
+
+    A follower's replica is the same whichever leader it fetches from; a leader has one per follower.
+    """
+    keyed = traffic.withColumn("replica", F.when(F.col("role") == "leader", F.col("peer")).otherwise(""))
+    key = (*ROLE, "replica", "topic", "partition")
+    # In the second of catching up there are two lines; the one further on is the later one.
+    seconds = keyed.groupBy(*key, "time").agg(
+        F.max("fetch_offset").alias("fetch_offset"),
+        F.max("high_watermark").alias("high_watermark"),
+        F.bool_or("in_sync").alias("in_sync"),
+        F.sum("record_bytes").alias("record_bytes"),
+        F.sum("omitted").alias("omitted"),
+    )
+    lag = F.when(F.col("in_sync") | (F.col("high_watermark") < 0), 0).otherwise(
+        F.greatest(F.col("high_watermark") - F.col("fetch_offset"), F.lit(0))
+    )
+    in_order = Window.partitionBy(*key).orderBy("time")
+    return seconds.withColumn("lag", lag).select(
+        *key, "time", "in_sync", "record_bytes", "omitted", "fetch_offset", "high_watermark", "lag",
+        F.lag("time").over(in_order).alias("time_before"),
+        F.lag("lag").over(in_order).alias("lag_before"),
+        F.lag("fetch_offset").over(in_order).alias("fetch_offset_before"),
+        F.lag("high_watermark").over(in_order).alias("high_watermark_before"),
+        F.lead("time").over(in_order).alias("time_after"),
+    )  # fmt: skip
+
+
+def sum_replica_lag(replicas: DataFrame) -> DataFrame:
+    """Per broker, role and second with any news: `lag` (messages, summed), `behind` (replicas), and of that second
+    `moved` and `written` (messages), `record_bytes`, `lost` (replicas behind that fell silent)."""
+    was_held = F.col("time") - F.col("time_before") <= HELD_SECONDS
+    before = F.when(was_held, F.col("lag_before")).otherwise(0)
+    step = F.struct(
+        "time",
+        (F.col("lag") - F.coalesce(before, F.lit(0))).alias("lag"),
+        ((F.col("lag") > 0).cast("int") - F.coalesce((before > 0).cast("int"), F.lit(0))).alias("behind"),
+        F.when(F.col("lag_before") > 0, _growth("fetch_offset")).otherwise(0).alias("moved"),
+        F.when(F.col("lag_before") > 0, _growth("high_watermark")).otherwise(0).alias("written"),
+        F.when(F.col("in_sync"), 0).otherwise(F.col("record_bytes")).alias("record_bytes"),
+        F.lit(0).alias("lost"),
+    )
+    falls_silent = (F.col("lag") > 0) & (
+        F.col("time_after").isNull() | (F.col("time_after") - F.col("time") > HELD_SECONDS)
+    )
+    end = F.struct(
+        (F.col("time") + HELD_SECONDS).alias("time"),
+        (-F.col("lag")).alias("lag"),
+        F.lit(-1).alias("behind"),
+        F.lit(0).cast("long").alias("moved"),
+        F.lit(0).cast("long").alias("written"),
+        F.lit(0).cast("long").alias("record_bytes"),
+        F.lit(1).alias("lost"),
+    )
+    steps = replicas.select(*ROLE, F.inline(F.when(falls_silent, F.array(step, end)).otherwise(F.array(step))))
+    names = ("lag", "behind", "moved", "written", "record_bytes", "lost")
+    seconds = steps.groupBy(*ROLE, "time").agg(*(F.sum(name).alias(name) for name in names))
+    so_far = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return seconds.select(
+        *ROLE, "time", F.sum("lag").over(so_far).alias("lag"), F.sum("behind").over(so_far).alias("behind"),
+        "moved", "written", "record_bytes", "lost",
+    )  # fmt: skip
+
+
+def _growth(name: str) -> Column:
+    return F.greatest(F.coalesce(F.col(name) - F.col(f"{name}_before"), F.lit(0)), F.lit(0))
+
+
+def progress(lag: DataFrame) -> DataFrame:
+    """Add `done` (0 to 1: messages moved since nothing lagged, over those and the lag), `remaining_bytes`; from the
+    last minute `drain` (messages per second by which the lag shrinks), `eta_seconds`, `eta_low`, `eta_high` (95 %; null:
+    never, at this rate)."""
+    before = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
+    so_far = (
+        Window.partitionBy(*ROLE, "episode").orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    recent = Window.partitionBy(*ROLE, "episode").orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
+    moved, moved_bytes = F.sum("moved").over(so_far), F.sum("record_bytes").over(so_far)
+    caught_up = F.sum((F.col("lag") == 0).cast("int")).over(before)
+    with_trend = lag.withColumn("episode", F.coalesce(caught_up, F.lit(0))).select(
+        "*",
+        F.try_divide(moved, moved + F.col("lag")).alias("done"),
+        (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
+        F.when(
+            F.col("time") - F.min("time").over(recent) >= LEAST_TREND_SECONDS, -F.regr_slope("lag", "time").over(recent)
+        ).alias("drain"),
+        _slope_error(recent).alias("drain_error"),
+    )
+    return with_trend.select(
+        *lag.columns, "done", "remaining_bytes", "drain", "drain_error",
+        _eta(F.col("drain")).alias("eta_seconds"),
+        _eta(F.col("drain") + Z_95 * F.col("drain_error")).alias("eta_low"),
+        _eta(F.col("drain") - Z_95 * F.col("drain_error")).alias("eta_high"),
+    )  # fmt: skip
+
+
+def _slope_error(recent: WindowSpec) -> Column:
+    """Standard error of a least-squares slope: sqrt((Syy - Sxy²/Sxx) / (n - 2) / Sxx)."""
+    xx, yy = F.regr_sxx("lag", "time").over(recent), F.regr_syy("lag", "time").over(recent)
+    xy = F.regr_sxy("lag", "time").over(recent)
+    degrees = F.regr_count("lag", "time").over(recent) - 2
+    residual = F.greatest(yy - F.try_divide(xy * xy, xx), F.lit(0.0))
+    return F.when(degrees > 0, F.sqrt(F.try_divide(F.try_divide(residual, degrees), xx)))
+
+
+def _eta(drain: Column) -> Column:
+    return F.when(F.col("lag") == 0, 0.0).when(drain > 0, F.col("lag") / drain)
+
+
+def stalls(progress_rows: DataFrame, traffic: DataFrame, events: DataFrame) -> DataFrame:
+    """Seconds in which replicas are behind and the lag does not shrink, with the cause."""
+    throttled = with_limit(per_second(traffic, LEVELS["broker"]), events)
+    recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
+    inflow = throttled.select(
+        *ROLE, "time", "limit",
+        F.avg("bytes").over(recent).alias("rate"),
+        F.sum("omitted").over(recent).alias("omitted"),
+        F.avg("in_sync_bytes").over(recent).alias("in_sync_rate"),
+    )  # fmt: skip
+    stalled = progress_rows.where((F.col("lag") > 0) & (F.col("drain") <= 0)).select(
+        *ROLE, "time", "lag", "behind", "drain",
+        F.sum("written").over(recent).alias("written"), F.sum("record_bytes").over(recent).alias("recent_bytes"),
+        F.sum("moved").over(recent).alias("recent_moved"),
+    )  # fmt: skip
+    return stalled.join(inflow, [*ROLE, "time"], "left").withColumn("cause", _cause())
+
+
+def _cause() -> Column:
+    held_back = F.col("omitted") > 0
+    return (
+        F.when(F.col("limit") == 0, "the quota is 0")
+        .when(held_back & (F.col("in_sync_rate") >= 0.9 * F.col("limit")), "in-sync traffic takes the whole quota")
+        .when(held_back & (F.col("recent_moved") > 0), "the quota is no more than what producers write")
+        .when(held_back, "held back, and nothing moves")
+        .when(F.col("recent_moved") == 0, "asked for, and nothing comes: the other side withholds it")
+        .otherwise("producers write more than the link brings")
+    )

@@ -1,0 +1,67 @@
+"""Rates: bytes per second, and over KIP-73's window by the sidecar's own arithmetic.
+
+DataFrame → DataFrame. Invariant: `kip73_rate` is what `admission.simple_rate.SimpleRate` gives if each second's bytes
+are recorded at its beginning and the rate is measured at its end; a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from .tables import accounted_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+WINDOW_SECONDS = 11
+"""replication.quota.window.num samples of a second, Kafka's default."""
+LEVELS = {
+    "broker": ("broker", "role"),
+    "peer": ("broker", "role", "peer"),
+    "topic": ("broker", "role", "topic"),
+    "partition": ("broker", "role", "topic", "partition"),
+}
+
+
+def per_second(traffic: DataFrame, by: Sequence[str], *, throttled_only: bool = True) -> DataFrame:
+    """Sum up `by` those columns and `time`: `bytes` (as the role's quota counts them), `in_sync_bytes`,
+    `record_bytes`, `fetches`, `omitted`. A second without a line has no row."""
+    rows = traffic.where("throttled") if throttled_only else traffic
+    counted = accounted_bytes()
+    return rows.groupBy(*by, "time").agg(
+        F.sum(counted).alias("bytes"),
+        F.sum(F.when(F.col("in_sync"), counted).otherwise(0)).alias("in_sync_bytes"),
+        F.sum("record_bytes").alias("record_bytes"),
+        F.sum("fetches").alias("fetches"),
+        F.sum("omitted").alias("omitted"),
+    )
+
+
+def windowed(seconds: DataFrame, by: Sequence[str], *, window_seconds: int = WINDOW_SECONDS) -> DataFrame:
+    """Add `kip73_rate`, bytes per second over KIP-73's window at the end of each second that moved bytes.
+
+    SimpleRate has one slot more than samples, used in turns. A slot is as old as the second it holds; once expired it
+    is set to zero and starts anew, but may still be the oldest, and so on every `window_seconds`. The second that
+    follows a restart at once does not take the next slot but this one.
+    """
+    in_order = Window.partitionBy(*by).orderBy("time")
+    gap = F.col("time") - F.lag("time").over(in_order)
+    following = F.lead("time").over(in_order) - F.col("time")
+    takes_next = F.when(gap % window_seconds == 0, 0).otherwise(1)
+    slots = Window.partitionBy(*by).orderBy("slot").rangeBetween(-window_seconds, -1)
+    moved = in_order.rangeBetween(2 - window_seconds, Window.currentRow)
+    now = F.col("time") + 1
+    return (
+        seconds.where(F.col("bytes") > 0)
+        .withColumn("slot", F.sum(takes_next).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)))
+        .withColumn("kept", F.when(following.isNull() | (following % window_seconds != 0), F.col("time")))
+        .withColumn("starts", F.array_append(F.collect_list("kept").over(slots), F.col("time")))
+        .withColumn("age", F.array_max(F.transform("starts", lambda start: (now - start) % window_seconds)))
+        .withColumn("kip73_rate", F.sum("bytes").over(moved) / F.greatest("age", F.lit(1)))
+        .drop("slot", "kept", "starts", "age")
+    )

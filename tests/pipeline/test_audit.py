@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.audit import Promise, seconds_with_quota, summary, violations, windows
+from pipeline.quotas import periods
+from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journals import FIRST
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def seconds(spark: SparkSession, sizes: dict[int, int], said: list[tuple[int, float | None]], **row: Any) -> DataFrame:
+    rows = [{"at": at, "record_bytes": size, "omitted": 1, **row} for at, size in sizes.items()]
+    return seconds_with_quota(traffic(spark, rows), quotas(spark, said))
+
+
+def test_quotas_hold_until_the_next_word_and_repetition_is_none(spark: SparkSession) -> None:
+    said = quotas(spark, [(0, 100.0), (5, 100.0), (9, 200.0), (12, None)])
+    found = sorted((row.since - FIRST, row.until and row.until - FIRST, row.limit) for row in periods(said).collect())
+    assert found == [(0, 9, 100.0), (9, 12, 200.0), (12, None, float("inf"))]
+
+
+def test_in_the_second_of_a_change_the_larger_quota_holds(spark: SparkSession) -> None:
+    found = seconds(spark, dict.fromkeys(range(-1, 6), 1), [(0, 100.0), (2, 50.0), (4, 80.0), (5, None)])
+    limits = {row.time - FIRST: row.limit for row in found.collect()}
+    assert limits == {0: 100.0, 1: 100.0, 2: 100.0, 3: 50.0, 4: 80.0}  # unknown before 0, none from 5
+
+
+def test_windows_slide_over_gaps(spark: SparkSession) -> None:
+    """Bytes 100 at 0, 40 at 2, 70 at 13; quota 10: eleven seconds may have 110."""
+    frame = seconds(spark, {0: 100, 2: 40, 13: 70}, [(0, 10.0)])
+    found = {
+        row.time - FIRST: (row.from_time - FIRST, row.bytes, row.quota_bytes, round(row.ratio, 3), row.over)
+        for row in windows(frame, Promise(11, 1.05)).collect()
+    }
+    assert found == {
+        0: (-10, 100, 110.0, 0.909, False),
+        2: (-8, 140, 110.0, 1.273, True),
+        13: (3, 70, 110.0, 0.636, False),
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "enforce", "cause"),
+    [
+        ([(200, False)], True, "catch-up over the bound"),
+        ([(200, True)], True, "in-sync traffic alone is more than is allowed"),
+        ([(70, True), (100, False)], True, "in-sync traffic on top of catch-up within the bound"),
+        ([(200, False)], False, "observed only: the quota was not enforced"),
+    ],
+)
+def test_a_violation_names_its_cause(
+    spark: SparkSession, rows: list[tuple[int, bool]], enforce: bool, cause: str
+) -> None:
+    lines = traffic(spark, [{"at": 20, "record_bytes": size, "in_sync": in_sync} for size, in_sync in rows])
+    found = violations(seconds_with_quota(lines, quotas(spark, [(0, 100.0)], enforce=enforce)))
+    assert [(row.window_seconds, row.time - FIRST, row.cause) for row in found.collect()] == [(1, 20, cause)]
+
+
+def test_the_bound_itself_is_no_violation(spark: SparkSession) -> None:
+    frame = seconds(spark, {0: 130, 1: 131}, [(0, 100.0)])
+    assert [row.time - FIRST for row in violations(frame).collect()] == [1]
+
+
+def test_the_summary_of_each_quota(spark: SparkSession) -> None:
+    """80, 100, 120 of 100 in the first ten seconds, then a quota of 1000 and 1400 in one second."""
+    frame = seconds(spark, {0: 80, 1: 100, 2: 120, 12: 1400}, [(0, 100.0), (11, 1000.0)])
+    first, second = summary(frame).collect()
+    assert (first.limit, first.seconds, first.bytes, first.mean_ratio, first.kept) == (100.0, 3, 300, 1.0, True)
+    assert first.smoothness == pytest.approx(0.2)  # sqrt((0.04 + 0 + 0.04) / 2)
+    assert (first.worst_1s, first.worst_1s_at - FIRST, first.over_1s) == (pytest.approx(1.2), 2, 0)
+    assert (second.worst_1s, second.over_1s, second.kept) == (pytest.approx(1.4), 1, False)
+    # 100 and 120 of second 2 and 12 lie 11 seconds apart: only 1400 and 120 share a window, of 10 x 100 + 1000.
+    assert second.over_11s == 0

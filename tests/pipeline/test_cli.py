@@ -1,0 +1,102 @@
+"""What is typed, what is printed, and the exit status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from journal_schema import Kind
+from pipeline.cli import group, main
+from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+MASTER = ["--master", "local[2]"]
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100 seconds of a steady drain at the quota; one second at twice the quota."""
+    folder = tmp_path_factory.mktemp("cli")
+    quota = event_line(
+        Kind.QUOTA, FIRST, role="leader", bytes_per_second=1018.0, policy="strict", enforce=True, selection="*",
+        reason="start",
+    )  # fmt: skip
+    lines = [traffic_line(FIRST + n, fetch_offset=5 * n, omitted=1) for n in range(100) if n != 50]
+    lines.append(traffic_line(FIRST + 50, fetch_offset=250, omitted=1, record_bytes=2000, wire_bytes=2036))
+    write_file(folder / "journal", lines=[quota, *lines])
+    assert main(["ingest", str(folder / "journal"), "--into", str(folder / "tables"), *MASTER]) == 0
+    return folder / "tables"
+
+
+def test_every_job_teaches_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in group.commands:
+        assert main([name, "--help"]) == 0
+        assert "Example" in capsys.readouterr().out, name
+
+
+def test_ingest_says_what_it_did(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ingest", str(tables.parent / "journal"), "--into", str(tables), *MASTER]) == 0
+    printed = capsys.readouterr()
+    assert "files: none; unchanged: 1" in printed.out
+    assert "nothing new" in printed.err
+
+
+def test_audit_prints_the_verdict_and_the_evidence(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", str(tables), *MASTER]) == 0
+    summary, _, evidence = capsys.readouterr().out.partition("\nworst windows over the bound:\n")
+    header, row = [line.split() for line in summary.splitlines() if line]
+    found = dict(zip(header, row, strict=True))
+    assert (found["broker"], found["role"], found["worst_1s"], found["over_1s"]) == ("101", "leader", "2.000", "1")
+    assert (found["worst_1s_at"], found["kept"]) == (str(FIRST + 50), "False")
+    assert "catch-up over the bound" in evidence
+
+
+def test_lag_prints_the_last_word(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lag", str(tables), *MASTER]) == 0
+    header, row = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = dict(zip(header, row, strict=True))
+    assert (found["time"], found["lag"], found["behind"], found["eta_seconds"]) == (
+        str(FIRST + 99), str(900 - 495), "1", "81.000"
+    )  # fmt: skip
+
+
+def test_a_whole_result_goes_to_a_file(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "rates"
+    assert main(["rates", str(tables), "--by", "partition", "--out", str(out), "--format", "csv", *MASTER]) == 0
+    lines = [line for part in sorted(out.glob("part-*.csv")) for line in part.read_text().splitlines()]
+    assert lines[0].split(",") == [
+        "broker", "role", "topic", "partition", "time", "bytes", "in_sync_bytes", "record_bytes", "fetches",
+        "omitted", "kip73_rate",
+    ]  # fmt: skip
+    assert len(lines) == 101
+    assert f"written to {out}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["audit", "{tmp}/nothing"], 1, "nothing: no tables here; run `python -m pipeline ingest` first"),
+        (["ingest", "{tmp}/nothing", "--into", "{tmp}/t"], 1, "nothing: [PATH_NOT_FOUND]"),
+        (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.ndjson.gz here"),
+        (["audit", "{tmp}", "--conf", "x"], 1, "--conf: expected KEY=VALUE, found 'x'"),
+        (["audit"], 2, "Missing argument"),
+        (["weather"], 2, "No such command"),
+    ],
+)
+def test_wrong_input_is_a_line_and_a_status(
+    spark: SparkSession,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    status: int,
+    message: str,
+) -> None:
+    assert main([argument.format(tmp=tmp_path) for argument in arguments]) == status
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert "Traceback" not in printed
