@@ -97,8 +97,8 @@ def _growth(name: str) -> Column:
 
 def progress(lag: DataFrame) -> DataFrame:
     """Add `done` (0 to 1: messages moved since nothing lagged, over those and the lag), `remaining_bytes`; from the
-    last minute `drain` (messages per second by which the lag shrinks), `eta_seconds`, `eta_low`, `eta_high` (95 %; null:
-    never, at this rate)."""
+    last minute `drain` (messages per second by which the lag shrinks), `eta_seconds`, `eta_low`, `eta_high` (95 %,
+    null: never, at this rate)."""
     before = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     so_far = (
         Window.partitionBy(*ROLE, "episode").orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)

@@ -18,11 +18,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from admission.budget import Wish
 from protocol.fetch_request import FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
 
 from ..roles import Role
+from .budget import Wish
 from .outlook import Outlook, PartitionKey
 from .replica import Replica, Standing
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from admission.turns import Claim
     from protocol.fetch_response import ReplayedEntry
 
     from .replica import Replica
     from .role_throttle import RoleThrottle
+    from .turns import Claim
 
 PartitionKey = tuple[str, int]
 

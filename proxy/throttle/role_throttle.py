@@ -9,20 +9,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from admission.budget import Budget, Kip73Budget, StrictBudget
-from admission.simple_rate import SimpleRate
-
 from ..roles import Role
+from .budget import Budget, Kip73Budget, StrictBudget
 from .meter import Meter
+from .simple_rate import SimpleRate
 
 if TYPE_CHECKING:
-    from admission.turns import Claim
-
     from ..quotas.rules import Quotas, RoleQuota
     from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
     from .link import Link
     from .replica import Replica
+    from .turns import Claim
 
 
 class RoleThrottle:
