@@ -14,8 +14,9 @@ from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from .loads import BULK, REFERENCE_VERSION, SMALL
 from .measuring import Times, measure
 from .peers import PEERS
-from .reporting import congestion_control, explain, tables
+from .reporting import explain, tables
 from .running import BenchError
+from .runs import RunsFile, this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,17 +68,13 @@ def main(
     try:
         warm_up = QUICK_WARM_UP_SECONDS if quick else WARM_UP_SECONDS
         times = Times(rounds, seconds, warm_up)
-        results, missing = measure(chosen, wanted, times, file=file)
+        results, missing = measure(chosen, wanted, times, RunsFile(file, "byte path"))
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     for name, why in missing.items():
         click.echo(f"left out: {name}: {why}")
-    click.echo(explain([peer for peer in chosen if peer.name not in missing]))
-    click.echo(
-        f"{rounds} rounds of {seconds:g} s, {connections} connection(s), congestion control {congestion_control()}, "
-        f"{'socket buffers as brokers set them' if kafka_buffers else 'autotuned socket buffers'}; "
-        f"{time.monotonic() - began:.0f} s in all\n"
-    )
+    click.echo(explain(this_machine(peer for peer in chosen if peer.name not in missing)))
+    click.echo(f"{rounds} rounds of {seconds:g} s, {time.monotonic() - began:.0f} s in all\n")
     click.echo(tables(results))
 
 

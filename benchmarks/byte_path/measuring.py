@@ -5,19 +5,19 @@ Invariant: a round is every load through every peer, once.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .running import Result, running
+from .running import running
+from .runs import this_machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .loads import Load
     from .peer import Peer
+    from .runs import Result, RunsFile
 
 
 class Times(NamedTuple):
@@ -29,17 +29,18 @@ class Times(NamedTuple):
 
 
 def measure(
-    peers: Sequence[Peer], loads: Sequence[Load], times: Times, *, file: Path | None = None
+    peers: Sequence[Peer], loads: Sequence[Load], times: Times, file: RunsFile
 ) -> tuple[list[Result], dict[str, str]]:
     """Return all runs in the order in which they were done, and who is missing and why. Raises BenchError.
 
-    Each run is appended to `file`, as one JSON object, as soon as it is done.
+    Each run is appended to `file` as soon as it is done.
     """
     results: list[Result] = []
     with (
         tempfile.TemporaryDirectory(prefix="byte-path-") as home,
         running(peers, Path(home)) as (pair, contenders, missing),
     ):
+        file.add_machine(this_machine(contender.peer for contender in contenders))
         for contender in contenders:
             for load in loads if contender.peer.jit_seconds else ():
                 pair.run(contender, load, seconds=times.seconds, warm_up_seconds=contender.peer.jit_seconds)
@@ -48,13 +49,5 @@ def measure(
                 for contender in contenders:
                     result = pair.run(contender, load, seconds=times.seconds, warm_up_seconds=times.warm_up_seconds)
                     results.append(result)
-                    if file is not None:
-                        append(file, result)
+                    file.add(result)
     return results, missing
-
-
-def append(file: Path, result: Result) -> None:
-    """Add one run to a file of runs."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8") as sink:
-        print(json.dumps(dataclasses.asdict(result)), file=sink)

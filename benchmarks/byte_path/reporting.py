@@ -1,12 +1,11 @@
 """Medians beside each other, and their ratios to HAProxy's defaults, as Markdown.
 
-Pure but for two lines that ask the machine what it is.
+Pure.
 """
 
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .peers import ANCHOR
@@ -14,11 +13,9 @@ from .peers import ANCHOR
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from .peer import Peer
-    from .running import Result
+    from .runs import Machine, Result
 
 MIB = 1024 * 1024
-_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 Figure = tuple[str, "Callable[[Result], float | None]", int, bool]
 """Title, how to get it, digits, whether its ratio is shown."""
@@ -39,19 +36,17 @@ SMALL_FIGURES: tuple[Figure, ...] = (
 )
 
 
-def congestion_control() -> str:
-    return _CONGESTION_CONTROL.read_text("ascii").strip()
-
-
-def explain(peers: Iterable[Peer]) -> str:
-    """One line per peer: what it is exactly."""
-    return "\n".join(f"* {peer.name}: {' '.join(filter(None, (peer.version(), peer.about)))}" for peer in peers)
+def explain(machine: Machine) -> str:
+    """What the machine is, and one line per peer: what it is exactly."""
+    peers = (f"* {name}: {about}" for name, about in machine.peers.items())
+    head = f"{machine.cores} cores, Linux {machine.kernel}, TCP congestion control {machine.congestion_control}."
+    return "\n".join((head, "", *peers))
 
 
 def tables(results: Sequence[Result]) -> str:
     """One table per load, peers in the order in which they came; ratios to `ANCHOR` in parentheses."""
     loads = dict.fromkeys(run.load for run in results)
-    return "\n\n".join(_table(load, [run for run in results if run.load == load]) for load in loads)
+    return "\n\n".join(_table(load.title, [run for run in results if run.load == load]) for load in loads)
 
 
 def medians(runs: Sequence[Result], figures: Sequence[Figure]) -> dict[str, list[float | None]]:
@@ -69,7 +64,7 @@ def _median(values: Iterable[float | None]) -> float | None:
 
 
 def _table(load: str, runs: Sequence[Result]) -> str:
-    figures = SMALL_FIGURES if runs[0].is_small else BULK_FIGURES
+    figures = SMALL_FIGURES if runs[0].load.is_small else BULK_FIGURES
     rows = medians(runs, figures)
     anchor = rows.get(ANCHOR, [None] * len(figures))
     lines = [

@@ -19,7 +19,8 @@ from lab.processes import Process, accepts_connections, kill_all
 
 from .follower import Order, encode
 from .peer import MissingError, Peer, Place
-from .usage import Memory, Usage, memory, tree, usage
+from .runs import Result
+from .usage import memory, tree, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,49 +34,6 @@ _LOOK_SECONDS = 0.02
 
 class BenchError(Exception):
     """A contender did not start, or did not do its work; the message says which and how it ended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One run. Bytes are those of whole responses; GB are 10**9 bytes.
-
-    `pair` is what leader and follower used, for the record; `seconds` is how long was counted.
-    """
-
-    peer: str
-    load: str
-    partitions: int
-    connections: int
-    is_small: bool
-    seconds: float
-    bytes: int
-    fetches: int
-    p50_us: float | None
-    p99_us: float | None
-    proxy: Usage
-    pair: Usage
-    memory: Memory
-
-    @property
-    def gigabytes_per_second(self) -> float:
-        return self.bytes / self.seconds / 1e9
-
-    @property
-    def cpu_seconds_per_gigabyte(self) -> float:
-        return self.proxy.cpu_seconds * 1e9 / self.bytes
-
-    @property
-    def cpu_us_per_fetch(self) -> float:
-        return self.proxy.cpu_seconds * 1e6 / self.fetches
-
-    @property
-    def wakes_per_fetch(self) -> float:
-        return self.proxy.wakes / self.fetches
-
-    @property
-    def cores(self) -> float:
-        """Share of a core that the proxy kept busy."""
-        return self.proxy.cpu_seconds / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +74,7 @@ class Pair:
         if done["problem"] is not None or not done["fetches"]:
             raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}{contender.last_words()}")
         counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
-        return Result(
-            peer, load.title, load.partitions, load.connections, load.is_small, **counted,
-            proxy=proxy, pair=pair, memory=held,
-        )  # fmt: skip
+        return Result(peer, load, **counted, proxy=proxy, pair=pair, memory=held)
 
     def close(self) -> None:
         for process in (self._leader, self._follower):

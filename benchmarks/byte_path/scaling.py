@@ -7,20 +7,21 @@ The same pair, peers and figures as `benchmarks.byte_path`; here it is the load 
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
+from .growth import idle_table, slope_table
 from .loads import BULK, SMALL, Load
-from .measuring import Times, append, measure
+from .measuring import Times, measure
 from .peers import ANCHOR, PEERS
 from .reporting import tables
 from .running import BenchError, running
+from .runs import RunsFile
 from .sidecars import EGRESS, MANY, STOPPED
 from .usage import Memory, memory
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .peer import Peer
-    from .running import Contender, Result
+    from .running import Contender
+    from .runs import Result
 
 PARTITIONS = (1, 10, 100, 500, 1000, 2000, 3000, 4000)
 RECORD_BYTES = 64
@@ -41,30 +43,6 @@ WARM_UP_SECONDS = 0.3
 FILE = click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Append every run to FILE.")
 SECONDS = click.option("--seconds", default=1.0, show_default=True, help="Counted time of one run.")
 ROUNDS = click.option("--rounds", default=3, show_default=True, help="Times, in turns.")
-
-
-class Line(NamedTuple):
-    """Least squares: what a fetch costs, and what each of its partitions adds, in µs; and how well that fits."""
-
-    per_fetch_us: float
-    per_partition_us: float
-    r_squared: float
-
-
-def fit(points: Sequence[tuple[int, float]]) -> Line:
-    """The line through (partitions, µs of CPU per fetch)."""
-    xs, ys = [float(x) for x, _ in points], [y for _, y in points]
-    slope, intercept = statistics.linear_regression(xs, ys)
-    return Line(intercept, slope, statistics.correlation(xs, ys) ** 2)
-
-
-def slopes(results: Sequence[Result]) -> dict[tuple[str, bool], list[tuple[int, float]]]:
-    """(Peer, whether in sync) -> its medians of CPU per fetch, by partitions."""
-    found: dict[tuple[str, bool], dict[int, list[float]]] = {}
-    for run in results:
-        points = found.setdefault((run.peer, "in sync" in run.load), {})
-        points.setdefault(run.partitions, []).append(run.cpu_us_per_fetch)
-    return {key: [(n, statistics.median(us)) for n, us in sorted(points.items())] for key, points in found.items()}
 
 
 @click.group()
@@ -84,25 +62,8 @@ def partitions(rounds: int, seconds: float, file: Path | None) -> None:
         for in_sync in (False, True)
     ]
     peers = [PEERS[name] for name in (ANCHOR, "opaque", "decoded", "observe")]
-    results = _measured(peers, loads, Times(rounds, seconds, WARM_UP_SECONDS), file)
+    results = _measured(peers, loads, Times(rounds, seconds, WARM_UP_SECONDS), RunsFile(file, "partitions"))
     click.echo(slope_table(results))
-
-
-def slope_table(results: Sequence[Result]) -> str:
-    """Markdown: CPU µs per fetch by number of partitions, and the fit."""
-    counts = sorted({run.partitions for run in results})
-    lines = [
-        f"| CPU µs per fetch | {' | '.join(map(str, counts))} | per fetch | per partition | R² |",
-        "|---|" + "---|" * (len(counts) + 3),
-    ]
-    for (peer, in_sync), points in slopes(results).items():
-        line = fit(points)
-        cells = " | ".join(f"{us:.0f}" for _, us in points)
-        name = f"{peer}, {'in sync' if in_sync else 'behind'}"
-        lines.append(
-            f"| {name} | {cells} | {line.per_fetch_us:.0f} | {line.per_partition_us:.3f} | {line.r_squared:.3f} |"
-        )
-    return "\n".join(lines)
 
 
 @main.command()
@@ -113,7 +74,8 @@ def peers(rounds: int, seconds: float, file: Path | None) -> None:
     """One ingress with 50 followers, one egress with 50 leaders, beside HAProxy with as many connections."""
     loads = [_with(load, MANY) for load in (MEGABYTES, SMALL)]
     contenders = [*(PEERS[name] for name in (ANCHOR, "haproxy-splice", "opaque", "decoded")), EGRESS]
-    click.echo(tables(_measured(contenders, loads, Times(rounds, seconds, WARM_UP_SECONDS), file)))
+    times = Times(rounds, seconds, WARM_UP_SECONDS)
+    click.echo(tables(_measured(contenders, loads, times, RunsFile(file, "peers"))))
 
 
 @main.command()
@@ -122,13 +84,8 @@ def peers(rounds: int, seconds: float, file: Path | None) -> None:
 def idle(seconds: float, file: Path | None) -> None:
     """8 fetchers whose every partition is throttled, at quota 0, as a share of a core."""
     loads = [_with(load, IDLE_FETCHERS) for load in (BULK[2], BULK[3])]
-    results = _measured([STOPPED], loads, Times(1, seconds, 2.0), file)
-    lines = ["| everything throttled, quota 0 | % of a core | fetches/s | CPU µs per fetch |", "|---|---|---|---|"]
-    lines += [
-        f"| {run.load} | {run.cores * 100:.2f} | {run.fetches / run.seconds:.1f} | {run.cpu_us_per_fetch:.0f} |"
-        for run in results
-    ]
-    click.echo("\n".join(lines))
+    results = _measured([STOPPED], loads, Times(1, seconds, 2.0), RunsFile(file, "idle"))
+    click.echo(idle_table(results))
 
 
 @main.command("memory")
@@ -145,9 +102,8 @@ def over_time(minutes: float, connections: int, peer: str, file: Path | None) ->
         _Sampler(contender) as sampler,
     ):
         result = pair.run(contender, load, seconds=minutes * 60, warm_up_seconds=1.0)
-    if file is not None:
-        append(file, result)
-    click.echo(f"{peer}, {result.load}: {result.gigabytes_per_second:.2f} GB/s, RSS and PSS in MiB:")
+    RunsFile(file, "memory").add_memory(f"{peer}, {load.title}", sampler.samples)
+    click.echo(f"{peer}, {result.load.title}: {result.gigabytes_per_second:.2f} GB/s, RSS and PSS in MiB:")
     for at, held in sampler.samples:
         click.echo(f"{at:6.0f} s  {held.resident / MIB:.1f}  {held.proportional / MIB:.1f}")
 
@@ -175,9 +131,9 @@ class _Sampler:
         self._thread.join()
 
 
-def _measured(peers_: Sequence[Peer], loads: Sequence[Load], times: Times, file: Path | None) -> list[Result]:
+def _measured(peers_: Sequence[Peer], loads: Sequence[Load], times: Times, file: RunsFile) -> list[Result]:
     try:
-        results, missing = measure(peers_, loads, times, file=file)
+        results, missing = measure(peers_, loads, times, file)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     for name, why in missing.items():

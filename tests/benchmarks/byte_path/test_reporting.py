@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from benchmarks.byte_path.peer import Peer
+from benchmarks.byte_path.loads import BULK, SMALL
 from benchmarks.byte_path.reporting import explain, tables
-from benchmarks.byte_path.running import Result
+from benchmarks.byte_path.runs import Machine, Result
 from benchmarks.byte_path.usage import Memory, Usage
 
 
 def _run(peer: str, *, size: int, cpu: float, small: bool = False) -> Result:
     return Result(
-        peer=peer, load="some load", partitions=1, connections=1, is_small=small, seconds=2.0, bytes=size, fetches=1000,
+        peer=peer, load=SMALL if small else BULK[0], seconds=2.0, bytes=size, fetches=1000,
         p50_us=40.0 if peer == "haproxy" else 60.0, p99_us=None, proxy=Usage(cpu, 2000), pair=Usage(0.1, 10),
         memory=Memory(2 << 20, 1 << 20),
     )  # fmt: skip
@@ -39,6 +39,10 @@ def test_without_haproxy_there_are_no_ratios() -> None:
     )
 
 
-def test_peers_are_explained() -> None:
-    peer = Peer("fast", "with large buffers", None, lambda: "Fast 1.2")
-    assert explain([peer]) == "* fast: Fast 1.2 with large buffers"
+def test_machine_and_peers_are_explained() -> None:
+    machine = Machine(cores=2, kernel="6.1", congestion_control="bbr", peers={"fast": "Fast 1.2 with large buffers"})
+    assert explain(machine).splitlines() == [
+        "2 cores, Linux 6.1, TCP congestion control bbr.",
+        "",
+        "* fast: Fast 1.2 with large buffers",
+    ]

@@ -11,6 +11,7 @@ from benchmarks.byte_path.measuring import Times, measure
 from benchmarks.byte_path.peer import MissingError, Peer, Place
 from benchmarks.byte_path.peers import DIRECT, PEERS
 from benchmarks.byte_path.running import BenchError
+from benchmarks.byte_path.runs import RunsFile, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,15 +31,18 @@ def _ends(place: Place) -> list[str]:
 def test_every_run_is_measured_and_what_is_missing_is_named(tmp_path: Path) -> None:
     absent = Peer("absent", "", _missing, lambda: "")
     file = tmp_path / "build" / "runs.jsonl"
-    results, missing = measure([DIRECT, absent, PEERS["decoded"]], [SMALL, MIXED], SHORT, file=file)
-    assert [(run.peer, run.load, run.connections) for run in results] == [
-        ("direct", "small fetch", 1),
-        ("decoded", "small fetch", 1),
-        ("direct", "mixed, 2 connections, socket buffers as brokers set them", 2),
-        ("decoded", "mixed, 2 connections, socket buffers as brokers set them", 2),
+    peers = [DIRECT, absent, PEERS["decoded"]]
+    results, missing = measure(peers, [SMALL, MIXED], SHORT, RunsFile(file, "test"))
+    assert [(run.peer, run.load.title) for run in results] == [
+        ("direct", "small fetch"),
+        ("decoded", "small fetch"),
+        ("direct", "mixed, 2 connections, socket buffers as brokers set them"),
+        ("decoded", "mixed, 2 connections, socket buffers as brokers set them"),
     ]
     assert missing == {"absent": "nothing-such is not here: apt-get install nothing-such"}
-    assert len(file.read_text().splitlines()) == 4
+    kept = read([file])
+    assert kept.suites == {"test": results}
+    assert kept.machines[0].peers["direct"] == "nothing in between"
     for run in results:
         assert run.fetches > 0
         assert run.bytes >= run.fetches * 112
@@ -52,4 +56,4 @@ def test_every_run_is_measured_and_what_is_missing_is_named(tmp_path: Path) -> N
 
 def test_a_peer_that_ends_is_an_error_with_its_last_words() -> None:
     with pytest.raises(BenchError, match=r"broken did not start; its last lines:\nno such option"):
-        measure([Peer("broken", "", _ends, lambda: "")], [SMALL], SHORT)
+        measure([Peer("broken", "", _ends, lambda: "")], [SMALL], SHORT, RunsFile(None, "test"))

@@ -1,0 +1,85 @@
+"""What was measured, as a part of docs/benchmarks.md and its plots.
+
+    python -m benchmarks.byte_path.document build/byte_path.jsonl                             print it
+    python -m benchmarks.byte_path.document build/byte_path.jsonl --write docs/benchmarks.md  put it between its marks
+
+Knows the files of runs alone. Invariant: text outside the marks is never touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .growth import idle_table, slope_table
+from .reporting import explain, tables
+from .runs import Machine, Runs, read
+from .summary import absolute_table, memory_table, ratio_table, variants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BEGIN, END = "<!-- byte path: begin -->", "<!-- byte path: end -->"
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
+)
+def main(files: tuple[Path, ...], write: Path | None) -> None:
+    """Make tables of the runs in FILES; with --write also plots, in a folder `plots` beside the document."""
+    try:
+        runs = read(files)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    if write is None:
+        click.echo("\n\n".join(sections(runs)))
+        return
+    # Not at the top: to print the tables needs no matplotlib.
+    from .plots import draw
+
+    document = write.read_text("utf-8")
+    if BEGIN not in document or END not in document:
+        raise click.ClickException(f"{write}: expected the marks {BEGIN} and {END}")
+    plots = [f"![{plot.stem}](plots/{plot.name})" for plot in draw(runs, write.parent / "plots")]
+    text = "\n\n".join([*sections(runs), *plots])
+    before, _, rest = document.partition(BEGIN)
+    write.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
+    click.echo(f"{write}: {sum(map(len, runs.suites.values()))} runs, {len(plots)} plots")
+
+
+def sections(runs: Runs) -> Iterator[str]:
+    """Markdown, a table or a paragraph at a time; what was not run is not there."""
+    yield explain(_everything(runs.machines))
+    main_runs = runs.suites.get("byte path", [])
+    for title, found in variants(main_runs).items():
+        rounds = max(Counter((run.peer, run.load) for run in found).values())
+        yield f"**{title}**, medians of {rounds} rounds. Throughput / CPU per GB, small fetch p50 / CPU, HAProxy = 1:"
+        yield ratio_table(found)
+        yield "The same as measured: GB/s / CPU s/GB, small fetch µs / CPU µs:"
+        yield absolute_table(found)
+    if main_runs:
+        yield memory_table(main_runs)
+    if "partitions" in runs.suites:
+        yield slope_table(runs.suites["partitions"])
+    if "idle" in runs.suites:
+        yield idle_table(runs.suites["idle"])
+    if "peers" in runs.suites:
+        yield tables(runs.suites["peers"])
+
+
+def _everything(machines: list[Machine]) -> Machine:
+    """The last machine, with the last that was said about each peer."""
+    if not machines:
+        raise click.ClickException("the files hold no runs: expected what --json of byte_path wrote")
+    last = machines[-1]
+    peers = {name: about for machine in machines for name, about in machine.peers.items()}
+    return Machine(last.cores, last.kernel, last.congestion_control, peers)
+
+
+if __name__ == "__main__":
+    main()
