@@ -1,8 +1,7 @@
 """Reads Kafka frames as they stream by and says what each Fetch was about, never keeping the bytes.
 
-Sans-I/O and without a clock. Understands Fetch v0-v6 entry by entry (message specs FetchRequest and
-FetchResponse); of later versions it reports the size of the whole response only. Independent of `protocol`
-on purpose: what measures the sidecar must not share its mistakes.
+Sans-I/O and without a clock. Understands Fetch v0-v18 entry by entry (`lab.fetch_frames`); of later versions it
+reports the size of the whole response only.
 Invariant: whatever is fed, the reader stays on frame boundaries; it raises ValueError on a frame that lies.
 """
 
@@ -11,38 +10,33 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+from .fetch_frames import FIRST_FLEXIBLE, HIDDEN_REPLICA, LAST_VERSION, answered_partitions, replica_of
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-API_FETCH = 1
-LAST_DECODED_VERSION = 6
+    from .fetch_frames import Read
 
-_FRAME = struct.Struct(">i")
+API_FETCH = 1
+MAX_REQUEST_BYTES = 16 << 20
+
 _REQUEST = struct.Struct(">ihhih")  # size, api key, api version, correlation id, client id length
 _RESPONSE = struct.Struct(">ii")  # size, correlation id
-_SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
-# partition, error, high watermark [, last stable offset [, log start offset]], then for v4+ the aborted
-# transactions' count; records' size comes last.
-_ENTRY_HEAD = {version: 14 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0) for version in range(7)}
-_ABORTED_BYTES = 16
-
-Read = tuple[int, bool]
-"""(how many bytes, whether their content is wanted)."""
 
 
 class FetchRequested(NamedTuple):
     api_version: int
     correlation_id: int
     replica_id: int
-    """Broker id of the follower; -1 for a consumer, -2 where the version hides it (v15+)."""
+    """Broker id of the follower; -1 for a consumer, -2 of a version that is not understood."""
 
 
 class FetchAnswered(NamedTuple):
     api_version: int
     replica_id: int
     partitions: list[tuple[str, int, int]]
-    """(topic, partition, record bytes) of every entry that carries records."""
+    """(topic, partition, record bytes) of every entry that carries records; from v13 on the topic is its id."""
     response_bytes: int
 
 
@@ -88,7 +82,7 @@ class FetchLink:
         self._response_reader = StreamReader(self._response_frames())
 
     def request_bytes(self, chunk: memoryview) -> list[FetchRequested]:
-        """The Fetch requests that this chunk completed the header of. Raises ValueError."""
+        """The Fetch requests of which this chunk completed what tells whose they are. Raises ValueError."""
         self._request_reader.feed(chunk)
         done, self._requests = self._requests, []
         return done
@@ -105,8 +99,11 @@ class FetchLink:
             rest = size - (_REQUEST.size - 4) - max(client_id, 0)
             yield max(client_id, 0), False
             if api_key == API_FETCH:
-                replica_id = -2
-                if rest >= 4 and version < 12:
+                replica_id = HIDDEN_REPLICA
+                if FIRST_FLEXIBLE <= version <= LAST_VERSION and 0 < rest <= MAX_REQUEST_BYTES:
+                    replica_id = replica_of(version, (yield rest, True))
+                    rest = 0
+                elif rest >= 4 and version < FIRST_FLEXIBLE:
                     replica_id = _INT.unpack((yield 4, True))[0]
                     rest -= 4
                 asked = FetchRequested(version, correlation, replica_id)
@@ -118,35 +115,16 @@ class FetchLink:
         while True:
             size, correlation = _RESPONSE.unpack((yield _RESPONSE.size, True))
             asked = self._asked.pop(correlation, None)
-            body = size - 4
             partitions: list[tuple[str, int, int]] = []
-            if asked is not None and asked.api_version <= LAST_DECODED_VERSION:
-                yield from _entries(asked.api_version, partitions)
+            if asked is not None and asked.api_version <= LAST_VERSION:
+                yield from answered_partitions(asked.api_version, partitions)
             else:
-                yield _not_negative(body), False
+                yield _not_negative(size - 4), False
             if asked is not None:
                 self._answers.append(FetchAnswered(asked.api_version, asked.replica_id, partitions, size + 4))
 
 
-def _entries(version: int, partitions: list[tuple[str, int, int]]) -> Generator[Read, bytes, None]:
-    """A Fetch response's body, v0-v6 (message spec FetchResponse)."""
-    if version >= 1:
-        yield 4, False  # throttle_time_ms
-    for _ in range(_not_negative(_INT.unpack((yield 4, True))[0])):
-        length = _not_negative(_SHORT.unpack((yield 2, True))[0])
-        topic = (yield length, True).decode()
-        for _ in range(_not_negative(_INT.unpack((yield 4, True))[0])):
-            partition = _INT.unpack((yield 4, True))[0]
-            yield _ENTRY_HEAD[version] - 4, False
-            if version >= 4:
-                yield max(_INT.unpack((yield 4, True))[0], 0) * _ABORTED_BYTES, False
-            records_bytes = max(_INT.unpack((yield 4, True))[0], 0)
-            if records_bytes:
-                partitions.append((topic, partition, records_bytes))
-            yield records_bytes, False
-
-
 def _not_negative(count: int) -> int:
     if count < 0:
-        raise ValueError(f"a length or count of {count} in a frame")
+        raise ValueError(f"a frame with {count} bytes left")
     return count

@@ -7,39 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.fetch_stream import FetchAnswered, FetchLink, FetchRequested
+from lab.identifiers import kafka_uuid
 
-Entry = tuple[int, bytes]
-
-
-def frame(body: bytes) -> bytes:
-    return struct.pack(">i", len(body)) + body
-
-
-def request(version: int, correlation: int, *, replica: int = 102, api: int = 1, client: str = "broker-102") -> bytes:
-    name = client.encode()
-    head = struct.pack(f">hhih{len(name)}s", api, version, correlation, len(name), name)
-    return frame(head + struct.pack(">iii", replica, 500, 1) + b"whatever follows")
-
-
-def response(version: int, correlation: int, topics: dict[str, list[Entry]]) -> bytes:
-    parts = [struct.pack(">i", correlation)]
-    if version >= 1:
-        parts.append(struct.pack(">i", 0))
-    parts.append(struct.pack(">i", len(topics)))
-    for topic, entries in topics.items():
-        parts.append(struct.pack(f">h{len(topic)}si", len(topic), topic.encode(), len(entries)))
-        for partition, records in entries:
-            parts.append(struct.pack(">ihq", partition, 0, 1000))
-            if version >= 4:
-                parts.append(struct.pack(">q", 1000))
-            if version >= 5:
-                parts.append(struct.pack(">q", 0))
-            if version >= 4:
-                aborted = [(7, 8)] * partition
-                parts.append(struct.pack(">i", len(aborted) or -1))
-                parts += [struct.pack(">qq", *pair) for pair in aborted]
-            parts.append(struct.pack(">i", len(records)) + records)
-    return frame(b"".join(parts))
+from .fetch_bytes import frame, request, response, topic_id
 
 
 def fed(chunks: list[bytes], feed: object) -> list[object]:
@@ -50,7 +20,11 @@ def split(data: bytes, size: int) -> list[bytes]:
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
-@pytest.mark.parametrize("version", range(7))
+def named(version: int, topic: str) -> str:
+    return topic if version < 13 else kafka_uuid(topic_id(topic))
+
+
+@pytest.mark.parametrize("version", range(19))
 @pytest.mark.parametrize("size", [1, 3, 17, 10**6])
 def test_every_version_in_any_chunks(version: int, size: int) -> None:
     link = FetchLink()
@@ -60,7 +34,7 @@ def test_every_version_in_any_chunks(version: int, size: int) -> None:
     second = response(version, 6, {})
     answered = fed(split(first + second, size), link.response_bytes)
     assert answered == [
-        FetchAnswered(version, 102, [("orders", 0, 40), ("clicks", 2, 1)], len(first)),
+        FetchAnswered(version, 102, [(named(version, "orders"), 0, 40), (named(version, "clicks"), 2, 1)], len(first)),
         FetchAnswered(version, 102, [], len(second)),
     ]
 
@@ -76,9 +50,39 @@ def test_other_apis_pass_unseen() -> None:
 
 def test_later_versions_are_reported_by_size() -> None:
     link = FetchLink()
-    assert fed([request(12, 1)], link.request_bytes) == [FetchRequested(12, 1, -2)]
+    assert fed([request(19, 1)], link.request_bytes) == [FetchRequested(19, 1, -2)]
     answer = frame(struct.pack(">i", 1) + b"anything")
-    assert fed(split(answer, 2), link.response_bytes) == [FetchAnswered(12, -2, [], len(answer))]
+    assert fed(split(answer, 2), link.response_bytes) == [FetchAnswered(19, -2, [], len(answer))]
+
+
+@pytest.mark.parametrize("version", range(19))
+def test_consumers_are_told_from_followers(version: int) -> None:
+    asked = fed([request(version, 1, replica=-1) + request(version, 2)], FetchLink().request_bytes)
+    assert asked == [FetchRequested(version, 1, -1), FetchRequested(version, 2, 102)]
+
+
+def test_many_partitions_need_longer_counts() -> None:
+    topics = {"t" * 200: [(number % 3, b"r" * 300) for number in range(400)]}
+    link = FetchLink()
+    assert fed([request(17, 1, topics=topics)], link.request_bytes) == [FetchRequested(17, 1, 102)]
+    (answered,) = fed(split(response(17, 1, topics), 1000), link.response_bytes)
+    assert isinstance(answered, FetchAnswered)
+    assert [size for _, _, size in answered.partitions] == [300] * 400
+
+
+@pytest.mark.parametrize("version", [15, 18])
+def test_a_request_that_ends_too_early_is_an_error(version: int) -> None:
+    whole = request(version, 1)
+    for cut in (10, 15, 60, 100):
+        with pytest.raises(ValueError, match=r"ends too early|five bytes"):
+            FetchLink().request_bytes(memoryview(frame(whole[4:-cut])))
+
+
+def test_a_length_that_is_too_long_is_an_error() -> None:
+    link = FetchLink()
+    link.request_bytes(memoryview(request(12, 1)))
+    with pytest.raises(ValueError, match="five bytes"):
+        link.response_bytes(memoryview(frame(struct.pack(">i", 1) + b"\xff" * 6)))
 
 
 @pytest.mark.parametrize("count", [-1, -(2**31)])
@@ -90,8 +94,8 @@ def test_a_frame_that_lies_is_an_error(count: int) -> None:
         link.response_bytes(memoryview(lying))
 
 
-@given(st.data())
-def test_chunking_changes_nothing(data: st.DataObject) -> None:
+@given(st.data(), st.integers(0, 18))
+def test_chunking_changes_nothing(data: st.DataObject, version: int) -> None:
     topics = data.draw(
         st.dictionaries(
             st.text("abc.-", min_size=1, max_size=9),
@@ -99,13 +103,13 @@ def test_chunking_changes_nothing(data: st.DataObject) -> None:
             max_size=3,
         )
     )
-    whole = b"".join(response(5, number, topics) for number in range(3))
+    whole = b"".join(response(version, number, topics) for number in range(3))
     sizes = data.draw(st.lists(st.integers(1, 50), min_size=1))
     seen = []
     for chunks in ([whole], _chunks(whole, sizes)):
         link = FetchLink()
         for number in range(3):
-            link.request_bytes(memoryview(request(5, number)))
+            link.request_bytes(memoryview(request(version, number)))
         seen.append(fed(chunks, link.response_bytes))
     assert seen[0] == seen[1]
     assert len(seen[0]) == 3

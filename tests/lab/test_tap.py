@@ -12,7 +12,7 @@ import pytest
 
 from lab.tap import Link, Recorder, serve
 
-from .test_fetch_stream import request, response
+from .fetch_bytes import request, response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
