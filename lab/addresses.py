@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KAFKA_PORT = 9092
+CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 JMX_PORT = 9999
 ZOOKEEPER_PORT = 2181
@@ -76,6 +77,7 @@ class Addresses:
     def everything(self) -> Iterable[tuple[str, int]]:
         """Every (address, port) a cluster may listen on."""
         yield self.zookeeper, ZOOKEEPER_PORT
+        yield self.direct(self.brokers[0]), CONTROLLER_PORT
         for broker in self.brokers:
             for address in (self.direct(broker), self.ingress(broker), self.tap(broker)):
                 yield address, KAFKA_PORT

@@ -8,6 +8,7 @@ Knows nothing of processes or sidecars. Invariant: an answer that carries an err
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from .addresses import KAFKA_PORT
 from .errors import LabError
+from .identifiers import kafka_uuid
 from .kafka_python import (
     AlterConfigOp,
     ConfigResource,
@@ -104,6 +106,24 @@ class Admin:
             for p in described
         ]
         return sorted(states, key=lambda state: state.partition)
+
+    def topic_names(self) -> dict[str, str]:
+        """Topic id, as Kafka writes it (22 characters, KIP-516) -> name."""
+        with _translated("asking for topic ids"):
+            described = self._client.describe_topics()
+        return {kafka_uuid(uuid.UUID(topic["topic_id"])): topic["name"] for topic in described}
+
+    def upgrade_metadata(self, level: int) -> None:
+        """Raise `metadata.version`, which KRaft brokers apply at once: followers then send another Fetch version.
+
+        Args:
+            level: feature level, such as 21 for 3.9-IV0.
+
+        Raises:
+            LabError: the controller refused.
+        """
+        with _translated(f"upgrading metadata.version to {level}"):
+            self._client.update_features({"metadata.version": level}, timeout_ms=_TIMEOUT_MS)
 
     def reassign(self, topic: str, assignment: Assignment | Mapping[int, None]) -> None:
         """Start moving partitions to these replicas; None as replicas cancels (KIP-455)."""

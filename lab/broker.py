@@ -7,12 +7,11 @@ Invariant: a broker that has been stopped or killed can be started again on the 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import trio
 
-from .addresses import KAFKA_PORT
 from .errors import LabError
 from .jvm import LOGGING, jvm_command
 from .processes import Process, wait_until
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _START_SECONDS = 90.0
 _SESSION_SECONDS = 20.0
 _STILL_REGISTERED = re.compile("creating ephemeral at .* node already exists")
-_STARTED = re.compile(r"\[KafkaServer id=\d+\] started")
+_STARTED = re.compile(r"\[KafkaServer id=\d+\] started|\[KafkaRaftServer nodeId=\d+\] Kafka Server started")
 _TROUBLE = re.compile(r" (?:ERROR|FATAL) ")
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {
@@ -40,8 +39,6 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "controlled.shutdown.enable": "true",
     "delete.topic.enable": "true",
-    # Kafka's default until 2.5; after a kill nobody takes over, nor may the broker come back, before it ends.
-    "zookeeper.session.timeout.ms": "6000",
     # Topics of past moves free their space at once: the lab's disk is somebody's laptop.
     "log.segment.delete.delay.ms": "1000",
 }
@@ -49,13 +46,10 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """What distinguishes one broker: id, advertised name, hosts file, properties beyond the defaults, and the JVM's
-    options."""
+    """What distinguishes one broker: id, hosts file, properties beyond the defaults, and the JVM's options."""
 
     id: int
-    name: str
     hosts: Path
-    zookeeper_connect: str
     properties: Mapping[str, str]
     jvm_options: Sequence[str] = ()
 
@@ -67,15 +61,22 @@ class Broker:
         self.id = plan.id
         self.log_dir = home / "data"
         self.log_file = home / "broker.log"
+        self._plan, self._home = plan, home
         home.mkdir(parents=True)
-        config = home / "server.properties"
-        config.write_text(_properties(plan, self.log_dir), encoding="ascii")
         (home / "log4j.properties").write_text(LOGGING.format(file=self.log_file), encoding="ascii")
-        command = jvm_command(
-            "kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts, options=plan.jvm_options
-        )
-        self.process = Process(f"broker {plan.id}", command, output=home / "output.log")
+        self.process = self._process(jars)
         self._starts = 0
+
+    def become(self, properties: Mapping[str, str], *, jars: Path) -> None:
+        """Start from now on with these properties (and these binaries) instead.
+
+        Raises:
+            LabError: it is running.
+        """
+        if self.process.running:
+            raise LabError(f"{self.process.name} is running; its properties are read as it starts")
+        self._plan = replace(self._plan, properties=properties)
+        self.process = self._process(jars)
 
     async def start(self) -> None:
         """Start it and wait until it says so; after a kill, as often as ZooKeeper still knows the one before.
@@ -127,17 +128,12 @@ class Broker:
         with self.log_file.open(encoding="utf-8", errors="replace") as lines:
             return [line.rstrip("\n") for line in lines if search(line)]
 
-
-def _properties(plan: BrokerPlan, log_dir: Path) -> str:
-    # Below protocol 1.0 a listener must carry the name of its security protocol (UpdateMetadata v0-v3).
-    listener = f"PLAINTEXT://{plan.name}:{KAFKA_PORT}"
-    properties = {
-        "broker.id": str(plan.id),
-        "listeners": listener,
-        "advertised.listeners": listener,
-        "zookeeper.connect": plan.zookeeper_connect,
-        "log.dirs": str(log_dir),
-        **DEFAULT_PROPERTIES,
-        **plan.properties,
-    }
-    return "".join(f"{key}={value}\n" for key, value in properties.items())
+    def _process(self, jars: Path) -> Process:
+        plan, home = self._plan, self._home
+        config = home / "server.properties"
+        properties = {"log.dirs": str(self.log_dir), **DEFAULT_PROPERTIES, **plan.properties}
+        config.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="ascii")
+        command = jvm_command(
+            "kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts, options=plan.jvm_options
+        )
+        return Process(f"broker {plan.id}", command, output=home / "output.log")

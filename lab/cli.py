@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,44 +19,26 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
-from proxy.errors import InvalidValueError
-from proxy.quotas.units import parse_rate, parse_size
-
 from .cluster import Cluster, ClusterPlan, cluster
+from .cluster_options import RATE, SIZE, cluster_options, cluster_plan
 from .errors import LabError
 from .measure import fetch_versions
 from .mover import Mover
 from .moves import HOWS, SIDES, How, Move, MoveResult, Side
 from .records import BIG, SMALL
+from .releases import RELEASES
 from .reporting import ProgressLine, moves_table
 from .sidecars import SidecarPlan
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from .releases import Release
+
 DIFFERENT_REPLICAS = 3
 STOPPED = 130
 """As shells have it: 128 and the number of SIGINT."""
-PROTOCOLS = ("0.10.1-IV2", "0.11.0", "1.1", "2.0", "2.2", "2.4", "2.8")
 _VERSION_SECONDS = 10.0
-
-
-class Quantity(click.ParamType[float]):
-    """A rate or size as the sidecar's own files take it, such as 4MiB/s."""
-
-    def __init__(self, name: str, parse: Callable[[object], float]) -> None:
-        self.name = name
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return self._parse(value)
-        except InvalidValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-RATE = Quantity("rate", parse_rate)
-SIZE = Quantity("size", parse_size)
 
 
 @click.group(context_settings={"max_content_width": 110, "show_default": True, "help_option_names": ["-h", "--help"]})
@@ -70,13 +53,14 @@ def cli() -> None:
     python -m lab move --how "sidecar strict"        8 x 8 MiB at 4 MiB/s through the sidecar, measured
     python -m lab move --how "native warm" --json    the same by the brokers' own quota
     python -m lab native --quota 1MiB/s --quota 4MiB/s       what the brokers' own quota really does
-    python -m lab versions                           which Fetch version a broker speaks, by protocol
+    python -m lab versions                           which Fetch version followers send, by protocol
+    python -m lab up --protocol 3.9                  brokers in KRaft mode (any command takes --protocol)
     """
 
 
 @cli.command()
 @click.option("--brokers", type=click.IntRange(1, 9), default=3, help="How many.")
-@click.option("--protocol", default=PROTOCOLS[0], help="inter.broker.protocol.version.")
+@cluster_options
 @click.option("--sidecars/--no-sidecars", default=False, help="A sidecar beside every broker, both roles.")
 @click.option("--policy", type=click.Choice(["strict", "kip73"]), default="strict")
 @click.option("--keep", is_flag=True, help="Leave the cluster's files when done.")
@@ -87,13 +71,9 @@ def up(**options: Any) -> None:
     Names like kafka-101 are known only to the brokers' own hosts files. A Java client reaches the cluster
     with -Djdk.net.hosts.file set to the file that is printed; others go by address.
     """
-    plan = ClusterPlan(
-        brokers=tuple(range(101, 101 + options["brokers"])),
-        inter_broker_protocol=options["protocol"],
-        message_format=_message_format(options["protocol"]),
-        sidecars=SidecarPlan(policy=options["policy"]) if options["sidecars"] else None,
-        keep=options["keep"],
-    )
+    sidecars = SidecarPlan(policy=options["policy"]) if options["sidecars"] else None
+    plan = cluster_plan(tuple(range(101, 101 + options["brokers"])), options)
+    plan = replace(plan, sidecars=sidecars, keep=options["keep"])
     _run(partial(_up, plan, as_json=options["as_json"]))
 
 
@@ -120,7 +100,7 @@ async def _up(plan: ClusterPlan, *, as_json: bool) -> int:
 @click.option("--records", type=click.Choice(["small", "big"]), default="small", help="1000 B or 100 kB.")
 @click.option("--live", is_flag=True, help="Measure an acks=all producer on another partition meanwhile.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Moves, one after the other.")
-@click.option("--protocol", default=PROTOCOLS[0], help="inter.broker.protocol.version.")
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
 def move(**options: Any) -> None:
     """Move partitions under a quota and say how well it was kept.
@@ -141,7 +121,7 @@ def move(**options: Any) -> None:
         shape=SMALL if options["records"] == "small" else BIG,
         live=options["live"],
     )
-    plan = _plan_for(wanted, brokers, options["protocol"])
+    plan = replace(cluster_plan(brokers, options), sidecars=_sidecars_for(wanted))
     _run(partial(_moves, plan, [wanted] * options["repeat"], as_json=options["as_json"]))
 
 
@@ -151,6 +131,7 @@ def move(**options: Any) -> None:
               show_default=True)  # fmt: skip
 @click.option("--seconds", type=click.IntRange(5), default=22, help="Ideal length of each move.")
 @click.option("--partitions", type=click.IntRange(1), default=8)
+@cluster_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
 def native(**options: Any) -> None:
     """Measure the brokers' own quota, cold and (for leaders) warm: the yardstick of everything else.
@@ -169,18 +150,19 @@ def native(**options: Any) -> None:
         for side in options["sides"]
         for how in (("native cold", "native warm") if side == "leader" else ("native cold",))
     ]
-    _run(partial(_moves, ClusterPlan(brokers=(101, 102)), wanted, as_json=options["as_json"]))
+    _run(partial(_moves, cluster_plan((101, 102), options), wanted, as_json=options["as_json"]))
 
 
 @cli.command()
-@click.argument("protocols", nargs=-1)
+@click.argument("protocols", nargs=-1, type=click.Choice([row.name for row in RELEASES]), metavar="[PROTOCOL]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per protocol.")
 def versions(protocols: Sequence[str], *, as_json: bool) -> None:
-    """Show which Fetch version followers speak under an inter.broker.protocol.version, as seen on the wire.
+    """Show which Fetch version followers send, by what their brokers are told to speak, as seen on the wire.
 
-    PROTOCOLS are values such as 0.10.1-IV2 or 2.4; without any, a list of interesting ones is tried.
+    Without any PROTOCOL, all of them are tried, one cluster of two brokers after the other.
     """
-    _run(partial(_versions, protocols or PROTOCOLS, as_json=as_json))
+    rows = [row for row in RELEASES if not protocols or row.name in protocols]
+    _run(partial(_versions, rows, as_json=as_json))
 
 
 async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) -> int:
@@ -199,15 +181,16 @@ async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) ->
     return 0 if all(result.equal for result in results) else DIFFERENT_REPLICAS
 
 
-async def _versions(protocols: Sequence[str], *, as_json: bool) -> int:
-    table = Table("inter.broker.protocol.version", "Fetch versions seen")
-    for protocol in protocols:
-        plan = ClusterPlan(brokers=(101, 102), inter_broker_protocol=protocol, message_format=_message_format(protocol))
-        async with cluster(plan) as kafka:
+async def _versions(rows: Sequence[Release], *, as_json: bool) -> int:
+    table = Table("Kafka", "mode", "protocol", "records", "Fetch version expected", "seen")
+    for row in rows:
+        click.echo(f"starting two brokers {row.kafka} that speak {row.protocol} ({row.mode})", err=True)
+        async with cluster(ClusterPlan(brokers=(101, 102), release=row)) as kafka:
             seen = await _versions_seen(kafka)
         if as_json:
-            click.echo(json.dumps({"protocol": protocol, "fetch_versions": seen}))
-        table.add_row(protocol, ", ".join(map(str, seen)))
+            found = {"kafka": row.kafka, "mode": row.mode, "protocol": row.protocol, "fetch_versions": seen}
+            click.echo(json.dumps(found))
+        table.add_row(row.kafka, row.mode, row.protocol, row.records, str(row.fetch_version), ", ".join(map(str, seen)))
     if not as_json:
         Console().print(table)
     return 0
@@ -223,33 +206,24 @@ async def _versions_seen(kafka: Cluster) -> list[int]:
     raise LabError("no replica fetched anything")
 
 
-def _plan_for(wanted: Move, brokers: tuple[int, ...], protocol: str) -> ClusterPlan:
-    """A cluster that has just what the move needs: sidecars only where they throttle."""
-    sidecars = None
-    if wanted.how.startswith("sidecar"):
-        sidecars = SidecarPlan(
-            policy=wanted.how.removeprefix("sidecar "),
-            leader=frozenset(wanted.leaders if "leader" in wanted.roles else ()),
-            follower=frozenset(wanted.followers if "follower" in wanted.roles else ()),
-        )
-    return ClusterPlan(
-        brokers=brokers,
-        inter_broker_protocol=protocol,
-        message_format=_message_format(protocol),
-        sidecars=sidecars,
+def _sidecars_for(wanted: Move) -> SidecarPlan | None:
+    """Just what the move needs: sidecars only where they throttle."""
+    if not wanted.how.startswith("sidecar"):
+        return None
+    return SidecarPlan(
+        policy=wanted.how.removeprefix("sidecar "),
+        leader=frozenset(wanted.leaders if "leader" in wanted.roles else ()),
+        follower=frozenset(wanted.followers if "follower" in wanted.roles else ()),
     )
-
-
-def _message_format(protocol: str) -> str:
-    """The newest message format of an inter-broker protocol."""
-    return protocol.partition("-")[0]
 
 
 def _places(kafka: Cluster) -> dict[str, object]:
     addresses = kafka.addresses
     return {
         "brokers": {b: f"{addresses.direct(b)}:9092" for b in kafka.plan.brokers},
-        "zookeeper": kafka.zookeeper.connect,
+        "kafka": kafka.plan.release.kafka,
+        "protocol": kafka.plan.release.protocol,
+        **({"zookeeper": kafka.zookeeper.connect} if kafka.zookeeper else {}),
         "hosts_file": str(kafka.admin.hosts),
         "files": str(kafka.home),
         "sidecars": {b: sidecar.url for b, sidecar in kafka.sidecars.items()},

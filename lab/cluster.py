@@ -1,6 +1,6 @@
-"""A real Kafka cluster on this machine, in ZooKeeper mode, with taps and sidecars on its replication path.
+"""A real Kafka cluster on this machine, of any release of `lab.releases`, with taps and sidecars between its brokers.
 
-    async with cluster(brokers=(101, 102, 103)) as kafka:
+    async with cluster(ClusterPlan(release=release(protocol="3.9"))) as kafka:
         kafka.admin.create_topic("orders", {0: [101], 1: [101]})
 
 The path of bytes: follower -> [its egress sidecar] -> the leader's tap -> [its ingress sidecar] -> leader.
@@ -10,7 +10,6 @@ Invariant: whatever way a cluster ends, no process of it is left.
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from contextlib import asynccontextmanager
@@ -24,21 +23,21 @@ import trio
 from .addresses import Route, after_egress, after_tap, first_hop, free_subnet, hosts_file
 from .admin import Admin
 from .broker import Broker, BrokerPlan
-from .jars import DEFAULT_KAFKA_VERSION, kafka_jars
+from .errors import LabError
+from .identifiers import new_kafka_uuid
+from .jars import kafka_jars
 from .jmx import jmx_options
+from .kraft import format_storage, kraft_properties, storage_template
+from .log_lines import RELEVANT, SHRINKS, complaints
 from .processes import Process, kill_all
+from .records import SMALL, Shape
+from .releases import RELEASES, Release
 from .sidecars import Sidecar, SidecarPlan
 from .taps import Taps
-from .zookeeper import ZooKeeper
+from .zookeeper import ZooKeeper, zookeeper_properties
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
-
-BAD_LOG_LINES = re.compile(
-    "invalid full fetch response|Non-monotonic update|marked as failed|Error due to|OffsetOutOfRange"
-)
-"""What a follower logs when its fetches were tampered with badly."""
-SHRINKS = re.compile("Shrinking ISR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +46,10 @@ class ClusterPlan:
 
     Args:
         brokers: ids.
-        inter_broker_protocol: decides the Fetch version, see `python -m lab versions`.
-        message_format: `log.message.format.version`.
+        release: binaries and what they speak, see `python -m lab versions`.
         num_replica_fetchers: fetcher threads per (follower, leader).
-        broker_overrides: server.properties of every broker, last word.
+        broker_overrides: server.properties of every broker, last word, such as
+            `{"max.incremental.fetch.session.cache.slots": "1"}`.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
@@ -58,15 +57,13 @@ class ClusterPlan:
     """
 
     brokers: tuple[int, ...] = (101, 102, 103)
-    inter_broker_protocol: str = "0.10.1-IV2"
-    message_format: str = "0.10.1"
+    release: Release = RELEASES[0]
     num_replica_fetchers: int = 1
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
     taps: bool = True
     jmx: bool = False
     keep: bool = False
-    kafka_version: str = DEFAULT_KAFKA_VERSION
 
     def route(self, *, follower: int, leader: int) -> Route:
         """What the bytes of this pair pass."""
@@ -86,9 +83,12 @@ class Cluster:
         self.home = home
         self.jars = jars
         self.addresses = free_subnet(plan.brokers)
-        self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
-        self.brokers = {broker: self._broker(broker, jars) for broker in plan.brokers}
+        self.zookeeper = None
+        if plan.release.mode == "zookeeper":
+            self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
+        self.brokers = {broker: self._broker(broker) for broker in plan.brokers}
         self.sidecars = self._sidecars()
+        self._topic_names: dict[str, str] = {}
         self.taps = self._taps() if plan.taps else None
 
     @cached_property
@@ -99,28 +99,48 @@ class Cluster:
 
     @property
     def processes(self) -> list[Process]:
-        taps = [self.taps.process] if self.taps else []
+        others = [other.process for other in (self.taps, self.zookeeper) if other is not None]
         return [
             *(sidecar.process for sidecar in self.sidecars.values()),
             *(broker.process for broker in self.brokers.values()),
-            *taps,
-            self.zookeeper.process,
+            *others,
         ]
 
     async def start(self) -> None:
         """Start everything, brokers in parallel. Raises LabError."""
-        self.zookeeper.start()
+        if self.zookeeper:
+            self.zookeeper.start()
         if self.taps:
             await self.taps.start()
         for sidecar in self.sidecars.values():
             sidecar.begin_start()
-        await self.zookeeper.wait_started()
+        if self.zookeeper:
+            await self.zookeeper.wait_started()
+        else:
+            await trio.to_thread.run_sync(self._format_storage)
         for broker in self.brokers.values():
             broker.begin_start()
         for sidecar in self.sidecars.values():
             await sidecar.wait_started()
         for broker in self.brokers.values():
             await broker.wait_started()
+
+    async def restart_as(self, broker: int, release: Release) -> None:
+        """One step of a rolling upgrade or downgrade: stop a broker and start it on the same data as another release.
+
+        In ZooKeeper mode its inter-broker protocol changes (and its binaries, if they differ), in KRaft only its
+        binaries: what those speak changes for all brokers at once, by `Admin.upgrade_metadata`.
+
+        Raises:
+            LabError: the release is of the other mode, or the broker did not start.
+        """
+        if release.mode != self.plan.release.mode:
+            raise LabError(f"a {self.plan.release.mode} cluster cannot become {release.mode}")
+        jars = await trio.to_thread.run_sync(kafka_jars, release.kafka)
+        restarted = self.brokers[broker]
+        await restarted.stop()
+        restarted.become(self._properties(broker, release), jars=jars)
+        await restarted.start()
 
     def close(self, *, keep: bool = False) -> None:
         """Kill every process and remove the files, unless they are to be kept."""
@@ -130,15 +150,26 @@ class Cluster:
         if not keep:
             shutil.rmtree(self.home, ignore_errors=True)
 
+    def shape(self, shape: Shape = SMALL) -> Shape:
+        """The same batches as this cluster's logs hold them; brokers then need not convert what is produced."""
+        return shape.stored_as(self.plan.release.records)
+
+    def topic_name(self, topic_id: str) -> str:
+        """The name of a topic by its id; the id itself if no broker knows it (any more). May ask a broker."""
+        if topic_id not in self._topic_names:
+            self._topic_names.update(self.admin.topic_names())
+        return self._topic_names.setdefault(topic_id, topic_id)
+
     def bad_log_lines(self) -> list[str]:
         """Lines of brokers' logs that altered fetches must never cause."""
-        return [line for broker in self.brokers.values() for line in broker.log_lines(BAD_LOG_LINES)]
+        noise = self.plan.release.noise
+        return [line for broker in self.brokers.values() for line in complaints(broker.log_lines(RELEVANT), noise)]
 
     def shrinks(self) -> list[str]:
         """Lines of brokers' logs that say a replica left the in-sync set."""
         return [line for broker in self.brokers.values() for line in broker.log_lines(SHRINKS)]
 
-    def _broker(self, broker: int, jars: Path) -> Broker:
+    def _broker(self, broker: int) -> Broker:
         plan, addresses = self.plan, self.addresses
         peers = [
             (
@@ -151,15 +182,32 @@ class Cluster:
         hosts = hosts_file(
             self.home / f"hosts-of-{broker}", [(addresses.name(broker), addresses.direct(broker)), *peers]
         )
-        properties = {
-            "inter.broker.protocol.version": plan.inter_broker_protocol,
-            "log.message.format.version": plan.message_format,
-            "num.replica.fetchers": str(plan.num_replica_fetchers),
-            **plan.broker_overrides,
-        }
         options = jmx_options(addresses.direct(broker)) if plan.jmx else ()
-        identity = BrokerPlan(broker, addresses.name(broker), hosts, self.zookeeper.connect, properties, options)
-        return Broker(identity, home=self.home / f"broker-{broker}", jars=jars)
+        identity = BrokerPlan(broker, hosts, self._properties(broker, plan.release), options)
+        return Broker(identity, home=self.home / f"broker-{broker}", jars=self.jars)
+
+    def _properties(self, broker: int, release: Release) -> dict[str, str]:
+        if release.mode == "kraft":
+            properties = kraft_properties(self.addresses, broker)
+        else:
+            # Upgrades raise the message format last, when every broker speaks the new protocol.
+            properties = zookeeper_properties(
+                self.addresses,
+                broker,
+                protocol=release.protocol,
+                message_format=self.plan.release.message_format,
+            )
+        return {
+            **properties,
+            "num.replica.fetchers": str(self.plan.num_replica_fetchers),
+            **self.plan.broker_overrides,
+        }
+
+    def _format_storage(self) -> None:
+        template = storage_template(self.plan.release.protocol, jars=self.jars)
+        cluster_id = new_kafka_uuid()
+        for broker in self.brokers.values():
+            format_storage(broker.log_dir, template, node=broker.id, cluster_id=cluster_id)
 
     def _sidecars(self) -> dict[int, Sidecar]:
         plan = self.plan.sidecars
@@ -182,7 +230,7 @@ class Cluster:
             follower = next((b for b in self.plan.brokers if b != leader), leader)
             route = self.plan.route(follower=follower, leader=leader)
             upstreams[leader] = after_tap(self.addresses, route, leader)
-        return Taps(self.addresses, upstreams=upstreams, home=self.home)
+        return Taps(self.addresses, upstreams=upstreams, home=self.home, topic_name=self.topic_name)
 
 
 async def start_cluster(plan: ClusterPlan) -> Cluster:
@@ -191,7 +239,7 @@ async def start_cluster(plan: ClusterPlan) -> Cluster:
     Raises:
         LabError: something did not start; its files are kept and their folder is in a note.
     """
-    jars = await trio.to_thread.run_sync(kafka_jars, plan.kafka_version)
+    jars = await trio.to_thread.run_sync(kafka_jars, plan.release.kafka)
     home = Path(tempfile.mkdtemp(prefix="kafka-lab-"))
     made = Cluster(plan, home=home, jars=jars)
     try:

@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from .live import Acknowledged
 
 _LOOK_SECONDS = 0.1
+_RECORD = Shape(record_bytes=200, batch_records=1)
+_MAGIC_AT = 16
 _VALUE_AT = 34  # of a message of format v1 without key: offset 8, size 4, crc 4, magic 1, attributes 1, time 8, lengths
 _NUMBER = struct.Struct(">q")
+_NUMBER_AT_END = -9  # of a batch of format v2: the number, and the count of headers of its last record
 
 
 class FollowingProducer:
@@ -54,7 +57,7 @@ class FollowingProducer:
                 self._topic,
                 self._partition,
                 interval_seconds=self._interval,
-                shape=Shape(record_bytes=200, batch_records=1),
+                shape=self._cluster.shape(_RECORD),
             )
             self._producers.append(producer)
             try:
@@ -83,13 +86,16 @@ class FollowingProducer:
 
 
 def missing(directory: Path, acknowledged: Iterable[Acknowledged]) -> list[Acknowledged]:
-    """The records that are not where their leader said, in the log of a partition's directory (format v1).
+    """The records that are not where their leader said, in the log of a partition's directory.
 
     Raises:
         LabError: the directory holds no log.
     """
-    stored = {
-        offset: content[_VALUE_AT : _VALUE_AT + _NUMBER.size].tobytes()
-        for offset, _, content in batches_of_partition(directory)
-    }
+    stored = {offset: _number(content) for offset, _, content in batches_of_partition(directory)}
     return [record for record in acknowledged if stored.get(record.offset) != _NUMBER.pack(record.number)]
+
+
+def _number(content: memoryview) -> bytes:
+    """The record's number in a batch of its own, as `lab.records` encodes it."""
+    at = _VALUE_AT if content[_MAGIC_AT] < 2 else len(content) + _NUMBER_AT_END
+    return content[at : at + _NUMBER.size].tobytes()

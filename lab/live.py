@@ -19,6 +19,7 @@ from .errors import LabError
 from .produce import parse_produce_response, produce_request
 from .records import RecordMaker, Shape
 
+LIVE = Shape(record_bytes=500, batch_records=1)
 _CHUNK_BYTES = 65536
 
 
@@ -47,7 +48,7 @@ class LiveProducer:
     topic: str
     partition: int
     interval_seconds: float = 0.02
-    shape: Shape = field(default_factory=lambda: Shape(record_bytes=500, batch_records=1))
+    shape: Shape = LIVE
     acknowledged: list[Acknowledged] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)
     """Error codes of records that were refused."""

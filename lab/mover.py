@@ -17,7 +17,7 @@ import trio
 
 from .compare import compare
 from .errors import LabError
-from .live import LiveProducer
+from .live import LIVE, LiveProducer
 from .load import fill
 from .measure import Sample, events, fetch_versions, fetches_per_second, figures
 from .moves import Latencies, Move, MoveResult, Progress
@@ -79,7 +79,8 @@ class Mover:
         create = partial(admin.create_topic, topic, move.assignment(), configs=move.topic_configs)
         await trio.to_thread.run_sync(create)
         leaders = {p: addresses.direct(replicas[0]) for p, replicas in move.assignment().items()}
-        load = partial(fill, topic, leaders, bytes_per_partition=move.bytes_per_partition, shape=move.shape)
+        shape = self._cluster.shape(move.shape)
+        load = partial(fill, topic, leaders, bytes_per_partition=move.bytes_per_partition, shape=shape)
         await trio.to_thread.run_sync(load)
         if move.how == "native cold":
             self._tell(Progress("waiting until the quota's window is empty"))
@@ -152,7 +153,8 @@ class Mover:
             yield None
             return
         await self._create_in_sync(_live(topic), move)
-        producer = LiveProducer(self._cluster.addresses.direct(move.leaders[0]), _live(topic), 0)
+        leader = self._cluster.addresses.direct(move.leaders[0])
+        producer = LiveProducer(leader, _live(topic), 0, shape=self._cluster.shape(LIVE))
         async with trio.open_nursery() as nursery:
             await nursery.start(producer.run)
             # The follower's fetcher takes a moment to find a new topic; that is not the throttle's doing.

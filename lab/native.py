@@ -5,6 +5,7 @@ Knows no sidecar. Invariant: when `throttle_natively` returns, the brokers have 
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.1
 _APPLIED_SECONDS = 10.0
+# ZooKeeper mode says the first, KRaft the second.
+_OVERRIDE = re.compile(
+    r"Processing override for entityPath"
+    r"|DynamicConfigPublisher broker id=\d+\] Updating (?:topic|node|broker) \S+ with new configuration"
+)
 _RATES = {"leader": keys.LEADER_RATE, "follower": keys.FOLLOWER_RATE}
 _LISTS = {"leader": keys.LEADER_REPLICAS, "follower": keys.FOLLOWER_REPLICAS}
 
@@ -45,7 +51,7 @@ async def throttle_natively(
     broker_configs = {_RATES[role]: str(int(rate)) for role, rate in rates.items()}
     await trio.to_thread.run_sync(admin.set_topic_configs, topic, topic_configs)
     await trio.to_thread.run_sync(admin.set_broker_configs, brokers, broker_configs)
-    # Brokers apply configs when ZooKeeper tells them; a move that starts earlier is not throttled yet.
+    # Brokers apply configs when they hear of them; a move that starts earlier is not throttled yet.
     deadline = time.monotonic() + _APPLIED_SECONDS
     while any(now < then + 2 for now, then in zip(_overrides(cluster, brokers), seen, strict=True)):
         if time.monotonic() > deadline:
@@ -60,4 +66,4 @@ async def unthrottle_natively(cluster: Cluster, *, brokers: Sequence[int]) -> No
 
 def _overrides(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
     """Per broker, how many config changes it says it has processed."""
-    return [len(cluster.brokers[broker].log_lines("Processing override for entityPath")) for broker in brokers]
+    return [len(cluster.brokers[broker].log_lines(_OVERRIDE)) for broker in brokers]

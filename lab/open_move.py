@@ -124,7 +124,7 @@ class OpenMove:
 
     async def fill(self, bytes_per_partition: int, leaders: Mapping[int, str]) -> None:
         """Write to its partitions, directly at their leaders. Raises LabError."""
-        shape = self.move.shape
+        shape = self._cluster.shape(self.move.shape)
         await trio.to_thread.run_sync(
             partial(fill, self.topic, leaders, bytes_per_partition=bytes_per_partition, shape=shape)
         )

@@ -12,7 +12,7 @@ import random
 import struct
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 MessageFormat = Literal["v1", "v2"]
@@ -50,6 +50,12 @@ class Shape:
             raise ValueError(f"expected records of 8 bytes or more and at least one per batch, found {self}")
         if self.compressed and self.message_format != "v1":
             raise ValueError("only format v1 needs a compressed wrapper to have batches at all")
+
+    def stored_as(self, message_format: MessageFormat) -> Shape:
+        """The same records in another format; batches of v2 need no wrapper."""
+        if message_format == self.message_format:
+            return self
+        return replace(self, message_format=message_format, compressed=False)
 
 
 SMALL = Shape()

@@ -51,7 +51,8 @@ async def fill_topic(
 ) -> None:
     """Write to each partition at its leader (broker id), directly. Raises LabError."""
     addresses = {partition: cluster.addresses.direct(leader) for partition, leader in leaders.items()}
-    await trio.to_thread.run_sync(partial(fill, name, addresses, bytes_per_partition=bytes_per_partition, shape=shape))
+    stored = cluster.shape(shape)
+    await trio.to_thread.run_sync(partial(fill, name, addresses, bytes_per_partition=bytes_per_partition, shape=stored))
 
 
 @asynccontextmanager

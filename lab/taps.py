@@ -10,12 +10,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from .addresses import KAFKA_PORT, Addresses
+from .fetch_frames import FIRST_TOPIC_IDS
 from .measure import Answer, Asked, Sample
 from .processes import Process, wait_until
 from .tap import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _START_SECONDS = 20.0
@@ -28,9 +29,13 @@ class Taps:
         addresses: the cluster's.
         upstreams: per leader, where its tap goes on to.
         home: folder for the samples.
+        topic_name: of a topic id, which is all that frames carry from v13 on.
     """
 
-    def __init__(self, addresses: Addresses, *, upstreams: Mapping[int, str], home: Path) -> None:
+    def __init__(
+        self, addresses: Addresses, *, upstreams: Mapping[int, str], home: Path, topic_name: Callable[[str], str]
+    ) -> None:
+        self._topic_name = topic_name
         self.samples_file = home / "tap.jsonl"
         links = [
             Link(leader, (addresses.tap(leader), KAFKA_PORT), (upstream, KAFKA_PORT))
@@ -64,17 +69,17 @@ class Taps:
         with self.samples_file.open("rb") as file:
             file.seek(mark)
             lines = [line for line in file if line.endswith(b"\n")]
-        found = (_sample(json.loads(line)) for line in lines)
+        found = (self._sample(json.loads(line)) for line in lines)
         return [sample for sample in found if sample is not None], mark + sum(map(len, lines))
 
-
-def _sample(line: dict[str, object]) -> Sample | None:
-    match line:
-        case {"kind": "request", "t": float(t), "leader": int(leader), "follower": int(follower),
-              "version": int(version)}:  # fmt: skip
-            return Asked(t, leader, follower, version)
-        case {"kind": "response", "t": float(t), "leader": int(leader), "follower": int(follower),
-              "version": int(version), "partitions": list(partitions)}:  # fmt: skip
-            return Answer(t, leader, follower, version, tuple((p[0], p[1], p[2]) for p in partitions))
-        case _:
-            return None
+    def _sample(self, line: dict[str, object]) -> Sample | None:
+        match line:
+            case {"kind": "request", "t": float(t), "leader": int(leader), "follower": int(follower),
+                  "version": int(version)}:  # fmt: skip
+                return Asked(t, leader, follower, version)
+            case {"kind": "response", "t": float(t), "leader": int(leader), "follower": int(follower),
+                  "version": int(version), "partitions": list(partitions)}:  # fmt: skip
+                named = self._topic_name if version >= FIRST_TOPIC_IDS else str
+                return Answer(t, leader, follower, version, tuple((named(p[0]), p[1], p[2]) for p in partitions))
+            case _:
+                return None

@@ -1,4 +1,4 @@
-"""One ZooKeeper node, as a process. Knows nothing of brokers.
+"""ZooKeeper mode: one ZooKeeper node as a process, and what brokers need of it besides their own properties.
 
 Invariant: `wait_started` returns once it accepts connections, never before.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .addresses import ZOOKEEPER_PORT
+from .addresses import KAFKA_PORT, ZOOKEEPER_PORT
 from .jvm import LOGGING, jvm_command
 from .processes import Process, accepts_connections, wait_until
 
@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from .addresses import Addresses
 
 _START_SECONDS = 60.0
+
+
+def zookeeper_properties(addresses: Addresses, broker: int, *, protocol: str, message_format: str) -> dict[str, str]:
+    """server.properties of one broker: who it is, what it speaks, its listener, and where ZooKeeper is."""
+    # Below protocol 1.0 a listener must carry the name of its security protocol (UpdateMetadata v0-v3).
+    listener = f"PLAINTEXT://{addresses.name(broker)}:{KAFKA_PORT}"
+    return {
+        "broker.id": str(broker),
+        "listeners": listener,
+        "advertised.listeners": listener,
+        "zookeeper.connect": f"{addresses.zookeeper}:{ZOOKEEPER_PORT}",
+        "inter.broker.protocol.version": protocol,
+        "log.message.format.version": message_format,
+        # Kafka's default until 2.5; after a kill nobody takes over, nor may the broker come back, before it ends.
+        "zookeeper.session.timeout.ms": "6000",
+    }
 
 
 class ZooKeeper:

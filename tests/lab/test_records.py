@@ -63,6 +63,12 @@ def test_content_cannot_be_compressed() -> None:
     assert len(zlib.compress(data)) > 0.95 * len(data)
 
 
+def test_a_shape_in_another_format_holds_the_same_records() -> None:
+    wrapped = Shape(record_bytes=700, batch_records=40, compressed=True)
+    assert wrapped.stored_as("v1") is wrapped
+    assert wrapped.stored_as("v2") == Shape(record_bytes=700, batch_records=40, message_format="v2")
+
+
 @pytest.mark.parametrize(
     ("value", "encoded"), [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (64, "8001"), (1000, "d00f")]
 )

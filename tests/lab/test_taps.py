@@ -13,8 +13,25 @@ REQUEST = '{"t":1.5,"kind":"request","leader":101,"follower":102,"version":3}\n'
 RESPONSE = '{"t":2.0,"kind":"response","leader":101,"follower":102,"version":3,"bytes":90,"partitions":[["a",0,50]]}\n'
 
 
+def made(home: Path) -> Taps:
+    names = {"AAAAAAAAAAAAAAAAAAAAAQ": "orders"}
+    addresses = Addresses("127.1.1", (101, 102))
+    return Taps(addresses, upstreams={101: "127.1.1.11"}, home=home, topic_name=names.__getitem__)
+
+
+def test_topic_ids_become_names(tmp_path: Path) -> None:
+    taps = made(tmp_path)
+    named = RESPONSE.replace('"version":3', '"version":12')
+    by_id = RESPONSE.replace('"version":3', '"version":13').replace('"a"', '"AAAAAAAAAAAAAAAAAAAAAQ"')
+    taps.samples_file.write_text(named + by_id)
+    assert taps.samples() == [
+        Answer(2.0, 101, 102, 12, (("a", 0, 50),)),
+        Answer(2.0, 101, 102, 13, (("orders", 0, 50),)),
+    ]
+
+
 def test_samples_are_read_from_a_mark_and_half_lines_later(tmp_path: Path) -> None:
-    taps = Taps(Addresses("127.1.1", (101, 102)), upstreams={101: "127.1.1.11"}, home=tmp_path)
+    taps = made(tmp_path)
     taps.samples_file.write_text('{"t":1.0,"kind":"listening"}\n' + REQUEST)
     first, mark = taps.read_from(0)
     assert first == [Asked(1.5, 101, 102, 3)]

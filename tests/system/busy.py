@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.live import LiveProducer
+from lab.live import LIVE, LiveProducer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -29,7 +29,7 @@ async def busy_partitions(
     try:
         async with trio.open_nursery() as nursery:
             producers = [
-                LiveProducer(cluster.addresses.direct(replicas[0]), topic, partition)
+                LiveProducer(cluster.addresses.direct(replicas[0]), topic, partition, shape=cluster.shape(LIVE))
                 for partition, replicas in assignment.items()
             ]
             for producer in producers:

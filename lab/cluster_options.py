@@ -1,0 +1,84 @@
+"""The options by which the lab's commands choose a cluster, and the types of their values.
+
+Knows nothing of what a command does with it. Invariant: whatever a user types wrong is a usage error that says what was
+expected.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from proxy.errors import InvalidValueError
+from proxy.quotas.units import parse_rate, parse_size
+
+from .cluster import ClusterPlan
+from .errors import LabError
+from .releases import RELEASES, release
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+
+
+class Quantity(click.ParamType[float]):
+    """A rate or size as the sidecar's own files take it, such as 4MiB/s."""
+
+    def __init__(self, name: str, parse: Callable[[object], float]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return self._parse(value)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class BrokerConfig(click.ParamType[tuple[str, str]]):
+    """One line of server.properties."""
+
+    name = "key=value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        key, equals, text = str(value).partition("=")
+        if not key or not equals:
+            self.fail(f"expected key=value, such as log.segment.bytes=1048576, found {value!r}", param, ctx)
+        return key, text
+
+
+RATE = Quantity("rate", parse_rate)
+SIZE = Quantity("size", parse_size)
+
+
+def cluster_options(command: _Command) -> _Command:
+    """What every command that starts brokers takes to choose them."""
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+_CLUSTER_OPTIONS = (
+    click.option("--kafka", type=click.Choice(sorted({row.kafka for row in RELEASES})), help="Version of the brokers."),
+    click.option(
+        "--protocol",
+        type=click.Choice([row.name for row in RELEASES]),
+        show_default=f"{RELEASES[0].name}, or the first that --kafka has",
+        help="inter.broker.protocol.version up to 2.8 (with ZooKeeper), metadata version from 3.3 on (KRaft).",
+    ),
+    click.option(
+        "--broker-config", "broker_configs", type=BrokerConfig(), multiple=True, metavar="KEY=VALUE",
+        help="For every broker's server.properties, such as max.incremental.fetch.session.cache.slots=1.",
+    ),
+)  # fmt: skip
+
+
+def cluster_plan(brokers: tuple[int, ...], options: Mapping[str, Any]) -> ClusterPlan:
+    """A cluster of what `cluster_options` said."""
+    try:
+        chosen = release(kafka=options["kafka"], protocol=options["protocol"])
+    except LabError as error:
+        raise click.UsageError(str(error)) from error
+    return ClusterPlan(brokers=brokers, release=chosen, broker_overrides=dict(options["broker_configs"]))

@@ -1,0 +1,107 @@
+"""KRaft: what brokers need of it besides their own properties, and a formatted storage without a JVM per node.
+
+The first broker of a cluster is its controller too. Controllers are met by address, not by name: the metadata log
+never passes sidecars or taps. Knows no process but Kafka's own StorageTool, which runs once per release and cache.
+Invariant: a template in the cache is complete, because it appears there by one rename.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .addresses import CONTROLLER_PORT, KAFKA_PORT
+from .errors import LabError
+from .identifiers import new_kafka_uuid
+from .jvm import LOGGING, jvm_command
+
+if TYPE_CHECKING:
+    from .addresses import Addresses
+
+_TOOL_SECONDS = 120.0
+_META_PROPERTIES = "meta.properties"
+_TAIL_LINES = 15
+
+_SESSION_PROPERTIES = {
+    # As in ZooKeeper mode here: after a kill nobody takes over, nor may the broker come back, before it ends.
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "1000",
+}
+
+
+def kraft_properties(addresses: Addresses, broker: int) -> dict[str, str]:
+    """server.properties of one node: roles, listeners, and where the controller is."""
+    controller = addresses.brokers[0]
+    listener = f"PLAINTEXT://{addresses.name(broker)}:{KAFKA_PORT}"
+    listeners = [listener]
+    if broker == controller:
+        listeners.append(f"CONTROLLER://{addresses.direct(controller)}:{CONTROLLER_PORT}")
+    return {
+        "node.id": str(broker),
+        "process.roles": "broker,controller" if broker == controller else "broker",
+        "listeners": ",".join(listeners),
+        "advertised.listeners": listener,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "controller.quorum.voters": f"{controller}@{addresses.direct(controller)}:{CONTROLLER_PORT}",
+        **_SESSION_PROPERTIES,
+    }
+
+
+def storage_template(release_version: str, *, jars: Path) -> Path:
+    """A folder with what `kafka-storage format --release-version` writes; made beside the jars the first time.
+
+    Blocks while a JVM runs (2 s, the first time only).
+
+    Raises:
+        LabError: the tool failed (its last lines are in the message).
+    """
+    target = jars.with_name(f"{jars.name}-storage-{release_version}")
+    if not target.is_dir():
+        _fill(target, release_version, jars)
+    return target
+
+
+def format_storage(log_dir: Path, template: Path, *, node: int, cluster_id: str) -> None:
+    """Make a node's log directory from a template: the same bootstrap records, an identity of its own.
+
+    Nothing happens to a directory that exists: it has been formatted.
+    """
+    if log_dir.exists():
+        return
+    log_dir.mkdir(parents=True)
+    for source in template.iterdir():
+        if source.name != _META_PROPERTIES:
+            (log_dir / source.name).write_bytes(source.read_bytes())
+    identity = {"version": "1", "cluster.id": cluster_id, "node.id": str(node), "directory.id": new_kafka_uuid()}
+    (log_dir / _META_PROPERTIES).write_text("".join(f"{k}={v}\n" for k, v in identity.items()), encoding="ascii")
+
+
+def _fill(target: Path, release_version: str, jars: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=".formatting-", dir=target.parent) as scratch:
+        home, storage = Path(scratch), Path(scratch, "storage")
+        config = home / "server.properties"
+        config.write_text(
+            "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+            "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093\n"
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+            f"controller.quorum.voters=1@127.0.0.1:9093\nlog.dirs={storage}\n",
+            encoding="ascii",
+        )
+        (home / "log4j.properties").write_text(LOGGING.format(file=home / "format.log"), encoding="ascii")
+        command = jvm_command(
+            "kafka.tools.StorageTool", "format", "--cluster-id", new_kafka_uuid(), "--config", str(config),
+            "--release-version", release_version, home=home, jars=jars,
+        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TOOL_SECONDS)
+        if done.returncode != 0 or not (storage / _META_PROPERTIES).is_file():
+            last = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
+            raise LabError(f"Kafka's StorageTool could not format for release {release_version}:\n{last}")
+        try:
+            storage.rename(target)
+        except OSError:
+            # Another lab was faster. Its folder is as complete as ours.
+            if not target.is_dir():
+                raise

@@ -1,0 +1,87 @@
+"""What a cluster can speak: one row per version of Fetch that real followers send.
+
+A follower never negotiates its Fetch version; it follows from the inter-broker protocol (ZooKeeper mode) or from the
+metadata version (KRaft). Knows no process. Invariant: every row's Fetch version was seen on the wire of a cluster of
+these binaries, and tests/system/test_versions.py sees it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from .errors import LabError
+from .log_lines import CREATED_BEFORE_THE_LOG, FENCED_BY_NEW_EPOCH, NOT_YET_KNOWN, Noise
+
+if TYPE_CHECKING:
+    from .records import MessageFormat
+
+Mode = Literal["zookeeper", "kraft"]
+_KRAFT_NOISE = (FENCED_BY_NEW_EPOCH, CREATED_BEFORE_THE_LOG, NOT_YET_KNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Binaries, and what they are told to speak.
+
+    Args:
+        kafka: version of the binaries.
+        protocol: `inter.broker.protocol.version` in ZooKeeper mode, the release whose `metadata.version` the storage
+            is formatted with in KRaft.
+        fetch_version: what its followers send.
+        mode: who keeps the cluster's metadata.
+        records: format of its logs.
+        noise: what its brokers log without anybody's interference.
+    """
+
+    kafka: str
+    protocol: str
+    fetch_version: int
+    mode: Mode = "zookeeper"
+    records: MessageFormat = "v2"
+    noise: tuple[Noise, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As people call it: 0.10.1 for 0.10.1-IV2."""
+        return self.protocol.partition("-")[0]
+
+    @property
+    def message_format(self) -> str:
+        """`log.message.format.version`: the newest one the protocol allows."""
+        return self.name
+
+
+RELEASES: tuple[Release, ...] = (
+    Release("3.9.1", "0.10.1-IV2", 3, records="v1"),
+    Release("3.9.1", "0.11.0", 5),
+    Release("3.9.1", "1.1", 7),
+    Release("3.9.1", "2.0", 8),
+    Release("3.9.1", "2.2", 10),
+    Release("3.9.1", "2.4", 11, noise=(FENCED_BY_NEW_EPOCH,)),
+    Release("3.9.1", "2.8", 12, noise=(FENCED_BY_NEW_EPOCH,)),
+    Release("3.9.1", "3.3", 13, "kraft", noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.5", 15, "kraft", noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.7", 16, "kraft", noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.9", 17, "kraft", noise=_KRAFT_NOISE),
+    Release("4.1.0", "4.1", 18, "kraft", noise=_KRAFT_NOISE),
+)
+"""Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
+
+
+def release(*, kafka: str | None = None, protocol: str | None = None) -> Release:
+    """The first row of `RELEASES` with these binaries and this protocol; what is None may be anything.
+
+    Args:
+        kafka: such as 4.1.0.
+        protocol: such as 2.4, or in full, such as 0.10.1-IV2.
+
+    Raises:
+        LabError: there is none; the message lists what there is.
+    """
+    for row in RELEASES:
+        if kafka in (None, row.kafka) and protocol in (None, row.name, row.protocol):
+            return row
+    wanted = " with ".join(filter(None, [kafka and f"Kafka {kafka}", protocol and f"protocol {protocol}"]))
+    known = ", ".join(f"{row.protocol} ({row.kafka})" for row in RELEASES)
+    raise LabError(f"the lab has no {wanted}; it has the protocols {known}")

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from lab.errors import LabError
+from lab.releases import RELEASES, Release, release
+
+
+def test_every_version_that_real_followers_send_is_there_once() -> None:
+    # Fetch v6, v9 and v14 are never sent (MetadataVersion.fetchRequestVersion), v4 only by a development version.
+    assert [row.fetch_version for row in RELEASES] == [3, 5, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18]
+    assert len({row.name for row in RELEASES}) == len(RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("kafka", "protocol", "fetch_version"),
+    [
+        (None, None, 3),
+        (None, "0.10.1", 3),
+        (None, "0.10.1-IV2", 3),
+        ("3.9.1", None, 3),
+        ("3.9.1", "2.4", 11),
+        (None, "3.7", 16),
+        ("4.1.0", None, 18),
+        ("4.1.0", "4.1", 18),
+    ],
+)
+def test_rows_are_found_by_what_is_known(kafka: str | None, protocol: str | None, fetch_version: int) -> None:
+    assert release(kafka=kafka, protocol=protocol).fetch_version == fetch_version
+
+
+@pytest.mark.parametrize(
+    ("kafka", "protocol", "message"),
+    [
+        ("4.1.0", "2.4", "no Kafka 4.1.0 with protocol 2.4; it has .*2.4 \\(3.9.1\\).*4.1 \\(4.1.0\\)"),
+        (None, "9.9", "no protocol 9.9"),
+        ("1.0", None, "no Kafka 1.0"),
+    ],
+)
+def test_what_is_not_there_is_an_error_that_lists_the_rest(
+    kafka: str | None, protocol: str | None, message: str
+) -> None:
+    with pytest.raises(LabError, match=message):
+        release(kafka=kafka, protocol=protocol)
+
+
+def test_names_are_what_people_say() -> None:
+    assert Release("3.9.1", "0.10.1-IV2", 3).name == "0.10.1"
+    assert Release("3.9.1", "2.4", 11).message_format == "2.4"
