@@ -19,6 +19,8 @@ from .throttle.replica import Standing
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from protocol.fetch_session import PartitionKey
+
     from .reload import QuotaWatch
     from .settings import Settings
     from .throttle.link import Link
@@ -126,9 +128,9 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
     }
 
 
-def _replicas(throttle: RoleThrottle) -> Iterator[tuple[Link, tuple[str, int], Replica]]:
+def _replicas(throttle: RoleThrottle) -> Iterator[tuple[Link, PartitionKey, Replica]]:
     for link in throttle.links:
-        for key, replica in link.replicas.items():
+        for key, replica in link.replicas:
             yield link, key, replica
 
 

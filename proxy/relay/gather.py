@@ -32,22 +32,13 @@ class Gathered:
         self._keep_from = 0
         """Offset in the frame from which bytes are to be kept: beyond the window while records are discarded."""
 
-    def withholds(self, row: ResponseEntry) -> bool:
-        over_quota = (row.topic, row.partition) in self._outlook.withhold
-        return over_quota and row.error_code == 0 and row.records_size > 0
-
-    def substitute(self, row: ResponseEntry, passed: int) -> None:
+    def substitute(self, row: ResponseEntry, passed: int, now: float) -> None:
         """Keep the entry up to its records, with a records length of 0. `passed` is the offset at window.start."""
         origin = self._window.start - passed
         self._kept += self._window.buffer[origin + self._keep_from : row.records_at]
         self._kept[-RECORDS_LENGTH.size :] = RECORDS_LENGTH.pack(0)
         self._keep_from = row.records_at + row.records_size - origin
-        self._outlook.discarded(
-            (row.topic, row.partition),
-            high_watermark=row.high_watermark,
-            log_start_offset=row.log_start_offset,
-            record_bytes=row.records_size,
-        )
+        self._outlook.discards(row, now)
 
     def take(self, size: int, passed: int) -> None:
         """Done with the next `size` bytes of the window: keep those that are not being discarded."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import first_batch_size, replayed_topics, topic_count_at
+from protocol.fetch_response import replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
@@ -126,9 +126,9 @@ class ResponseRelay:
             raise ProtocolError("the leader's response leaves no room for what was omitted")
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
-            now = trio.current_time()
-            for row in self._step(walk, passed, alters=bool(replays)):
-                self._account(outlook, row, now)
+            rows = self._step(walk, passed, alters=bool(replays))
+            if rows:
+                outlook.forwards(rows, window.buffer, window.end, trio.current_time())
             if passed == 0 and replays:
                 INT32.pack_into(window.buffer, window.start, size + len(replays))
                 _add_topics(window.buffer, window.start, version=outlook.version, topics=topics)
@@ -143,16 +143,17 @@ class ResponseRelay:
 
     async def _gather(self, outlook: Outlook, size: int) -> None:
         """Read the frame whole but for the records that are over quota, then send it."""
-        gathered = Gathered(outlook, self._window)
-        walk = FrameWalk(self._window, version=outlook.version, size=size)
+        window = self._window
+        gathered = Gathered(outlook, window)
+        walk = FrameWalk(window, version=outlook.version, size=size)
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
             now = trio.current_time()
             for row in walk.step(passed):
-                if gathered.withholds(row):
-                    gathered.substitute(row, passed)
+                if outlook.withholds(row):
+                    gathered.substitute(row, passed, now)
                 else:
-                    self._account(outlook, row, now)
+                    outlook.forwards((row,), window.buffer, window.end, now)
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable
@@ -193,21 +194,6 @@ class ResponseRelay:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             return walk.give_up()
-
-    def _account(self, outlook: Outlook, row: ResponseEntry, now: float) -> None:
-        key = (row.topic, row.partition)
-        replica = outlook.entry(
-            key,
-            error=row.error_code,
-            high_watermark=row.high_watermark,
-            log_start_offset=row.log_start_offset,
-            now=now,
-        )
-        if replica is None or row.records_size <= 0:
-            return
-        replica.saw_batch(first_batch_size(self._window.buffer, row.records_at, self._window.end))
-        header_bytes = row.records_at - row.entry_at
-        outlook.forwarded(key, replica, entry_bytes=header_bytes, record_bytes=row.records_size, now=now)
 
 
 def _add_topics(frame: mmap.mmap | bytearray, start: int, *, version: int, topics: int) -> None:

@@ -16,25 +16,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from protocol.fetch_request import FetchRequest, rebuild_fetch_request
+from protocol.fetch_request import MAX_INT32, FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
+from protocol.fetch_session import NO_SESSION_ID, Choice, SessionRequest, full_upstream
 
 from ..roles import Role
 from .budget import Wish
-from .outlook import Outlook, PartitionKey
-from .replica import Replica, Standing
+from .outlook import Outlook
+from .replicas import Replicas
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Iterable
 
+    from protocol.fetch_session import PartitionKey
     from protocol.walker import RequestEntry
 
+    from .replica import Replica
     from .role_throttle import RoleThrottle
 
-ABSENCE_SECONDS = 10.0
-"""A partition missing from requests for longer is met anew."""
 LEAST_HOLD_SECONDS = 0.002
 """Waits are never shorter, so that rounding cannot turn one into a loop."""
 LEAST_FORWARDED_WAIT_MS = 10
@@ -73,22 +74,6 @@ class Answer:
 Decision = Forward | Hold | Answer
 
 
-class _Candidate(NamedTuple):
-    """A throttled replica that a grant is for."""
-
-    entry: RequestEntry
-    replica: Replica
-
-    @property
-    def key(self) -> PartitionKey:
-        return (self.entry.topic, self.entry.partition)
-
-    def wish(self) -> Wish:
-        """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
-        limit, need = max(self.entry.partition_max_bytes, 0), self.replica.need_bytes
-        return Wish(min(limit, need) if self.replica.stalls else limit, need)
-
-
 @dataclass(slots=True)
 class Demand:
     """A request being decided, perhaps several times."""
@@ -101,17 +86,10 @@ class Demand:
     def deadline(self) -> float:
         return self.arrived + self.request.max_wait_ms / 1000
 
-
-class _Sorted(NamedTuple):
-    """A request's entries by what may be done with them."""
-
-    watched: dict[PartitionKey, Replica]
-    free: list[RequestEntry]
-    """Unthrottled, in sync, or truncated: these go on as they are."""
-    behind: list[_Candidate]
-    """These go on if the budget allows."""
-    new: list[_Candidate]
-    """These go on, with what the budget allows."""
+    @property
+    def session_request(self) -> SessionRequest[RequestEntry]:
+        entries = self.request.entries
+        return SessionRequest(self.request.head.api_version, {(e.topic, e.partition): e for e in entries})
 
 
 class Link:
@@ -120,9 +98,8 @@ class Link:
     def __init__(self, throttle: RoleThrottle, peer: str) -> None:
         self.throttle = throttle
         self.peer = peer
-        self.replicas: dict[PartitionKey, Replica] = {}
-        """Those of the last request, and those missing from it for less than `ABSENCE_SECONDS`."""
-        self._asked: Set[PartitionKey] = set()
+        self.replicas = Replicas(throttle)
+        self._entries: list[RequestEntry] = []
         self._expected_at: float | None = None
         """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
         self._is_live = False
@@ -136,37 +113,22 @@ class Link:
 
     def forget(self) -> None:
         """A fetch passed unseen: what was known of the replicas may be out of date."""
-        self.replicas = {}
-        self._asked = set()
+        self.replicas.clear()
+        self._entries = []
         self._claim.wants = False
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand:
-        """Take the follower's request; replicas it leaves out are remembered for `ABSENCE_SECONDS`."""
+        """Take the follower's request. The very entries of the request before may be passed for an equal one."""
         if self.throttle.role is Role.LEADER:
             self.peer = str(request.replica_id)
         if self._expected_at is not None:
             self._is_live = now < self._expected_at
-        known = self.replicas
-        present: dict[PartitionKey, Replica] = {}
-        for entry in request.entries:
-            key = (entry.topic, entry.partition)
-            if not self.throttle.quota.selects(*key):
-                continue
-            replica = known.get(key)
-            if replica is None:
-                replica = Replica(entry, now)
-            else:
-                if replica.lag:
-                    self.throttle.gain.add(entry.fetch_offset - replica.fetch_offset, now)
-                replica.asked(entry, now, returns=key not in self._asked)
-            present[key] = replica
-        self._asked = present.keys()
-        missing = {
-            key: replica
-            for key, replica in known.items()
-            if key not in present and now - replica.seen_at < ABSENCE_SECONDS
-        }
-        self.replicas = {**present, **missing}
+        self.replicas.reselect()
+        if request.entries is self._entries:
+            self.replicas.asked_the_same(now)
+        else:
+            self.replicas.asked(request.entries, now)
+            self._entries = request.entries
         return Demand(frame, request, now)
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
@@ -177,111 +139,95 @@ class Link:
         if self.throttle.is_idle:
             self.forget()
             return Forward(None, None)
-        entries = self._sort(demand.request)
+        self.replicas.reselect()
+        behind, new = self.replicas.behind, self.replicas.new
+        if not behind and not new:
+            self._claim.wants = False
+            return self._as_it_came(demand, now)
+        rides = self._is_live and len(demand.request.entries) > len(behind) + len(new)
         if not self.throttle.enforce:
-            return self._observe(demand, entries, now)
-        if not entries.behind and not entries.new:
-            return self._pass(demand, entries, now)
-        candidates = entries.behind + (entries.new if self._shapes(demand) else [])
-        granted = self._admit(candidates, now, rides=self._is_live and bool(entries.free))
-        waiting = [c for c in entries.behind if c.key not in granted]
-        if waiting and not granted and not entries.free and not entries.new:
+            return self._observe(demand, self._admit(behind, now, rides=rides), now)
+        granted = self._admit({**behind, **new} if self._shapes(demand) else behind, now, rides=rides)
+        waiting = [key for key in behind if key not in granted]
+        if len(waiting) == len(demand.request.entries):
             if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
-            if all(candidate.replica.replayable for candidate in waiting):
+            if all(behind[key].replayable for key in waiting):
                 return self._answer(demand, waiting)
-        return self._forward(demand, entries, granted, now)
-
-    def _sort(self, request: FetchRequest) -> _Sorted:
-        found = _Sorted({}, [], [], [])
-        for entry in request.entries:
-            key = (entry.topic, entry.partition)
-            replica = self.replicas.get(key)
-            if replica is None or not self.throttle.quota.selects(*key):
-                found.free.append(entry)
-                continue
-            found.watched[key] = replica
-            if replica.standing is Standing.BEHIND:
-                found.behind.append(_Candidate(entry, replica))
-            elif replica.standing is Standing.NEW:
-                found.new.append(_Candidate(entry, replica))
-            else:
-                found.free.append(entry)
-        found.behind.sort(key=lambda candidate: candidate.replica.served)
-        return found
+        return self._forward(demand, granted, now)
 
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
 
-    def _admit(self, candidates: Sequence[_Candidate], now: float, *, rides: bool) -> dict[PartitionKey, int]:
-        """Return what is granted, in the order of `candidates`; a partition that is listed twice is granted once."""
-        wishes: dict[PartitionKey, Wish] = {}
-        for candidate in candidates:
-            wishes.setdefault(candidate.key, candidate.wish())
-        if not wishes:
+    def _admit(self, replicas: dict[PartitionKey, Replica], now: float, *, rides: bool) -> dict[PartitionKey, int]:
+        """Return what is granted, in order: those that were served longest ago first, those never met last."""
+        if not replicas:
             self._claim.wants = False
             return {}
-        grants = self.throttle.budget.admit(self._claim, list(wishes.values()), now, rides=rides)
+        new = self.replicas.new
+        order = sorted(replicas, key=lambda key: (key in new, replicas[key].served))
+        wishes = [_wish(replicas[key]) for key in order]
+        grants = self.throttle.budget.admit(self._claim, wishes, now, rides=rides)
         self._claim.due = now
-        if grants == [wish.limit_bytes for wish in wishes.values()]:
+        if grants == [wish.limit_bytes for wish in wishes]:
             self._claim.wants = False
-        return dict(zip(wishes, grants, strict=False))
-
-    def _pass(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
-        """Nothing to shape: unthrottled or in sync, every one of them."""
-        self._claim.wants = False
-        self._expected_at = demand.deadline
-        return Forward(None, self._outlook(demand, entries, now) if entries.watched else None)
+        return dict(zip(order, grants, strict=False))
 
     def _hold(self, demand: Demand, now: float) -> Hold:
         turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)
         self._claim.due = min(turn, demand.deadline)
         return Hold(self._claim.due)
 
-    def _answer(self, demand: Demand, waiting: Sequence[_Candidate]) -> Answer:
+    def _answer(self, demand: Demand, waiting: list[PartitionKey]) -> Answer:
         self.throttle.statistics.omitted_partitions += len(waiting)
         self.throttle.statistics.local_answers += 1
         head = demand.request.head
-        return Answer(empty_fetch_response(head.api_version, head.correlation_id, _replays(waiting)))
+        return Answer(empty_fetch_response(head.api_version, head.correlation_id, self._replays(waiting)))
 
-    def _forward(self, demand: Demand, entries: _Sorted, granted: dict[PartitionKey, int], now: float) -> Forward:
+    def _as_it_came(self, demand: Demand, now: float) -> Forward:
+        """Nothing to shape: unthrottled or in sync, every one of them."""
+        self._expected_at = demand.deadline
+        return Forward(None, self._outlook(demand, now) if self.replicas.known else None)
+
+    def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
-        shapes = self._shapes(demand)
-        omitted = [c for c in entries.behind if c.key not in granted and c.replica.replayable]
-        left_out = {c.key for c in omitted}
-        unspent = dict(granted)
-        first: list[tuple[RequestEntry, int]] = []
-        last: list[tuple[RequestEntry, int]] = []
-        for entry, key in ((c.entry, c.key) for c in entries.behind + entries.new if c.key not in left_out):
-            most = unspent.pop(key, FIRST_CONTACT_BYTES) if shapes else entry.partition_max_bytes
-            (first if key in granted else last).append((entry, min(most, entry.partition_max_bytes)))
-        wanted = first + [(e, e.partition_max_bytes) for e in entries.free] + last
+        behind, new = self.replicas.behind, self.replicas.new
+        omitted = [key for key, replica in behind.items() if key not in granted and replica.replayable]
+        left_out = frozenset(omitted)
+        if self._shapes(demand):
+            probed = (key for key in (*behind, *new) if key not in granted and key not in left_out)
+            choice = Choice(left_out, granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
+        else:
+            choice = Choice(left_out, dict.fromkeys(granted, MAX_INT32))
         self.throttle.statistics.omitted_partitions += len(omitted)
-        outlook = self._outlook(demand, entries, now)
-        outlook.withhold = {c.key for c in entries.behind} - left_out
+        outlook = self._outlook(demand, now)
+        outlook.catches_up = len(behind) > len(omitted)
         outlook.grants = granted
-        outlook.first = next((key for key in granted if key in outlook.withhold), None)
-        outlook.replays = _replays(omitted)
+        outlook.first = next((key for key in granted if key in behind), None)
+        outlook.replays = self._replays(omitted)
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self._expected_at = None if granted else now + max_wait_ms / 1000
-        if not omitted and all(size == entry.partition_max_bytes for entry, size in wanted):
-            return Forward(None, outlook if entries.watched else None)
-        frame = rebuild_fetch_request(demand.frame, demand.request, wanted, max_wait_ms=max_wait_ms)
-        return Forward(frame, outlook if entries.watched else None)
+        upstream = full_upstream(demand.session_request, choice, NO_SESSION_ID)
+        if upstream.as_it_came:
+            return Forward(None, outlook)
+        asks = [(entry, limit_bytes) for _, entry, limit_bytes in upstream.listed]
+        return Forward(rebuild_fetch_request(demand.frame, demand.request, asks, max_wait_ms=max_wait_ms), outlook)
 
-    def _observe(self, demand: Demand, entries: _Sorted, now: float) -> Forward:
+    def _observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Change nothing; remember what enforcing would have left out."""
-        granted = self._admit(entries.behind, now, rides=self._is_live and bool(entries.free))
-        outlook = self._outlook(demand, entries, now)
-        outlook.withhold = {candidate.key for candidate in entries.behind}
-        outlook.grants = granted
-        outlook.observed = outlook.withhold - granted.keys()
-        self.throttle.statistics.omitted_partitions += len(outlook.observed)
-        return Forward(None, outlook if entries.watched else None)
+        forward = self._as_it_came(demand, now)
+        if forward.outlook is not None:
+            forward.outlook.grants = granted
+            forward.outlook.observed = frozenset(self.replicas.behind.keys() - granted.keys())
+            self.throttle.statistics.omitted_partitions += len(forward.outlook.observed)
+        return forward
 
-    def _outlook(self, demand: Demand, entries: _Sorted, now: float) -> Outlook:
-        version = demand.request.head.api_version
-        return Outlook(self.throttle, self._claim, version, admitted_at=now, watched=entries.watched)
+    def _outlook(self, demand: Demand, now: float) -> Outlook:
+        return Outlook(self.throttle, self._claim, self.replicas, demand.request.head.api_version, admitted_at=now)
+
+    def _replays(self, omitted: Iterable[PartitionKey]) -> list[ReplayedEntry]:
+        known = self.replicas.known
+        return [_replay(key, known[key]) for key in omitted]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
         """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
@@ -296,5 +242,13 @@ class Link:
         return min(max_wait_ms, demand.request.max_wait_ms)
 
 
-def _replays(omitted: Iterable[_Candidate]) -> list[ReplayedEntry]:
-    return [ReplayedEntry(*c.key, c.replica.high_watermark, c.replica.log_start_offset) for c in omitted]
+def _wish(replica: Replica) -> Wish:
+    """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
+    limit, need = max(replica.limit_bytes, 0), replica.need_bytes
+    return Wish(min(limit, need) if replica.stalls else limit, need)
+
+
+def _replay(key: PartitionKey, replica: Replica) -> ReplayedEntry:
+    topic, partition = key
+    assert isinstance(topic, str)  # noqa: S101 - ids come with versions that the walkers of the data path do not take yet
+    return ReplayedEntry(topic, partition, replica.high_watermark, replica.log_start_offset)

@@ -11,18 +11,25 @@ SMOOTHING_SECONDS = 5.0
 """Long enough to hide the gate's rhythm of 0.1 s, short enough to follow a changed quota while one watches."""
 
 
+FOLD_SECONDS = 0.1
+"""Amounts so close together count as one: adding must cost next to nothing."""
+
+
 class Meter:
     """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left."""
 
-    __slots__ = ("_per_second", "_updated")
+    __slots__ = ("_added", "_per_second", "_updated")
 
     def __init__(self, now: float) -> None:
         self._per_second = 0.0
+        self._added = 0.0
         self._updated = now
 
     def add(self, amount: float, now: float) -> None:
-        self._per_second = self.per_second(now) + amount / SMOOTHING_SECONDS
-        self._updated = now
+        if now - self._updated >= FOLD_SECONDS:
+            self._per_second, self._added, self._updated = self.per_second(now), 0.0, now
+        self._added += amount
 
     def per_second(self, now: float) -> float:
-        return self._per_second * math.exp(-(now - self._updated) / SMOOTHING_SECONDS)
+        at_update = self._per_second + self._added / SMOOTHING_SECONDS
+        return at_update * math.exp(-(now - self._updated) / SMOOTHING_SECONDS)

@@ -1,7 +1,7 @@
 """What a forwarded Fetch request makes the sidecar do with its response.
 
-Built by `link` when the request is decided, carried with the request until its response comes, asked by the
-relay entry by entry. Pure.
+Built by `link` when the request is decided, carried with the request until its response comes, told by the relay what
+comes, as it comes. Pure.
 
 Invariants: a full response carries exactly the partitions that the follower asked for (what was omitted is
 replayed); an entry with an error is never altered; every grant is settled once, whatever happens.
@@ -12,83 +12,121 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from protocol.fetch_response import first_batch_size
+
+from ..roles import Role
+from .replica import Standing
+from .role_throttle import Usage
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from protocol.buffers import Bytes
     from protocol.fetch_response import ReplayedEntry
+    from protocol.fetch_session import PartitionKey
+    from protocol.walker import ResponseEntry
 
     from .replica import Replica
+    from .replicas import Replicas
     from .role_throttle import RoleThrottle
     from .turns import Claim
-
-PartitionKey = tuple[str, int]
 
 
 @dataclass(slots=True)
 class Outlook:
-    """`watched` are the throttled partitions asked for, `withhold` those that were behind, `grants` what was
-    reserved for them, `replays` the entries to append for what was omitted."""
+    """`grants` are the bytes reserved for partitions that were asked for, `replays` the entries to append for those
+    that were not."""
 
     throttle: RoleThrottle
     claim: Claim
+    replicas: Replicas
     version: int
     admitted_at: float
-    watched: dict[PartitionKey, Replica] = field(default_factory=dict)
-    withhold: set[PartitionKey] = field(default_factory=set)
     grants: dict[PartitionKey, int] = field(default_factory=dict)
-    observed: set[PartitionKey] = field(default_factory=set)
+    observed: frozenset[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
     first: PartitionKey | None = None
     """Of those that were behind the one that is asked for first: KIP-74 owes it at least one batch."""
     replays: list[ReplayedEntry] = field(default_factory=list)
+    catches_up: bool = False
+    """Some that are behind were asked for."""
 
     def must_discard(self, now: float) -> bool:
-        """Tell whether the records of `withhold` are over quota by now, so that they must be discarded on the way."""
+        """Tell whether records of replicas that are behind are over quota by now, so that they must be discarded."""
         throttle = self.throttle
-        return bool(self.withhold) and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now)
+        return self.catches_up and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now)
 
-    def entry(
-        self, key: PartitionKey, *, error: int, high_watermark: int, log_start_offset: int, now: float
-    ) -> Replica | None:
-        """Take the fixed part of a response's entry; return its replica if it is a throttled one without error."""
-        replica = self.watched.get(key)
-        if replica is None:
-            return None
-        if error:
-            replica.forget()
-            return None
-        self.throttle.progressed(replica, high_watermark, now)
-        replica.answered(high_watermark=high_watermark, log_start_offset=log_start_offset)
-        return replica
+    def withholds(self, entry: ResponseEntry) -> bool:
+        """Tell whether the records of this entry are among those that must be discarded."""
+        if entry.error_code or entry.records_size <= 0:
+            return False
+        replica = self.replicas.known.get((entry.topic, entry.partition))
+        return replica is not None and replica.standing is Standing.BEHIND
 
-    def forwarded(
-        self, key: PartitionKey, replica: Replica, *, entry_bytes: int, record_bytes: int, now: float
-    ) -> None:
-        """The records of an entry go on to the follower: account for them."""
-        if record_bytes <= 0:
-            return
-        granted = self.grants.pop(key, 0)
-        if granted:
-            replica.served = self.throttle.next_turn()
-        replica.delivered(record_bytes, now)
-        self.throttle.account(
-            self.claim,
-            reserved=granted,
-            used=self.throttle.accounted(entry_bytes=entry_bytes, record_bytes=record_bytes),
-            in_sync=key not in self.withhold,
-            observed=key in self.observed,
-            now=now,
-        )
+    def forwards(self, entries: Iterable[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
+        """Take entries that go on to the follower as they are: learn from them, account for their records.
 
-    def discarded(self, key: PartitionKey, *, high_watermark: int, log_start_offset: int, record_bytes: int) -> None:
-        """The records of an entry are over quota and do not go on; everything else of it does."""
-        self.watched[key].answered(high_watermark=high_watermark, log_start_offset=log_start_offset)
+        Their positions are in `buffer`, of which nothing beyond `end` has been read. What is not throttled costs a
+        lookup: this is called with every entry of every response that may hold a throttled one.
+        """
+        known, usage = self.replicas.known, None
+        for entry in entries:
+            key = (entry.topic, entry.partition)
+            replica = known.get(key)
+            if replica is None:
+                continue
+            if entry.error_code:
+                self.replicas.forget(key)
+                continue
+            self._learn(key, replica, entry, now)
+            if entry.records_size > 0:
+                usage = usage or Usage()
+                self._use(usage, key, replica, entry=entry)
+                replica.delivered(entry.records_size, now)
+                if replica.standing is not Standing.IN_SYNC:
+                    replica.saw_batch(first_batch_size(buffer, entry.records_at, end))
+        if usage is not None:
+            self.throttle.account(self.claim, usage, now)
+
+    def discards(self, entry: ResponseEntry, now: float) -> None:
+        """The records of this entry are over quota and do not go on; everything else of it does."""
+        key = (entry.topic, entry.partition)
+        self._learn(key, self.replicas.known[key], entry, now)
         statistics = self.throttle.statistics
         statistics.substituted_partitions += 1
-        statistics.withheld_bytes += record_bytes
+        statistics.withheld_bytes += entry.records_size
 
     def finish(self, now: float) -> None:
         """The response is through, or will never come: give back what was not used."""
-        if self.first in self.grants:
-            self.watched[self.first].stalled(self.throttle.next_turn())
+        if self.first in self.grants and (replica := self.replicas.known.get(self.first)) is not None:
+            replica.stalled(self.throttle.next_turn())
         for granted in self.grants.values():
             self.throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
         self.grants.clear()
+
+    def _learn(self, key: PartitionKey, replica: Replica, entry: ResponseEntry, now: float) -> None:
+        if entry.high_watermark != replica.high_watermark:
+            self.throttle.progressed(replica, entry.high_watermark, now)
+            self.replicas.changed[key] = None
+        replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
+
+    def _use(self, usage: Usage, key: PartitionKey, replica: Replica, *, entry: ResponseEntry) -> None:
+        used = entry.records_size
+        if self.throttle.role is Role.LEADER:
+            used += entry.records_at - entry.entry_at
+        self.replicas.changed[key] = None
+        if replica.standing is Standing.BEHIND:
+            usage.catching_up += used
+        else:
+            usage.in_sync += used
+        granted = self.grants.pop(key, 0)
+        if granted:
+            replica.served = self.throttle.next_turn()
+            usage.reserved += granted
+        if key in self.observed:
+            usage.observed += used
+        elif granted:
+            # In observe mode more may come than was granted, since nothing was asked to be less.
+            usage.granted += used if self.throttle.enforce else min(used, granted)
+        else:
+            usage.ungranted += used

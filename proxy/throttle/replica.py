@@ -42,14 +42,15 @@ class Replica:
     __slots__ = (
         "_delivered",
         "_empty_grants",
+        "asked_in",
         "fetch_offset",
         "high_watermark",
         "largest_batch_bytes",
         "leader_epoch",
+        "limit_bytes",
         "log_start_offset",
         "meter",
         "replayable",
-        "seen_at",
         "served",
         "standing",
     )  # fmt: skip
@@ -57,13 +58,15 @@ class Replica:
     def __init__(self, entry: RequestEntry, now: float) -> None:
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
+        self.limit_bytes = entry.partition_max_bytes
         self.high_watermark = UNKNOWN
         self.log_start_offset = UNKNOWN
         self.standing = Standing.NEW
         self.largest_batch_bytes = 0
         self.served = 0
         self._empty_grants = 0
-        self.seen_at = now
+        self.asked_in = 0
+        """The how manieth request of its connection listed it last."""
         self.replayable = False
         """An entry may be answered for it from what was forwarded last."""
         self.meter = Meter(now)
@@ -84,12 +87,11 @@ class Replica:
         """Grants bring nothing: its leader throttles it, natively or by a sidecar of its own."""
         return self._empty_grants > 1
 
-    def asked(self, entry: RequestEntry, now: float, *, returns: bool) -> None:
+    def asked(self, entry: RequestEntry, *, returns: bool) -> None:
         """Take the follower's next request for this partition, and classify it by what was known before.
 
         `returns`: it was missing from the request before.
         """
-        self.seen_at = now
         if returns:
             self.replayable = False
         went_back = entry.fetch_offset < self.fetch_offset
@@ -99,14 +101,23 @@ class Replica:
             self.standing = Standing.TRUNCATED
         elif jumped:
             self.forget()
-        elif self.high_watermark == UNKNOWN:
-            self.standing = Standing.NEW
         else:
-            behind = entry.fetch_offset < self.high_watermark
-            self.standing = Standing.BEHIND if behind else Standing.IN_SYNC
+            self._classify(entry.fetch_offset)
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
+        self.limit_bytes = entry.partition_max_bytes
         self._delivered = False
+
+    def asked_again(self) -> None:
+        """The follower's next request wants the same of this partition as the one before."""
+        self._classify(self.fetch_offset)
+        self._delivered = False
+
+    def _classify(self, fetch_offset: int) -> None:
+        if self.high_watermark == UNKNOWN:
+            self.standing = Standing.NEW
+        else:
+            self.standing = Standing.BEHIND if fetch_offset < self.high_watermark else Standing.IN_SYNC
 
     def answered(self, *, high_watermark: int, log_start_offset: int) -> None:
         """The leader's values of an entry without error, as they are forwarded."""

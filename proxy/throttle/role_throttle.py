@@ -7,6 +7,7 @@ Invariant: everything accounted here passed to the follower; what was withheld i
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..roles import Role
@@ -15,12 +16,28 @@ from .meter import Meter
 from .simple_rate import SimpleRate
 
 if TYPE_CHECKING:
+    from protocol.fetch_session import PartitionKey
+
     from ..quotas.rules import Quotas, RoleQuota
     from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
     from .link import Link
     from .replica import Replica
     from .turns import Claim
+
+
+@dataclass(slots=True)
+class Usage:
+    """Throttled bytes of one response, or of the part of it that has come: `in_sync` and `catching_up` are all that
+    went on. Of them `granted` were used of `reserved`, `ungranted` without a grant; `observed` would have been withheld
+    if quotas were enforced, and cost nothing."""
+
+    in_sync: int = 0
+    catching_up: int = 0
+    reserved: int = 0
+    granted: int = 0
+    ungranted: int = 0
+    observed: int = 0
 
 
 class RoleThrottle:
@@ -33,6 +50,8 @@ class RoleThrottle:
         self.statistics = statistics
         self.quota: RoleQuota = quotas.of(role)
         self.enforce = quotas.enforce
+        self.selection = 0
+        """Changes whenever other partitions are throttled than before."""
         self.links: set[Link] = set()
         self.rate = _simple_rate(settings)
         self.gain = Meter(now)
@@ -43,14 +62,24 @@ class RoleThrottle:
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
-        self.quota = quotas.of(self.role)
+        before, self.quota = self.quota, quotas.of(self.role)
         self.enforce = quotas.enforce
+        if self.quota.listed() != before.listed():
+            self.selection += 1
         self.budget.change_rate(self.quota.bytes_per_second, now)
 
     @property
     def is_idle(self) -> bool:
         """No partition can be throttled: connections are relayed without looking further than the headers."""
         return self.quota.selects_nothing
+
+    def selects(self, key: PartitionKey) -> bool:
+        """Whether the lists of this broker and role name this partition."""
+        topic, partition = key
+        return isinstance(topic, str) and self.quota.selects(topic, partition)
+
+    def selects_any_of(self, topic: str | bytes) -> bool:
+        return isinstance(topic, str) and bool(self.quota.partitions_of(topic))
 
     @property
     def shapes(self) -> bool:
@@ -65,20 +94,17 @@ class RoleThrottle:
         """What Kafka records: the follower its record bytes, the leader the entry's bytes on the wire (KIP-73)."""
         return record_bytes if self.role is Role.FOLLOWER else entry_bytes + record_bytes
 
-    def account(self, claim: Claim, *, reserved: int, used: int, in_sync: bool, observed: bool, now: float) -> None:
-        """`used` throttled bytes are forwarded; `observed` ones would have been withheld if quotas were enforced."""
+    def account(self, claim: Claim, usage: Usage, now: float) -> None:
+        """Throttled bytes are forwarded: count them, and take them from the budget."""
         statistics = self.statistics
-        self.rate.record(used, now)
-        if in_sync:
-            statistics.throttled_bytes_in_sync += used
-        else:
-            statistics.throttled_bytes_catching_up += used
-        if observed:
-            statistics.withheld_bytes += used
-            used = 0
-        elif not self.enforce and reserved:
-            used = min(used, reserved)
-        self.budget.settle(claim, reserved=reserved, used=used, now=now)
+        self.rate.record(usage.in_sync + usage.catching_up, now)
+        statistics.throttled_bytes_in_sync += usage.in_sync
+        statistics.throttled_bytes_catching_up += usage.catching_up
+        statistics.withheld_bytes += usage.observed
+        if usage.reserved:
+            self.budget.settle(claim, reserved=usage.reserved, used=usage.granted, now=now)
+        if usage.ungranted:
+            self.budget.settle(claim, reserved=0, used=usage.ungranted, now=now)
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
         """The leader's high watermark of a known replica moved on: its lag grew by that."""
@@ -86,7 +112,7 @@ class RoleThrottle:
             self.gain.add(replica.high_watermark - high_watermark, now)
 
     def lag_messages(self) -> int:
-        return sum(replica.lag for link in self.links for replica in link.replicas.values())
+        return sum(replica.lag for link in self.links for _, replica in link.replicas)
 
     def eta_seconds(self, now: float) -> float | None:
         """Lag over the speed at which it shrinks; 0 when there is none, None while it does not shrink."""

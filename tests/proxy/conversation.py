@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from protocol.fetch import request_layout
 from protocol.fetch_request import FetchRequest, parse_fetch_request
 from protocol.headers import request_header
+from protocol.walker import ResponseEntry
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.settings import Policy, QuotaSettings
@@ -79,6 +80,22 @@ def fetch_frame(
     return bytes(request_header(1).build(head) + request_layout(version).build(body))
 
 
+def response_entry(
+    topic: str, partition: int, record_bytes: int = 0, *, high_watermark: int = 9, error: int = 0, log_start: int = -1
+) -> ResponseEntry:
+    """A leader's entry of so many record bytes, as the walker reports it."""
+    return ResponseEntry(
+        topic,
+        partition,
+        error,
+        high_watermark,
+        log_start,
+        entry_at=0,
+        records_at=ENTRY_BYTES,
+        records_size=record_bytes,
+    )
+
+
 @dataclass
 class Conversation:
     """One link and what its follower knows: offsets by partition."""
@@ -120,12 +137,11 @@ class Conversation:
         assert isinstance(decision, Forward)
         outlook = decision.outlook
         assert outlook is not None
-        for key in self.asked_for(decision):
-            size = (records or {}).get(key, 0)
-            replica = outlook.entry(key, error=error, high_watermark=high_watermark, log_start_offset=-1, now=self.now)
-            if replica is not None:
-                outlook.forwarded(key, replica, entry_bytes=ENTRY_BYTES, record_bytes=size, now=self.now)
-            self.offsets[key] += size // 1000
+        for topic, partition in self.asked_for(decision):
+            size = (records or {}).get((topic, partition), 0)
+            entry = response_entry(topic, partition, size, high_watermark=high_watermark, error=error)
+            outlook.forwards([entry], b"", 0, self.now)
+            self.offsets[topic, partition] += size // 1000
         outlook.finish(self.now)
         return outlook
 

@@ -18,8 +18,9 @@ from protocol.headers import request_header
 from proxy.roles import Role
 from proxy.settings import Policy
 from proxy.throttle.link import Answer, Forward, Hold
+from proxy.throttle.role_throttle import Usage
 from proxy.throttle.token_bucket import TokenBucket
-from tests.proxy.conversation import MIB, Conversation, behind, quotas, throttle
+from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 
 from .wire import T0, T1, T2, reserved_bytes
 
@@ -76,13 +77,12 @@ def test_whatever_is_asked_every_reservation_is_given_back_and_none_is_negative(
         assert all(e.partition_max_bytes <= max(limits) for e in asked.entries)
         replayed = decision.outlook.replays if decision.outlook else []
         answers = [(e.topic, e.partition) for e in asked.entries] + [(r.topic, r.partition) for r in replayed]
-        assert sorted(answers) == sorted((e.topic, e.partition) for e in request.entries)
+        if decision.frame is not None:  # what is listed twice counts once, as at the leader
+            assert len(answers) == len(own)
         assert set(own) == set(answers)
         if decision.outlook is not None:
             for key in [*own, *own] if answered else []:
-                replica = decision.outlook.entry(key, error=0, high_watermark=9, log_start_offset=0, now=now)
-                if replica is not None:
-                    decision.outlook.forwarded(key, replica, entry_bytes=18, record_bytes=10, now=now)
+                decision.outlook.forwards([response_entry(*key, 10)], b"", 0, now)
             decision.outlook.finish(now)
     assert reserved_bytes(talk.throttle) == 0
 
@@ -207,6 +207,6 @@ def test_the_clock_may_stand_still_or_step_back() -> None:
 def test_without_a_wait_the_answer_comes_at_once(policy: Policy) -> None:
     talk = behind(partitions=1, bytes_per_second=0, policy=policy)
     talk.throttle.rate.record(1, 0.0)
-    talk.throttle.account(talk.link._claim, reserved=0, used=100, in_sync=True, observed=False, now=0.0)
+    talk.throttle.account(talk.link._claim, Usage(in_sync=100, ungranted=100), 0.0)
     assert isinstance(talk.ask(max_wait_ms=0), Answer)
     assert isinstance(talk.ask(max_wait_ms=-5), Answer)

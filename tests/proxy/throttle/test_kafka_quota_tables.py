@@ -53,6 +53,6 @@ def test_kip73_fetches_both_with_the_followers_own_limit() -> None:
 def test_in_sync_first_and_throttled_second() -> None:
     """shouldIncludeThrottledReplicasOnlyWhenInSync: one of each on one fetcher."""
     conversation = follower(Policy.KIP73, in_sync=False)
-    conversation.link.replicas["t", 0].answered(high_watermark=3, log_start_offset=-1)
+    conversation.link.replicas.known["t", 0].answered(high_watermark=3, log_start_offset=-1)
     spend(conversation)
     assert list(conversation.asked_for(conversation.ask())) == [("t", 0)]

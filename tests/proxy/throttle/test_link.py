@@ -6,8 +6,9 @@ import pytest
 
 from protocol.fetch import response_layout
 from proxy.roles import Role
-from proxy.throttle.link import ABSENCE_SECONDS, FIRST_CONTACT_BYTES, Answer, Forward, Hold
+from proxy.throttle.link import FIRST_CONTACT_BYTES, Answer, Forward, Hold
 from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.replicas import ABSENCE_SECONDS
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -183,7 +184,7 @@ def test_a_replica_that_was_missing_for_long_is_met_anew() -> None:
 def test_an_error_makes_the_high_watermark_unknown_again() -> None:
     conversation = behind(partitions=1, bytes_per_second=0)
     assert isinstance(conversation.ask(), Hold)
-    conversation.link.replicas[T0].forget()
+    conversation.link.replicas.forget(T0)
     assert conversation.asked_for(conversation.decide()) == {T0: FIRST_CONTACT_BYTES}
 
 
@@ -209,7 +210,7 @@ def test_a_batch_larger_than_the_grant_is_debt() -> None:
 
 def test_large_batches_raise_what_a_grant_is_worth() -> None:
     conversation = behind(partitions=2, bytes_per_second=8 * MIB)
-    replica = conversation.link.replicas[T1]
+    replica = conversation.link.replicas.known[T1]
     assert replica.need_bytes == LEAST_NEED_BYTES
     replica.saw_batch(900_000)
     assert replica.need_bytes == 900_000

@@ -8,7 +8,7 @@ import pytest
 
 from proxy.roles import Role
 from proxy.throttle.link import Forward
-from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind
+from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, response_entry
 
 if TYPE_CHECKING:
     from proxy.throttle.outlook import Outlook
@@ -23,55 +23,71 @@ def granted(conversation: Conversation) -> Outlook:
     return decision.outlook
 
 
-def learn(outlook: Outlook, *, error: int = 0, high_watermark: int = 2_000_000) -> bool:
-    found = outlook.entry(KEY, error=error, high_watermark=high_watermark, log_start_offset=3, now=0.0)
-    return found is not None
+def tell(outlook: Outlook, record_bytes: int = 0, *, error: int = 0) -> None:
+    entry = response_entry(*KEY, record_bytes, error=error, high_watermark=2_000_000, log_start=3)
+    outlook.forwards([entry], b"", 0, 0.0)
 
 
 @pytest.mark.parametrize(("role", "counted"), [(Role.LEADER, 5000 + ENTRY_BYTES), (Role.FOLLOWER, 5000)])
 def test_bytes_are_counted_as_kafka_counts_them(role: Role, counted: int) -> None:
     conversation = behind(role=role)
-    outlook = granted(conversation)
-    learn(outlook)
-    outlook.forwarded(KEY, outlook.watched[KEY], entry_bytes=ENTRY_BYTES, record_bytes=5000, now=0.0)
+    tell(granted(conversation), 5000)
     assert conversation.throttle.statistics.throttled_bytes_catching_up == counted
     assert conversation.throttle.rate.measure(1.0) == counted
 
 
-def test_answers_without_records_are_not_counted() -> None:
+@pytest.mark.parametrize("record_bytes", [0, -1])
+def test_answers_without_records_are_not_counted(record_bytes: int) -> None:
     conversation = behind()
-    outlook = granted(conversation)
-    learn(outlook)
-    outlook.forwarded(KEY, outlook.watched[KEY], entry_bytes=ENTRY_BYTES, record_bytes=0, now=0.0)
+    tell(granted(conversation), record_bytes)
     assert conversation.throttle.statistics.throttled_bytes_catching_up == 0
 
 
 def test_a_response_teaches_what_is_replayed_later() -> None:
-    outlook = granted(behind(partitions=2))
-    assert learn(outlook)
-    replica = outlook.watched[KEY]
+    conversation = behind(partitions=2)
+    tell(granted(conversation))
+    replica = conversation.link.replicas.known[KEY]
     assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == (2_000_000, 3, True)
 
 
-def test_an_entry_with_an_error_teaches_to_forget_and_is_nobodys() -> None:
-    outlook = granted(behind())
-    assert not learn(outlook, error=6)
-    assert not outlook.watched[KEY].replayable
+def test_an_entry_with_an_error_teaches_to_forget_and_is_not_counted() -> None:
+    conversation = behind()
+    tell(granted(conversation), 5000, error=6)
+    assert not conversation.link.replicas.known[KEY].replayable
+    assert conversation.throttle.statistics.throttled_bytes_catching_up == 0
 
 
-def test_an_entry_that_nobody_watches_is_left_alone() -> None:
-    outlook = granted(behind())
-    assert outlook.entry(("other", 0), error=0, high_watermark=1, log_start_offset=0, now=0.0) is None
+def test_an_entry_that_is_not_throttled_is_left_alone() -> None:
+    conversation = behind()
+    granted(conversation).forwards([response_entry("other", 0, 5000)], b"", 0, 0.0)
+    assert conversation.throttle.statistics.throttled_bytes_catching_up == 0
+
+
+def test_the_first_batch_of_one_that_is_behind_tells_what_a_grant_is_worth() -> None:
+    conversation = behind()
+    records = bytes(8) + (900_000 - 12).to_bytes(4)
+    entry = response_entry(*KEY, len(records))
+    granted(conversation).forwards([entry], bytes(ENTRY_BYTES) + records, ENTRY_BYTES + len(records), 0.0)
+    assert conversation.link.replicas.known[KEY].need_bytes == 900_000
+
+
+def test_only_records_of_one_that_is_behind_are_withheld() -> None:
+    conversation = behind()
+    outlook = granted(conversation)
+    assert outlook.withholds(response_entry(*KEY, 700))
+    assert not outlook.withholds(response_entry(*KEY, 700, error=6))
+    assert not outlook.withholds(response_entry(*KEY, 0))
+    assert not outlook.withholds(response_entry("other", 0, 700))
 
 
 def test_discarded_records_are_counted_apart_and_their_entry_still_teaches() -> None:
     conversation = behind()
     outlook = granted(conversation)
-    outlook.discarded(KEY, high_watermark=9, log_start_offset=1, record_bytes=700)
+    outlook.discards(response_entry(*KEY, 700, high_watermark=9, log_start=1), 0.0)
     statistics = conversation.throttle.statistics
     assert (statistics.substituted_partitions, statistics.withheld_bytes) == (1, 700)
     assert statistics.throttled_bytes_catching_up == 0
-    assert outlook.watched[KEY].high_watermark == 9
+    assert conversation.link.replicas.known[KEY].high_watermark == 9
 
 
 def test_finishing_twice_gives_back_once() -> None:

@@ -35,20 +35,20 @@ def test_standing(high_watermark: int, *, delivered: bool, next_offset: int, sta
     replica = known(high_watermark=high_watermark)
     if delivered:
         replica.delivered(1000, 0.0)
-    replica.asked(entry(next_offset), 1.0, returns=False)
+    replica.asked(entry(next_offset), returns=False)
     assert replica.standing is standing
 
 
 @pytest.mark.parametrize("standing", [Standing.NEW, Standing.TRUNCATED])
 def test_what_may_be_wrong_is_forgotten(standing: Standing) -> None:
     replica = known(high_watermark=150)
-    replica.asked(entry(120 if standing is Standing.NEW else 99), 1.0, returns=False)
+    replica.asked(entry(120 if standing is Standing.NEW else 99), returns=False)
     assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == (UNKNOWN, UNKNOWN, False)
 
 
 def test_a_new_leader_epoch_makes_everything_unknown() -> None:
     replica = known(high_watermark=150)
-    replica.asked(entry(100, epoch=5), 1.0, returns=False)
+    replica.asked(entry(100, epoch=5), returns=False)
     assert replica.standing is Standing.TRUNCATED
     assert replica.lag == 0
 
@@ -56,7 +56,7 @@ def test_a_new_leader_epoch_makes_everything_unknown() -> None:
 def test_one_that_was_missing_is_replayed_only_after_the_leader_confirms_it() -> None:
     replica = known(high_watermark=150)
     assert replica.replayable
-    replica.asked(entry(100), 1.0, returns=True)
+    replica.asked(entry(100), returns=True)
     assert (replica.standing, replica.replayable) == (Standing.BEHIND, False)
     replica.answered(high_watermark=160, log_start_offset=7)
     assert replica.replayable

@@ -1,0 +1,175 @@
+"""The throttled replicas that a follower fetches over one connection, sorted by what may be done with them.
+
+They are kept sorted, not sorted anew for each request: a fetch of a thousand partitions costs what has changed since
+the one before. Pure; knows a role's lists, not its budget.
+
+Invariant: between two requests `behind` and `new` hold exactly those of `known` that stand so; `known` is what the last
+request asked for, of what the lists select.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .replica import Replica, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from protocol.fetch_session import PartitionKey
+    from protocol.walker import RequestEntry
+
+    from .role_throttle import RoleThrottle
+
+ABSENCE_SECONDS = 10.0
+"""A partition missing from requests for longer is met anew."""
+
+
+class Replicas:
+    """Iterates over (partition, replica), those that are missing from requests for a short time included."""
+
+    __slots__ = (
+        "_asked_at",
+        "_free_topics",
+        "_missing",
+        "_requests",
+        "_selection",
+        "_throttle",
+        "behind",
+        "changed",
+        "known",
+        "new",
+    )
+
+    def __init__(self, throttle: RoleThrottle) -> None:
+        self._throttle = throttle
+        self._selection = throttle.selection
+        self.known: dict[PartitionKey, Replica] = {}
+        self.behind: dict[PartitionKey, Replica] = {}
+        self.new: dict[PartitionKey, Replica] = {}
+        self.changed: dict[PartitionKey, None] = {}
+        """An answer may have changed how these stand; by the next request they are looked at again."""
+        self._missing: dict[PartitionKey, tuple[Replica, float]] = {}
+        """Their followers throttle them, natively or by a sidecar of their own: since when."""
+        self._free_topics: set[str | bytes] = set()
+        """None of their partitions is selected."""
+        self._asked_at = 0.0
+        self._requests = 0
+
+    def __iter__(self) -> Iterator[tuple[PartitionKey, Replica]]:
+        yield from self.known.items()
+        yield from ((key, replica) for key, (replica, _) in self._missing.items())
+
+    def clear(self) -> None:
+        """A fetch passed unseen: what was known may be out of date."""
+        if self.known or self._missing:
+            for each in (self.known, self.behind, self.new, self.changed, self._missing):
+                each.clear()
+
+    def asked(self, entries: Sequence[RequestEntry], now: float) -> None:
+        """Take a request that lists everything the follower wants; what it leaves out is remembered for a while."""
+        known, free_topics = self.known, self._free_topics
+        changed, self.changed = self.changed, {}
+        number = self._requests = self._requests + 1
+        found = 0
+        for entry in entries:
+            topic = entry.topic
+            if topic in free_topics:
+                continue
+            key = (topic, entry.partition)
+            replica = known.get(key)
+            if replica is None:
+                if not self._meet(key, entry, now):
+                    continue
+                replica = known[key]
+            if replica.asked_in != number:  # a partition may be listed twice
+                replica.asked_in = number
+                found += 1
+            if (
+                entry.fetch_offset != replica.fetch_offset
+                or entry.current_leader_epoch != replica.leader_epoch
+                or entry.partition_max_bytes != replica.limit_bytes
+            ):
+                self._progress(replica, entry, now)
+                replica.asked(entry, returns=False)
+                self._place(key, replica)
+                changed.pop(key, None)
+        if found != len(known):
+            self._miss(known.keys() - {(entry.topic, entry.partition) for entry in entries})
+        self._look_again(changed, now)
+
+    def asked_the_same(self, now: float) -> None:
+        """Take a request that asks for exactly what the one before asked for."""
+        changed, self.changed = self.changed, {}
+        self._look_again(changed, now)
+
+    def forget(self, key: PartitionKey) -> None:
+        """An error: what was forwarded is worthless."""
+        replica = self.known[key]
+        replica.forget()
+        self._place(key, replica)
+
+    def reselect(self) -> None:
+        """Let go of those that the lists no longer select; those they select now are met when they are asked for."""
+        throttle = self._throttle
+        if self._selection == throttle.selection:
+            return
+        self._selection = throttle.selection
+        self._free_topics.clear()
+        self._let_go([key for key in self.known if not throttle.selects(key)])
+
+    def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
+        throttle = self._throttle
+        if not throttle.selects(key):
+            if not throttle.selects_any_of(entry.topic):
+                self._free_topics.add(entry.topic)
+            return False
+        replica, since = self._missing.pop(key, (None, now))
+        if replica is None or now - since >= ABSENCE_SECONDS:
+            replica = Replica(entry, now)
+        else:
+            self._progress(replica, entry, now)
+            replica.asked(entry, returns=True)
+        self.known[key] = replica
+        self._place(key, replica)
+        return True
+
+    def _progress(self, replica: Replica, entry: RequestEntry, now: float) -> None:
+        if replica.lag:
+            self._throttle.gain.add(entry.fetch_offset - replica.fetch_offset, now)
+
+    def _miss(self, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            self._missing[key] = (self.known[key], self._asked_at)
+        self._let_go(list(keys))
+
+    def _let_go(self, keys: Iterable[PartitionKey]) -> None:
+        for key in keys:
+            for each in (self.known, self.behind, self.new):
+                each.pop(key, None)
+            self.changed.pop(key, None)
+
+    def _look_again(self, changed: Iterable[PartitionKey], now: float) -> None:
+        """Answers changed how these stand, not what is asked of them. Give up those that are missing for long, too."""
+        for key in changed:
+            replica = self.known.get(key)
+            if replica is not None:
+                replica.asked_again()
+                self._place(key, replica)
+        for key in [key for key, (_, since) in self._missing.items() if now - since >= ABSENCE_SECONDS]:
+            del self._missing[key]
+        self._asked_at = now
+
+    def _place(self, key: PartitionKey, replica: Replica) -> None:
+        standing = replica.standing
+        if standing is not Standing.BEHIND:
+            self.behind.pop(key, None)
+        elif key not in self.behind:
+            self.behind[key] = replica
+        if standing is not Standing.NEW:
+            self.new.pop(key, None)
+        elif key not in self.new:
+            self.new[key] = replica
+        if standing is Standing.TRUNCATED:
+            # Its high watermark is unknown: unless an answer tells it, it is new by the next request.
+            self.changed[key] = None
