@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-FILES_NAMED = "journal-*.ndjson.gz"
+FILES_NAMED = "journal-*.gz"
 OPEN = ".open.ndjson.gz"
 
 

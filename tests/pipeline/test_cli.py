@@ -82,7 +82,7 @@ def test_a_whole_result_goes_to_a_file(tables: Path, tmp_path: Path, capsys: pyt
     [
         (["audit", "{tmp}/nothing"], 1, "nothing: no tables here; run `python -m pipeline ingest` first"),
         (["ingest", "{tmp}/nothing", "--into", "{tmp}/t"], 1, "nothing: [PATH_NOT_FOUND]"),
-        (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.ndjson.gz here"),
+        (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.gz here"),
         (["audit", "{tmp}", "--conf", "x"], 1, "--conf: expected KEY=VALUE, found 'x'"),
         (["audit"], 2, "Missing argument"),
         (["weather"], 2, "No such command"),
