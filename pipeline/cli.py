@@ -9,7 +9,7 @@ import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from .commands import ingest, looking
+from .commands import ingest, looking, planning
 from .errors import InputError
 
 
@@ -22,13 +22,27 @@ def group() -> None:
     Look     rates    bytes per second, KIP-73's windowed rate
              audit    was the bound kept, in every window
              lag      how far behind, ETA, stalls and their causes
+             moves    what moved, how long it took, whose quota set the pace
+    Plan     replay   what another quota or policy would have done
+             plan     from measured traffic and a reassignment to a quotas.toml
+             generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
     cores unless --master (or spark-submit) says otherwise.
     """
 
 
-for command in (ingest.command, looking.rates_command, looking.audit_command, looking.lag_command):
+COMMANDS = (
+    ingest.command,
+    looking.rates_command,
+    looking.audit_command,
+    looking.lag_command,
+    planning.moves_command,
+    planning.replay_command,
+    planning.plan_command,
+    planning.generate_command,
+)
+for command in COMMANDS:
     group.add_command(command)
 
 

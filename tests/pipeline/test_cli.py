@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,9 +79,49 @@ def test_a_whole_result_goes_to_a_file(tables: Path, tmp_path: Path, capsys: pyt
     assert f"written to {out}" in capsys.readouterr().err
 
 
+def test_moves_prints_each(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["moves", str(tables), *MASTER]) == 0
+    header, row = [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = dict(zip(header, row, strict=False))
+    assert (found["source"], found["destination"], found["seconds"], found["finished"]) == (
+        "101",
+        "102",
+        "100",
+        "False",
+    )
+
+
+def test_replay_tries_every_quota(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    flow = ["--flow", "101:102:20MB"]
+    assert main(["replay", *flow, "--leader", "1MB/s", "--follower", "2MB/s", *MASTER]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [(row[0], row[1], round(float(row[-1]))) for row in rows] == [
+        ("follower", "2000000", 10), ("leader", "1000000", 20)
+    ]  # fmt: skip
+
+
+def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, replicas in (("old", [101]), ("new", [101, 102])):
+        rows = [{"topic": "orders", "partition": 0, "replicas": replicas}]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}))
+    files = ["--reassignment", str(tmp_path / "new.json"), "--current", str(tmp_path / "old.json")]
+    out = tmp_path / "quotas.toml"
+    wanted = ["--finish-in", "100s", "--capacity", "1GB/s", "--out", str(out)]
+    assert main(["plan", str(tables), *files, *wanted, *MASTER]) == 0
+    written = tomllib.loads(out.read_text())
+    # 900 messages in the log, 1000 bytes for each 5 of them: 180 kB in 100 s.
+    assert written["brokers"]["101"]["leader"]["replication"]["throttled"]["rate"] == 2048
+    assert written["topics"]["orders"]["follower"]["replication"]["throttled"]["replicas"] == "0:102"
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        (["replay"], 2, "expected either TABLES or --flow"),
+        (["replay", "--flow", "1:2:3MB"], 2, "expected at least one --leader or --follower"),
+        (["replay", "--flow", "1:2", "--leader", "1MB/s"], 1, "--flow: expected FROM:TO:BYTES, found '1:2'"),
+        (["replay", "--flow", "1:2:3MB", "--leader", "1Mb/s"], 2, "expected something like 20MB/s, found '1Mb/s'"),
+        (["generate", "{tmp}/g", "--partitions", "4"], 1, "expected partitions (4) to be a multiple of brokers"),
         (["audit", "{tmp}/nothing"], 1, "nothing: no tables here; run `python -m pipeline ingest` first"),
         (["ingest", "{tmp}/nothing", "--into", "{tmp}/t"], 1, "nothing: [PATH_NOT_FOUND]"),
         (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.gz here"),

@@ -1,0 +1,194 @@
+"""``moves``, ``replay``, ``plan``, ``generate``: what moved, what would have, what is to be set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .. import moves as moves_job
+from .. import replay as replay_job
+from ..errors import InputError
+from ..generate import Cluster, write
+from ..measured import measure
+from ..planning import Wanted, plan, quotas_toml, read_reassignment
+from ..simulation import POLICIES, Flow
+from .options import output_options, put_out, session, spark_options, tables, tell
+from .quantities import DURATION, RATE
+
+SparkSettings = tuple[str | None, tuple[str, ...]]
+Output = tuple[str | None, str]
+LINE_RATE = 125_000_000.0
+
+
+@click.command("moves", short_help="What moved, how long it took, whose quota set the pace.")
+@click.argument("path", metavar="TABLES")
+@click.option("--by-source", is_flag=True, help="KIP-73's MoveRatio and MoveTime of each source.")
+@output_options
+@spark_options
+def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, by_source: bool) -> None:
+    """Every replica's time behind: from whom, how many bytes, how long, and its bound.
+
+    \b
+    bound  leader       the source's quota set the pace, shared with other destinations
+           follower     the destination's quota did, shared with other sources
+           independent  a quota did, and nobody shared it
+           no quota     neither did
+    Example:
+      python -m pipeline moves tables --by-source
+    """
+    with session("moves", spark_settings) as spark:
+        found = tables(spark, path)
+        rows = moves_job.moves(found.traffic, found.events)
+        if by_source:
+            put_out(moves_job.by_source(rows, moves_job.partition_sizes(found.traffic)), output)
+        else:
+            put_out(rows.orderBy("began", *moves_job.MOVE), output)
+
+
+@click.command("replay", short_help="What another quota or policy would have done.")
+@click.argument("path", metavar="TABLES", required=False)
+@click.option(
+    "--flow", "flows", multiple=True, metavar="FROM:TO:BYTES", help="A planned flow, in place of TABLES; repeatable."
+)
+@click.option("--leader", "leaders", multiple=True, type=RATE, help="A quota of leaders to try; repeatable.")
+@click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
+@click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
+@click.option("--line", type=RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
+@click.option("--peaks", "show_peaks", is_flag=True, help="Worst windows per broker instead of durations per link.")
+@output_options
+@spark_options
+def replay_command(
+    path: str | None,
+    flows: tuple[str, ...],
+    leaders: tuple[float, ...],
+    followers: tuple[float, ...],
+    policies: tuple[str, ...],
+    line: float,
+    output: Output,
+    spark_settings: SparkSettings,
+    *,
+    show_peaks: bool,
+) -> None:
+    """Run what was recorded, or what is planned, under other quotas, by the sidecar's own admission code.
+
+    Every --leader and every --follower is a scenario, under every --policy.
+
+    \b
+    Examples:
+      python -m pipeline replay tables --leader 20MB/s --leader 50MB/s
+      python -m pipeline replay --flow 101:102:200MB --flow 101:103:200MB --leader 300KiB/s
+    """
+    if (path is None) == (not flows):
+        raise click.UsageError("expected either TABLES or --flow")
+    what_ifs = [
+        replay_job.WhatIf(f"{role} {rate:.0f} B/s", policy, *((rate, None) if role == "leader" else (None, rate)))
+        for policy in policies
+        for role, rates in (("leader", leaders), ("follower", followers))
+        for rate in rates
+    ]
+    if not what_ifs:
+        raise click.UsageError("expected at least one --leader or --follower to try")
+    with session("replay", spark_settings) as spark:
+        demand = [_flow(text) for text in flows]
+        if path is not None:
+            demand = replay_job.flows_of(replay_job.demand(tables(spark, path).traffic))
+        if not demand:
+            raise InputError(f"{path}: nobody was behind: there is nothing to replay")
+        tell(f"{len(what_ifs)} scenarios of {len(demand)} links")
+        replayed = replay_job.replay(spark, demand, what_ifs, line_bytes_per_second=line)
+        shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
+        put_out(shown.orderBy(*shown.columns[:4]), output)
+
+
+def _flow(text: str) -> Flow:
+    source, _, rest = text.partition(":")
+    destination, _, size = rest.partition(":")
+    if not (source and destination and size):
+        raise InputError(f"--flow: expected FROM:TO:BYTES, found {text!r}")
+    return Flow(source, destination, RATE.convert(size, None, None))
+
+
+@click.command("plan", short_help="Quotas that are admissible and end a reassignment in time.")
+@click.argument("path", metavar="TABLES")
+@click.option("--reassignment", type=click.Path(path_type=Path), required=True, help="What is to be: Kafka's JSON.")
+@click.option("--current", type=click.Path(path_type=Path), required=True, help="What is: Kafka's JSON.")
+@click.option("--finish-in", type=DURATION, required=True, help="Such as 2h.")
+@click.option("--percent", type=click.FloatRange(0, 100, min_open=True), default=100.0, help="Of the data, by then.")
+@click.option("--capacity", type=RATE, required=True, help="N: what a broker's network carries, such as 1.25GB/s.")
+@click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True)
+@click.option("--until", help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
+@click.option("--out", type=click.Path(path_type=Path), help="Where to write the quotas.toml. Default: print it.")
+@spark_options
+def plan_command(
+    path: str,
+    reassignment: Path,
+    current: Path,
+    finish_in: float,
+    percent: float,
+    capacity: float,
+    replication_factor: int,
+    until: str | None,
+    out: Path | None,
+    spark_settings: SparkSettings,
+) -> None:
+    """From measured inflow IN, capacity N and replication factor R to per-broker rates T with IN < T < N - IN/R.
+
+    Writes a quotas.toml that `throttle-sidecar check` accepts: the smallest rates that move --percent of the data
+    within --finish-in. Refuses what is not admissible, and says which broker and why.
+
+    \b
+    Example:
+      python -m pipeline plan tables --reassignment new.json --current old.json \\
+        --finish-in 2h --capacity 1.25GB/s --out quotas.toml
+    """
+    target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
+    with session("plan", spark_settings) as spark:
+        sizes, inflow = measure(tables(spark, path).traffic)
+    planned = plan(target, before, sizes, inflow, Wanted(finish_in, capacity, replication_factor, percent / 100))
+    for rate in planned.rates:
+        tell(
+            f"broker {rate.broker} as {rate.role}: {rate.move_bytes:.0f} bytes to move,"
+            f" {rate.low:.0f} < T < {rate.high:.0f} B/s, {rate.needed:.0f} B/s to end in time"
+        )
+    for topic, partition in planned.unknown:
+        tell(f"warning: {topic}-{partition}: not in the journals; counted as empty")
+    text = quotas_toml(planned, until=until)
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        out.write_text(text)
+        tell(f"written to {out}")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+
+
+@click.command("generate", short_help="Journals of a cluster that never was, to try jobs with.")
+@click.argument("target", metavar="DIRECTORY")
+@click.option("--brokers", type=click.IntRange(2), default=3, show_default=True)
+@click.option("--partitions", type=click.IntRange(1), default=30, show_default=True, help="A multiple of --brokers.")
+@click.option("--hours", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True)
+@click.option("--quota", type=RATE, default=6_000_000.0, help="Default: 6MB/s.")
+@click.option("--files", type=click.IntRange(1), default=8, show_default=True)
+@spark_options
+def generate_command(
+    target: str, brokers: int, partitions: int, hours: float, quota: float, files: int, spark_settings: SparkSettings
+) -> None:
+    """Write journals of BROKERS in a ring that catch up at exactly their quota.
+
+    \b
+    Example:
+      python -m pipeline generate /tmp/journal --brokers 10 --partitions 1000 --hours 1
+    """
+    try:
+        cluster = Cluster(brokers, partitions, round(hours * 3600), round(quota))
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    with session("generate", spark_settings) as spark:
+        write(spark, cluster, target, files=files)
+    click.echo(f"{cluster.lines} lines written to {target}")

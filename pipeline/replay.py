@@ -1,0 +1,158 @@
+"""What another quota would have done to what was recorded, or to what is planned: scenarios beside each other.
+
+The demand comes from the tables (who was behind by how much, what was written meanwhile) or from a plan; the model is
+`pipeline.simulation`, whose decisions are the sidecar's own. Scenarios run in parallel, each in one task.
+
+Invariant: demand is per link, not per partition, so that one scenario's input stays small however large the journals:
+brokers squared times seconds at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
+
+from .moves import MOVE, partition_sizes, sightings
+from .simulation import Flow, Outcome, Quotas, Scenario, simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+LINK = ("source", "destination")
+MOST_SECONDS = 7 * 86_400.0
+
+SECOND = StructType(
+    [
+        StructField("broker", StringType()),
+        StructField("role", StringType()),
+        StructField("second", LongType()),
+        StructField("bytes", DoubleType()),
+    ]
+)
+FINISH = StructType(
+    [
+        StructField("source", StringType()),
+        StructField("destination", StringType()),
+        StructField("began", DoubleType()),
+        StructField("finished", DoubleType()),
+    ]
+)
+RESULT = StructType([StructField("finishes", ArrayType(FINISH)), StructField("seconds", ArrayType(SECOND))])
+
+
+class WhatIf(NamedTuple):
+    """A scenario as somebody asks for it: one quota for every broker's roles named."""
+
+    name: str
+    policy: str
+    leader_bytes_per_second: float | None
+    follower_bytes_per_second: float | None
+
+    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float) -> Scenario:
+        quotas: Quotas = {}
+        for flow in flows:
+            if self.leader_bytes_per_second is not None:
+                quotas[flow.source, "leader"] = self.leader_bytes_per_second
+            if self.follower_bytes_per_second is not None:
+                quotas[flow.destination, "follower"] = self.follower_bytes_per_second
+        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MOST_SECONDS)
+
+
+def demand(traffic: DataFrame) -> DataFrame:
+    """Per link: `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind when
+    first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
+    (second, bytes) pairs)."""
+    seen = sightings(traffic.where("throttled"))
+    sizes = partition_sizes(traffic.where("throttled")).select("source", "topic", "partition", "bytes_per_message")
+    in_order = Window.partitionBy(*MOVE).orderBy("time")
+    first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
+    lines = (
+        seen.withColumn(
+            "written", F.greatest(F.col("high_watermark") - F.lag("high_watermark").over(in_order), F.lit(0))
+        )
+        .withColumn("first_behind", first_behind)
+        .where(F.col("time") >= F.col("first_behind"))
+        .join(F.broadcast(sizes), ["source", "topic", "partition"], "left")
+    )
+    zero = traffic.agg(F.min("time").alias("zero"))
+    each = F.coalesce("bytes_per_message", F.lit(0.0))
+    starting = F.col("time") == F.col("first_behind")
+    backlog = F.when(starting, (F.col("high_watermark") - F.col("fetch_offset")) * each)
+    per_second = lines.groupBy(*LINK, "time").agg(
+        F.sum(F.when(~starting, F.col("written") * each)).alias("bytes"),
+        F.sum(backlog).alias("backlog_bytes"),
+        F.countDistinct("topic", "partition").alias("partitions"),
+    )
+    written = F.struct((F.col("time") - F.col("zero")).alias("second"), "bytes")
+    return (
+        per_second.crossJoin(F.broadcast(zero))
+        .groupBy(*LINK)
+        .agg(
+            F.min(F.col("time") - F.col("zero")).cast("double").alias("starts"),
+            F.sum("backlog_bytes").alias("backlog_bytes"),
+            F.max("partitions").alias("partitions"),
+            F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written"),
+        )
+    )
+
+
+def flows_of(demand_rows: DataFrame) -> list[Flow]:
+    """Bring the demand to where scenarios are made: one row per pair of brokers."""
+    flows = []
+    for row in demand_rows.orderBy(*LINK).collect():
+        arrivals = [0.0] * (1 + max((pair.second for pair in row.written), default=-1))
+        for pair in row.written:
+            arrivals[pair.second] = pair.bytes
+        flows.append(Flow(row.source, row.destination, row.backlog_bytes, row.partitions, row.starts, tuple(arrivals)))
+    return flows
+
+
+def replay(
+    spark: SparkSession, flows: Sequence[Flow], what_ifs: Sequence[WhatIf], *, line_bytes_per_second: float
+) -> DataFrame:
+    """One row per scenario: `name`, `policy`, `finishes` per link, `seconds` per broker, role and second."""
+
+    def run(index: int) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
+        return _rows(flows, simulate(flows, what_ifs[index].scenario(flows, line_bytes_per_second)))
+
+    # No Spark function decides whether a budget is spent; the sidecar's code does, and it is Python.
+    simulated = F.udf(run, RESULT, useArrow=False)
+    rows = [(index, one.name, one.policy) for index, one in enumerate(what_ifs)]
+    scenarios = spark.createDataFrame(rows, "index long, name string, policy string").repartition(len(rows))
+    return scenarios.withColumn("result", simulated("index")).select("name", "policy", "result.*")
+
+
+def _rows(
+    flows: Sequence[Flow], outcome: Outcome
+) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
+    finishes = [
+        (flow.source, flow.destination, flow.starts, finished)
+        for flow, finished in zip(flows, outcome.finished, strict=True)
+    ]
+    return finishes, [(*key, size) for key, size in sorted(outcome.moved.items())]
+
+
+def durations(replayed: DataFrame) -> DataFrame:
+    """One row per scenario and link: `seconds` from its start until it had caught up; null: not within a week."""
+    each = replayed.select("name", "policy", F.inline("finishes"))
+    return each.select("name", "policy", *LINK, "began", (F.col("finished") - F.col("began")).alias("seconds"))
+
+
+def peaks(replayed: DataFrame) -> DataFrame:
+    """One row per scenario, broker and role: the worst second, the worst eleven, and the mean of busy seconds."""
+    each = replayed.select("name", "policy", F.inline("seconds"))
+    eleven = Window.partitionBy("name", "broker", "role").orderBy("second").rangeBetween(-10, Window.currentRow)
+    return (
+        each.withColumn("eleven", F.sum("bytes").over(eleven) / 11)
+        .groupBy("name", "policy", "broker", "role")
+        .agg(
+            F.max("bytes").alias("worst_second"),
+            F.max("eleven").alias("worst_eleven"),
+            F.avg("bytes").alias("mean"),
+        )
+    )

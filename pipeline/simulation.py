@@ -1,0 +1,190 @@
+"""What would have happened: flows between brokers under other quotas, decided by the sidecar's own admission code.
+
+Pure, plain Python, one process per scenario: every broker's budget is shared by all its links, so that a scenario
+cannot be cut in pieces; scenarios can. A *flow* is one follower's connection to one leader with all it has to fetch.
+
+    the follower asks ─▶ follower's budget ─▶ leader's budget ─▶ bytes travel ─▶ both settle ─▶ it asks again
+
+Invariant: bytes are granted only by `admission.budget`; here is only who asks when. Nothing is random.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
+from admission.simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from admission.turns import Claim
+
+PARTITION_FETCH_BYTES = 1 << 20
+"""replica.fetch.max.bytes, Kafka's default."""
+RESPONSE_BYTES = 10 << 20
+"""replica.fetch.response.max.bytes, Kafka's default."""
+WAIT_SECONDS = 0.5
+"""replica.fetch.wait.max.ms, Kafka's default."""
+NEED_BYTES = 64 * 1024
+"""What a grant is worth at least; the sidecar's own beginning."""
+ROUND_TRIP_SECONDS = 0.001
+LEAST_WAIT_SECONDS = 0.002
+POLICIES = ("strict", "kip73")
+
+Quotas = dict[tuple[str, str], float]
+"""(broker, role) to bytes per second; who is not in it is not throttled."""
+
+
+class Flow(NamedTuple):
+    source: str
+    destination: str
+    backlog_bytes: float
+    partitions: int = 1
+    starts: float = 0.0
+    arrivals: tuple[float, ...] = ()
+    """Bytes written per second meanwhile, from second 0 on; none after its end."""
+
+
+class Scenario(NamedTuple):
+    name: str
+    policy: str
+    quotas: Quotas
+    line_bytes_per_second: float = 125_000_000.0
+    """Of one link."""
+    gate_seconds: float = 0.1
+    burst_seconds: float = 0.25
+    most_seconds: float = 86_400.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """`finished` per flow: when it first had caught up (None: not within `most_seconds`); `moved` per broker, role and
+    second."""
+
+    finished: list[float | None]
+    moved: dict[tuple[str, str, int], float] = field(default_factory=lambda: defaultdict(float))
+
+
+class _Side(NamedTuple):
+    budget: Budget
+    claim: Claim
+
+
+@dataclass(slots=True)
+class _Running:
+    flow: Flow
+    sides: list[_Side]
+    """The follower's first, as on the wire; only those with a quota."""
+    moved: float = 0.0
+    grants: list[int] = field(default_factory=list)
+    carries: float = 0.0
+    takes_all: bool = False
+    """What it carries is all that there was when it asked: by KIP-73's rule it is in sync."""
+    deadline: float = math.inf
+    arrived: list[float] = field(default_factory=list)
+    """Bytes written before second n."""
+
+    def __post_init__(self) -> None:
+        self.arrived = list(accumulate(self.flow.arrivals, initial=0.0))
+
+    def waiting_bytes(self, now: float) -> float:
+        arrivals = self.flow.arrivals
+        whole = min(int(now), len(arrivals))
+        begun = arrivals[whole] * (now - whole) if whole < len(arrivals) else 0.0
+        return self.flow.backlog_bytes + self.arrived[whole] + begun - self.moved
+
+    @property
+    def limit_bytes(self) -> int:
+        return min(self.flow.partitions * PARTITION_FETCH_BYTES, RESPONSE_BYTES)
+
+
+def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
+    """Run until every flow has caught up and no more is written, or `most_seconds` are over."""
+    budgets = {key: _budget(scenario, rate) for key, rate in scenario.quotas.items()}
+    running = [_Running(flow, _sides(flow, budgets)) for flow in flows]
+    outcome = Outcome([None] * len(flows))
+    turn = iter(range(1 << 62))
+    moments = [(flow.starts, next(turn), index) for index, flow in enumerate(flows)]
+    heapq.heapify(moments)
+    while moments:
+        now, _, index = heapq.heappop(moments)
+        if now > scenario.most_seconds:
+            break
+        one = running[index]
+        if one.carries:
+            _arrive(one, outcome, now)
+        left = one.waiting_bytes(now)
+        if (left < 1 or one.takes_all) and outcome.finished[index] is None:
+            outcome.finished[index] = now
+        if left < 1 and now >= len(one.flow.arrivals):
+            continue
+        pause = _ask(one, left, scenario, now)
+        if not math.isinf(pause):  # a quota of 0: it would ask for ever
+            heapq.heappush(moments, (now + pause, next(turn), index))
+    return outcome
+
+
+def _budget(scenario: Scenario, rate: float) -> Budget:
+    if scenario.policy == "kip73":
+        return Kip73Budget(bytes_per_second=rate, samples=QUOTA_WINDOW_NUM, sample_seconds=QUOTA_WINDOW_SIZE_SECONDS)
+    return StrictBudget(
+        bytes_per_second=rate, gate_seconds=scenario.gate_seconds, burst_seconds=scenario.burst_seconds, now=0.0
+    )
+
+
+def _sides(flow: Flow, budgets: Mapping[tuple[str, str], Budget]) -> list[_Side]:
+    keys = ((flow.destination, "follower"), (flow.source, "leader"))
+    found = (budgets[key] for key in keys if key in budgets)
+    return [_Side(budget, budget.turns.join()) for budget in found]
+
+
+def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
+    """Ask both sides; return in how many seconds there is something to see: bytes, or another try."""
+    if left < 1:
+        for side in one.sides:
+            side.claim.wants = False
+        return WAIT_SECONDS
+    if one.deadline < now:
+        one.deadline = math.inf
+    limit = one.limit_bytes
+    for side in one.sides:
+        granted = side.budget.admit(side.claim, [Wish(limit, NEED_BYTES)], now)
+        side.claim.due = now
+        if not granted:
+            return _wait(one, side, now)
+        one.grants.append(granted[0])
+        limit = granted[0]
+    one.deadline = math.inf
+    one.carries, one.takes_all = min(limit, left), left <= limit
+    return ROUND_TRIP_SECONDS + one.carries / scenario.line_bytes_per_second
+
+
+def _wait(one: _Running, refuses: _Side, now: float) -> float:
+    """The fetch is held until it is its turn, at most as long as a follower waits; what the other side granted is
+    given back."""
+    if math.isinf(one.deadline):
+        one.deadline = now + WAIT_SECONDS
+    until_turn = refuses.budget.seconds_until_turn(refuses.claim, now)
+    turn = now + max(until_turn, LEAST_WAIT_SECONDS)
+    refuses.claim.due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
+    for side, granted in zip(one.sides, one.grants, strict=False):
+        side.budget.settle(side.claim, reserved=granted, used=0, now=now)
+    one.grants.clear()
+    return math.inf if math.isinf(until_turn) else refuses.claim.due - now
+
+
+def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
+    size = round(one.carries)
+    for side, granted in zip(one.sides, one.grants, strict=True):
+        side.budget.settle(side.claim, reserved=granted, used=size, now=now)
+    one.grants.clear()
+    one.moved += size
+    one.carries = 0.0
+    outcome.moved[one.flow.source, "leader", int(now)] += size
+    outcome.moved[one.flow.destination, "follower", int(now)] += size

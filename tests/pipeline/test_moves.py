@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.lag import HELD_SECONDS
+from pipeline.moves import by_source, moves, partition_sizes
+from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journals import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+QUOTA = 1000.0
+
+
+def drain(
+    *, seconds: Iterable[int], source: int = 101, destination: int = 102, role: str = "leader", **values: Any
+) -> list[dict[str, Any]]:
+    """A replica that gets 10 messages of 100 bytes a second and has caught up in the second after the last."""
+    broker, peer = (source, destination) if role == "leader" else (destination, source)
+    line = {"broker": broker, "peer": str(peer), "role": role, "omitted": 3, **values}
+    ticks = list(seconds)
+    total = 10 * len(ticks)
+    rows = [{"at": at, "fetch_offset": 10 * n, "high_watermark": total, **line} for n, at in enumerate(ticks)]
+    end = {"at": ticks[-1] + 1, "fetch_offset": total, "high_watermark": total}
+    return [*rows, {**line, **end, "in_sync": True, "record_bytes": 0, "omitted": 0}]
+
+
+def found(spark: SparkSession, rows: list[dict[str, Any]], events: DataFrame | None = None) -> list[Any]:
+    said = quotas(spark, [(0, QUOTA)]) if events is None else events
+    return moves(traffic(spark, rows), said).orderBy("topic", "partition", "began").collect()
+
+
+def test_a_move_lasts_from_the_first_line_behind_to_the_first_in_sync(spark: SparkSession) -> None:
+    (move,) = found(spark, drain(seconds=range(5, 25)))
+    assert (move.source, move.destination, move.topic, move.partition) == ("101", "102", "orders", 0)
+    assert (move.began - FIRST, move.seconds, move.finished) == (5, 20, True)
+    assert (move.bytes, move.bytes_per_second, move.seen_by) == (20_000, 1000.0, "leader")
+
+
+def test_what_both_sidecars_saw_is_one_move(spark: SparkSession) -> None:
+    rows = drain(seconds=range(20)) + drain(seconds=range(20), role="follower")
+    (move,) = found(spark, rows)
+    assert (move.bytes, move.seen_by) == (20_000, "follower")
+
+
+def test_falling_behind_again_is_another_move_and_silence_ends_one(spark: SparkSession) -> None:
+    again = HELD_SECONDS + 50
+    rows = drain(seconds=range(10)) + drain(seconds=range(40, 45))[:-1] + drain(seconds=range(again, again + 5))
+    result = [(m.began - FIRST, m.seconds, m.finished) for m in found(spark, rows)]
+    assert result == [(0, 10, True), (40, 5, False), (again, 5, True)]
+
+
+def test_a_leader_that_serves_two_is_what_bounds_both(spark: SparkSession) -> None:
+    rows = drain(seconds=range(20), record_bytes=500) + drain(
+        seconds=range(20), record_bytes=500, destination=103, partition=1
+    )
+    assert {move.bound for move in found(spark, rows)} == {"leader"}
+    assert all(move.leader_share > 0.9 for move in found(spark, rows))
+
+
+def test_a_follower_that_fetches_from_two_is_what_bounds_both(spark: SparkSession) -> None:
+    rows = drain(seconds=range(20), record_bytes=500, role="follower", destination=103) + drain(
+        seconds=range(20), record_bytes=500, role="follower", source=102, destination=103, partition=1
+    )
+    said = quotas(spark, [(0, QUOTA)], broker=103, role="follower")
+    assert {move.bound for move in found(spark, rows, said)} == {"follower"}
+
+
+def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(spark: SparkSession) -> None:
+    assert [move.bound for move in found(spark, drain(seconds=range(20)))] == ["independent"]
+    assert [move.bound for move in found(spark, drain(seconds=range(20)), quotas(spark, [(0, None)]))] == ["no quota"]
+    slow = drain(seconds=range(20), record_bytes=100)
+    assert [move.bound for move in found(spark, slow)] == ["no quota"]
+
+
+def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession) -> None:
+    """Two partitions of 200 messages of 100 bytes, one of them moves: half. It takes twenty seconds."""
+    rows = drain(seconds=range(20)) + [
+        {"at": at, "partition": 1, "fetch_offset": 200, "high_watermark": 200, "in_sync": True} for at in range(3)
+    ]
+    lines = traffic(spark, rows)
+    (row,) = by_source(moves(lines, quotas(spark, [(0, QUOTA)])), partition_sizes(lines)).collect()
+    assert (row.source, row.partitions, row.finished, row.move_seconds) == ("101", 1, True, 20)
+    assert row.move_ratio == pytest.approx(0.5, rel=0.05)

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline import generate
+from pipeline.generate import Cluster
+from pipeline.replay import WhatIf, demand, durations, flows_of, peaks, replay
+from pipeline.simulation import Flow
+from tests.pipeline.frames import traffic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MB = 1_000_000.0
+LINE = 125 * MB
+
+
+def test_the_demand_is_what_was_behind_and_what_was_written(spark: SparkSession) -> None:
+    """Messages of 100 bytes: 500 behind at second 2, 3 more written in each of two seconds."""
+    rows = [
+        {"at": 0, "partition": 1, "in_sync": True, "fetch_offset": 9, "high_watermark": 9, "record_bytes": 0},
+        *(
+            {"at": at, "fetch_offset": 10 * (at - 2), "high_watermark": 500 + 3 * (at - 2), "record_bytes": 1000}
+            for at in (2, 3, 4)
+        ),
+    ]
+    (flow,) = flows_of(demand(traffic(spark, rows)))
+    assert (flow.source, flow.destination, flow.partitions, flow.starts) == ("101", "102", 1, 2.0)
+    assert flow.backlog_bytes == pytest.approx(50_000)
+    assert flow.arrivals == pytest.approx((0, 0, 0, 300, 300))
+
+
+def test_a_recording_under_other_quotas(spark: SparkSession) -> None:
+    """What was recorded at 6 MB/s is 18 MB/s to go behind: what three quotas make of it."""
+    cluster = Cluster(brokers=2, partitions=4, seconds=20, written_bytes_per_second=0)
+    flows = flows_of(demand(generate.traffic(spark, cluster)))
+    backlog = 2 * 3 * 20 * 6000 * 1000
+    assert [flow.backlog_bytes for flow in flows] == pytest.approx([backlog] * 2)
+    what_ifs = [WhatIf(f"{rate} MB/s", "strict", rate * MB, None) for rate in (6, 12, 24)]
+    replayed = replay(spark, flows, what_ifs, line_bytes_per_second=LINE).cache()
+    found = {(row.name, row.source): row.seconds for row in durations(replayed).collect()}
+    for rate in (6, 12, 24):
+        for source in ("101", "102"):
+            assert found[f"{rate} MB/s", source] == pytest.approx(backlog / (rate * MB), rel=0.02)
+    for row in peaks(replayed).collect():
+        rate = float(row.name.split()[0]) * MB
+        assert row.worst_second <= 1.3 * rate
+        assert row.worst_eleven <= 1.05 * rate
+
+
+def test_a_plan_without_any_recording(spark: SparkSession) -> None:
+    flows = [Flow("1", "3", 20 * MB), Flow("2", "3", 20 * MB)]
+    what_ifs = [WhatIf("bound", "strict", None, MB), WhatIf("never", "strict", 0.0, None)]
+    found = durations(replay(spark, flows, what_ifs, line_bytes_per_second=LINE)).collect()
+    assert [row.seconds for row in found if row.name == "bound"] == pytest.approx([40.0, 40.0], rel=0.02)
+    assert [row.seconds for row in found if row.name == "never"] == [None, None]
