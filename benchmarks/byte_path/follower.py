@@ -62,11 +62,18 @@ class Fetcher:
         self._discarded = mmap.mmap(-1, DISCARD_BYTES)
         self._head = bytearray(READ_BYTES)
 
-    def fetch(self) -> int:
-        """One fetch; returns the bytes of its response. Raises ConnectionError if it is not the right one."""
+    def ask(self) -> None:
         self._correlation_id += 1
         _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
         self.sock.sendall(self._request)
+
+    def close(self) -> None:
+        self.sock.close()
+        self._discarded.close()
+
+    def fetch(self) -> int:
+        """Ask, and take the response; returns its bytes. Raises ConnectionError if it is not the right one."""
+        self.ask()
         got = self.sock.recv_into(self._head)
         while 0 < got < HEAD_BYTES and (more := self.sock.recv_into(memoryview(self._head)[got:])):
             got += more
