@@ -3,8 +3,9 @@
     python -m benchmarks.unthrottled [--json] [--rounds 3]
 
 Two scenes: a move without any quotas, through the sidecars of both its ends; and a topic that no list names, moving
-beside one that is throttled (natively where there are no sidecars). No taps on either side. A time is from the
-reassignment to the follower's last byte on disk, looked at every 5 ms. Knows the lab, judges nothing.
+beside one that is throttled (natively where there are no sidecars). No taps on either side. In the sidecars' places
+HAProxy takes its turn, too: the same two hops, nothing understood. A time is from the reassignment to the follower's
+last byte on disk, looked at every 5 ms. Knows the lab, judges nothing.
 """
 
 from __future__ import annotations
@@ -12,69 +13,97 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import click
 import trio
 
+from lab.addresses import KAFKA_PORT
 from lab.cluster import ClusterPlan, cluster
 from lab.moves import MIB
+from lab.processes import Process, accepts_connections, kill_all, wait_until
 from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars import SidecarPlan, lists_toml
 
+from .byte_path.peer import MissingError
+from .byte_path.proxies import SPLICE, haproxy_command, haproxy_version
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from lab.cluster import Cluster
 
 LEADER, FOLLOWER = 101, 102
+BROKERS = (LEADER, FOLLOWER)
 PARTITIONS = range(8)
 GIB = 1024 * MIB
 THROTTLED_BYTES = 16 * MIB
 QUOTA = 4.0 * MIB
 _LOOK_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
+_START_SECONDS = 10.0
+
+Way = Literal["direct", "haproxy", "haproxy-splice", "sidecars"]
+WAYS: tuple[Way, ...] = get_args(Way)
+HAPROXY_OPTIONS: dict[Way, str] = {"haproxy": "", "haproxy-splice": SPLICE}
 
 
 class Run(NamedTuple):
     bytes_per_second: float
     cpu_seconds_per_gib: float
-    """Of all sidecars together; 0 without any."""
+    """Of all that stands in between, together; 0 where nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One scene: its rounds without sidecars and with them."""
+    """One scene: its rounds, by what stood between the brokers."""
 
     scene: str
-    without: list[Run] = field(default_factory=list)
-    through: list[Run] = field(default_factory=list)
+    runs: dict[Way, list[Run]] = field(default_factory=dict)
 
     @property
-    def ratio(self) -> float:
-        """Median throughput through sidecars over that without."""
-        return _median_rate(self.through) / _median_rate(self.without)
+    def through(self) -> list[Run]:
+        """Those through sidecars."""
+        return self.runs["sidecars"]
 
-    @property
-    def cpu_seconds_per_gib(self) -> float:
-        return statistics.median(run.cpu_seconds_per_gib for run in self.through)
+    def ratio(self, way: Way) -> float:
+        """Median throughput over that of brokers that speak to each other directly."""
+        return self.rate(way) / self.rate("direct")
+
+    def rate(self, way: Way) -> float:
+        """Median, bytes per second."""
+        return statistics.median(run.bytes_per_second for run in self.runs[way])
+
+    def cpu_seconds_per_gib(self, way: Way) -> float:
+        return statistics.median(run.cpu_seconds_per_gib for run in self.runs[way])
 
     def summary(self) -> dict[str, object]:
-        """One flat row for JSON."""
+        """One row for JSON."""
         return {
             "scene": self.scene,
-            "without_bytes_per_second": [round(run.bytes_per_second) for run in self.without],
-            "through_bytes_per_second": [round(run.bytes_per_second) for run in self.through],
-            "ratio_of_medians": round(self.ratio, 3),
-            "sidecars_cpu_seconds_per_gib": round(self.cpu_seconds_per_gib, 3),
+            **{
+                way: {
+                    "bytes_per_second": [round(run.bytes_per_second) for run in runs],
+                    "ratio_of_medians": round(self.ratio(way), 3),
+                    "cpu_seconds_per_gib": round(self.cpu_seconds_per_gib(way), 3),
+                }
+                for way, runs in self.runs.items()
+            },
         }
 
 
-def _median_rate(runs: Sequence[Run]) -> float:
-    return statistics.median(run.bytes_per_second for run in runs)
+class Stage(NamedTuple):
+    """A cluster, and the processes that its replication passes at the moment."""
+
+    kafka: Cluster
+    between: list[Process]
+    by_sidecars: bool
+
+    def cpu_seconds(self) -> float:
+        return sum(process.cpu_seconds() for process in self.between)
 
 
 def bytes_on_disk(log_dir: Path, name: str) -> int:
@@ -82,34 +111,33 @@ def bytes_on_disk(log_dir: Path, name: str) -> int:
     return sum(segment.stat().st_size for segment in log_dir.glob(f"{name}-*/*.log"))
 
 
-async def _moved(kafka: Cluster, name: str) -> Run:
+async def _moved(stage: Stage, name: str) -> Run:
+    kafka = stage.kafka
     total = bytes_on_disk(kafka.brokers[LEADER].log_dir, name)
-    cpu, started = _cpu_seconds(kafka), time.monotonic()
+    cpu, started = stage.cpu_seconds(), time.monotonic()
     await trio.to_thread.run_sync(kafka.admin.reassign, name, {p: [LEADER, FOLLOWER] for p in PARTITIONS})
     target = kafka.brokers[FOLLOWER].log_dir
     with trio.fail_after(_PATIENCE_SECONDS):
         while bytes_on_disk(target, name) < total:  # noqa: ASYNC110 - a file system tells nobody
             await trio.sleep(_LOOK_SECONDS)
-    took, cpu = time.monotonic() - started, _cpu_seconds(kafka) - cpu
+    took, cpu = time.monotonic() - started, stage.cpu_seconds() - cpu
     await until_moved(kafka, name, PARTITIONS, timeout_seconds=30)
     await until_equal(kafka, name, timeout_seconds=30)
     return Run(total / took, cpu * GIB / total)
 
 
-def _cpu_seconds(kafka: Cluster) -> float:
-    return sum(sidecar.process.cpu_seconds() for sidecar in kafka.sidecars.values())
-
-
-async def no_quotas(kafka: Cluster, bytes_per_partition: int) -> Run:
+async def no_quotas(stage: Stage, bytes_per_partition: int) -> Run:
     """A move when there is no quota at all."""
+    kafka = stage.kafka
     async with topic(kafka, {p: [LEADER] for p in PARTITIONS}, prefix="free") as name:
         await fill_topic(kafka, name, dict.fromkeys(PARTITIONS, LEADER), bytes_per_partition=bytes_per_partition)
-        return await _moved(kafka, name)
+        return await _moved(stage, name)
 
 
-async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> Run:
+async def beside_a_throttled_one(stage: Stage, bytes_per_partition: int) -> Run:
     """A move of a topic that is not listed while another one, from and to the same brokers, is held back
     on both sides."""
+    kafka = stage.kafka
     rates = {"leader": QUOTA, "follower": QUOTA}
     async with (
         topic(kafka, {0: [LEADER]}, prefix="slow") as slow,
@@ -119,16 +147,15 @@ async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> Ru
         await fill_topic(kafka, slow, {0: LEADER}, bytes_per_partition=THROTTLED_BYTES)
         await fill_topic(kafka, name, dict.fromkeys(PARTITIONS, LEADER), bytes_per_partition=bytes_per_partition)
         lists = {"leader": f"0:{LEADER}", "follower": f"0:{FOLLOWER}"}
-        both = (LEADER, FOLLOWER)
         quotas = (
-            sidecar_quotas(kafka, lists_toml(rates, {slow: lists}), both, policy="strict")
-            if kafka.sidecars
-            else native_quotas(kafka, slow, lists=lists, rates=rates, brokers=both)
+            sidecar_quotas(kafka, lists_toml(rates, {slow: lists}), BROKERS, policy="strict")
+            if stage.by_sidecars
+            else native_quotas(kafka, slow, lists=lists, rates=rates, brokers=BROKERS)
         )
         await throttled.enter_async_context(quotas)
         await trio.to_thread.run_sync(kafka.admin.reassign, slow, {0: [LEADER, FOLLOWER]})
         await trio.sleep(1)
-        found = await _moved(kafka, name)
+        found = await _moved(stage, name)
         await until_moved(kafka, slow, [0], timeout_seconds=60)
     return found
 
@@ -136,44 +163,94 @@ async def beside_a_throttled_one(kafka: Cluster, bytes_per_partition: int) -> Ru
 SCENES = {"no quotas at all": no_quotas, "unlisted, beside a throttled topic": beside_a_throttled_one}
 
 
-async def measure(*, rounds: int, bytes_per_partition: int) -> list[Comparison]:
-    """Every scene, so many times on each cluster, in turns; one more round before is thrown away. Raises LabError."""
-    found = [Comparison(scene) for scene in SCENES]
-    brokers = (LEADER, FOLLOWER)
+@asynccontextmanager
+async def _haproxy_in_place(kafka: Cluster, way: Way) -> AsyncGenerator[list[Process]]:
+    """Stop the sidecars, have HAProxy listen where they did, and start them again."""
+    for sidecar in kafka.sidecars.values():
+        await sidecar.stop()
+    processes = [_haproxy(kafka, broker, way) for broker in BROKERS]
+    try:
+        for broker, process in zip(BROKERS, processes, strict=True):
+            address = kafka.addresses.ingress(broker)
+            process.start()
+            await wait_until(
+                lambda address=address: accepts_connections(address, KAFKA_PORT),  # type: ignore[misc]
+                process=process, what="it listened", timeout_seconds=_START_SECONDS,
+            )  # fmt: skip
+        yield processes
+    finally:
+        kill_all(processes)
+        for sidecar in kafka.sidecars.values():
+            await sidecar.start()
+
+
+def _haproxy(kafka: Cluster, broker: int, way: Way) -> Process:
+    places = kafka.addresses
+    (other,) = set(BROKERS) - {broker}
+    listen = {
+        f"{places.ingress(broker)}:{KAFKA_PORT}": f"{places.direct(broker)}:{KAFKA_PORT}",
+        f"{places.egress(broker, other)}:{KAFKA_PORT}": f"{places.ingress(other)}:{KAFKA_PORT}",
+    }
+    config = kafka.home / f"{way}-{broker}.cfg"
+    command = haproxy_command(config, listen, options=HAPROXY_OPTIONS[way])
+    return Process(f"{way} {broker}", command, output=config.with_suffix(".log"))
+
+
+@asynccontextmanager
+async def _stage(plain: Cluster, guarded: Cluster, way: Way) -> AsyncGenerator[Stage]:
+    if way == "direct":
+        yield Stage(plain, [], by_sidecars=False)
+    elif way == "sidecars":
+        yield Stage(guarded, [sidecar.process for sidecar in guarded.sidecars.values()], by_sidecars=True)
+    else:
+        async with _haproxy_in_place(guarded, way) as processes:
+            yield Stage(guarded, processes, by_sidecars=False)
+
+
+async def measure(
+    *, rounds: int, bytes_per_partition: int, ways: Sequence[Way] = ("direct", "sidecars")
+) -> list[Comparison]:
+    """Every scene, so many times each way, in turns; one more round before is thrown away.
+
+    Raises LabError; MissingError if HAProxy is wanted and not there.
+    """
+    found = [Comparison(scene, {way: [] for way in ways}) for scene in SCENES]
     async with (
-        cluster(ClusterPlan(brokers=brokers, taps=False)) as plain,
-        cluster(ClusterPlan(brokers=brokers, taps=False, sidecars=SidecarPlan())) as guarded,
+        cluster(ClusterPlan(brokers=BROKERS, taps=False)) as plain,
+        cluster(ClusterPlan(brokers=BROKERS, taps=False, sidecars=SidecarPlan())) as guarded,
     ):
         for comparison, run in zip(found, SCENES.values(), strict=True):
             for round_ in range(-1, rounds):
-                without = await run(plain, bytes_per_partition)
-                through = await run(guarded, bytes_per_partition)
-                if round_ >= 0:
-                    comparison.without.append(without)
-                    comparison.through.append(through)
+                for way in ways:
+                    async with _stage(plain, guarded, way) as stage:
+                        result = await run(stage, bytes_per_partition)
+                    if round_ >= 0:
+                        comparison.runs[way].append(result)
     return found
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--rounds", default=3, type=click.IntRange(min=1), help="Runs of each scene on each cluster.")
+@click.option("--rounds", default=3, type=click.IntRange(min=1), help="Runs of each scene each way.")
 @click.option("--mib", default=64, type=click.IntRange(min=1), help="Size of each of the 8 partitions, MiB.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per scene instead of a table.")
 def main(rounds: int, mib: int, as_json: bool) -> None:
-    """Compare the throughput of unthrottled moves with and without sidecars."""
-    found = trio.run(lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB))
-    if not as_json:
-        print(
-            "| scene | without, MiB/s | through two sidecars, MiB/s | ratio of medians | sidecars' CPU, s/GiB |\n"
-            "|---|---|---|---|---|"
-        )
-    for one in found:
-        if as_json:
+    """Compare the throughput of unthrottled moves with sidecars, with HAProxy in their places, and without."""
+    ways: tuple[Way, ...] = WAYS
+    try:
+        haproxy_version()
+    except MissingError as why:
+        click.echo(f"left out: {why}", err=True)
+        ways = ("direct", "sidecars")
+    found = trio.run(lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB, ways=ways))
+    if as_json:
+        for one in found:
             print(json.dumps(one.summary()))
-        else:
-            columns = (
-                " ".join(f"{run.bytes_per_second / MIB:.0f}" for run in runs) for runs in (one.without, one.through)
-            )
-            print(f"| {one.scene} | {' | '.join(columns)} | {one.ratio:.2f} | {one.cpu_seconds_per_gib:.2f} |")
+        return
+    print("| scene | in between | MiB/s | ratio of medians | CPU of it, s/GiB |\n|---|---|---|---|---|")
+    for one in found:
+        for way, runs in one.runs.items():
+            rates = " ".join(f"{run.bytes_per_second / MIB:.0f}" for run in runs)
+            print(f"| {one.scene} | {way} | {rates} | {one.ratio(way):.2f} | {one.cpu_seconds_per_gib(way):.2f} |")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from .loads import BULK, REFERENCE_VERSION, SMALL
 from .measuring import Times, measure
 from .peers import PEERS
-from .reporting import explain, tables
+from .reporting import disturbance, explain, tables
 from .running import BenchError
 from .runs import RunsFile, this_machine
 
@@ -74,7 +74,7 @@ def main(
     for name, why in missing.items():
         click.echo(f"left out: {name}: {why}")
     click.echo(explain(this_machine(peer for peer in chosen if peer.name not in missing)))
-    click.echo(f"{rounds} rounds of {seconds:g} s, {time.monotonic() - began:.0f} s in all\n")
+    click.echo(f"{rounds} rounds of {seconds:g} s, {time.monotonic() - began:.0f} s in all. {disturbance(results)}\n")
     click.echo(tables(results))
 
 

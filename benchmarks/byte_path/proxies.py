@@ -12,21 +12,32 @@ from typing import TYPE_CHECKING
 from .peer import MissingError, Peer, Place, program, said
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 KIB256 = 256 * 1024
 
 
+def haproxy_command(config: Path, listen: Mapping[str, str], *, settings: str = "", options: str = "") -> list[str]:
+    """Write the configuration file of a HAProxy that goes on from each address of `listen` to another.
+
+    Raises MissingError.
+    """
+    path = program("haproxy", "haproxy")
+    sections = (
+        f"listen kafka-{number}\n  bind {here}\n  server leader {there}\n"
+        for number, (here, there) in enumerate(listen.items())
+    )
+    config.write_text(
+        f"global\n{settings}defaults\n  mode tcp\n{options}"
+        f"  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n{''.join(sections)}"
+    )
+    return [path, "-f", str(config), "-db"]
+
+
 def _haproxy(*, settings: str = "", options: str = "") -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
-        path = program("haproxy", "haproxy")
-        config = place.home / "haproxy.cfg"
-        config.write_text(
-            f"global\n{settings}defaults\n  mode tcp\n{options}"
-            "  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n"
-            f"listen kafka\n  bind 127.0.0.1:{place.port}\n  server leader 127.0.0.1:{place.leader}\n"
-        )
-        return [path, "-f", str(config), "-db"]
+        listen = {f"127.0.0.1:{place.port}": f"127.0.0.1:{place.leader}"}
+        return haproxy_command(place.home / "haproxy.cfg", listen, settings=settings, options=options)
 
     return command
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .runs import Machine, Result
 
 MIB = 1024 * 1024
+FAIR_CORES = 0.15
 
 Figure = tuple[str, "Callable[[Result], float | None]", int, bool]
 """Title, how to get it, digits, whether its ratio is shown."""
@@ -41,6 +42,14 @@ def explain(machine: Machine) -> str:
     peers = (f"* {name}: {about}" for name, about in machine.peers.items())
     head = f"{machine.cores} cores, Linux {machine.kernel}, TCP congestion control {machine.congestion_control}."
     return "\n".join((head, "", *peers))
+
+
+def disturbance(results: Iterable[Result]) -> str:
+    """How busy other processes kept the machine."""
+    busy = [run.others_cores for run in results]
+    most = f"{statistics.median(busy):.2f} cores (median of runs), {max(busy):.2f} at most"
+    fair = "" if statistics.median(busy) < FAIR_CORES else ": NOT a quiet machine, do not trust these figures"
+    return f"Everything else on the machine used {most}{fair}."
 
 
 def tables(results: Sequence[Result]) -> str:

@@ -20,7 +20,7 @@ from lab.processes import Process, accepts_connections, kill_all
 from .follower import Order, encode
 from .peer import MissingError, Peer, Place
 from .runs import Result
-from .usage import memory, tree, usage
+from .usage import machine_cpu_seconds, memory, tree, usage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,15 +66,17 @@ class Pair:
         self._tell(encode(order))
         self._event("counting", peer)
         pids = contender.pids()
-        proxy, pair = usage(pids), usage(ends)
+        proxy, pair, everything = usage(pids), usage(ends), machine_cpu_seconds()
         self._event("counted", peer)
         proxy, pair, held = usage(pids).since(proxy), usage(ends).since(pair), memory(pids)
+        others = machine_cpu_seconds() - everything - proxy.cpu_seconds - pair.cpu_seconds
         self._tell("")
         done = self._event("done", peer)
         if done["problem"] is not None or not done["fetches"]:
             raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}{contender.last_words()}")
         counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
-        return Result(peer, load, **counted, proxy=proxy, pair=pair, memory=held)
+        others_cores = max(others, 0.0) / counted["seconds"]
+        return Result(peer, load, **counted, proxy=proxy, pair=pair, memory=held, others_cores=others_cores)
 
     def close(self) -> None:
         for process in (self._leader, self._follower):

@@ -40,6 +40,8 @@ class Result:
     proxy: Usage
     pair: Usage
     memory: Memory
+    others_cores: float = 0.0
+    """What everything else on the machine kept busy meanwhile: in a fair run, next to nothing."""
 
     @property
     def gigabytes_per_second(self) -> float:

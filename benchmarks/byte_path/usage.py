@@ -58,6 +58,12 @@ def usage(pids: list[int]) -> Usage:
     return Usage(nanoseconds / 1e9, wakes)
 
 
+def machine_cpu_seconds() -> float:
+    """Of everything on this machine, what the hypervisor took away (steal) included."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
 def memory(pids: list[int]) -> Memory:
     """Of these processes, none below them."""
     resident = proportional = 0

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from benchmarks.byte_path.loads import BULK, SMALL
-from benchmarks.byte_path.reporting import explain, tables
+from benchmarks.byte_path.reporting import disturbance, explain, tables
 from benchmarks.byte_path.runs import Machine, Result
 from benchmarks.byte_path.usage import Memory, Usage
 
 
-def _run(peer: str, *, size: int, cpu: float, small: bool = False) -> Result:
+def _run(peer: str, *, size: int, cpu: float, small: bool = False, others_cores: float = 0.0) -> Result:
     return Result(
         peer=peer, load=SMALL if small else BULK[0], seconds=2.0, bytes=size, fetches=1000,
         p50_us=40.0 if peer == "haproxy" else 60.0, p99_us=None, proxy=Usage(cpu, 2000), pair=Usage(0.1, 10),
-        memory=Memory(2 << 20, 1 << 20),
+        memory=Memory(2 << 20, 1 << 20), others_cores=others_cores,
     )  # fmt: skip
 
 
@@ -46,3 +46,10 @@ def test_machine_and_peers_are_explained() -> None:
         "",
         "* fast: Fast 1.2 with large buffers",
     ]
+
+
+def test_a_machine_that_was_busy_otherwise_is_told() -> None:
+    quiet = [_run("opaque", size=10, cpu=0.1, others_cores=cores) for cores in (0.01, 0.02, 0.5)]
+    busy = [_run("opaque", size=10, cpu=0.1, others_cores=0.5)]
+    assert disturbance(quiet) == "Everything else on the machine used 0.02 cores (median of runs), 0.50 at most."
+    assert disturbance(busy).endswith(": NOT a quiet machine, do not trust these figures.")
