@@ -9,6 +9,8 @@ export UV_SYSTEM_CERTS ?= 1
 
 RUN := $(VENV)/bin/
 STAMP := $(VENV)/.synced
+BYTE_PATH := $(RUN)python -m benchmarks.byte_path
+RUNS := build/byte_path.jsonl
 
 .PHONY: setup check test system demo bench clean help
 .DEFAULT_GOAL := help
@@ -39,10 +41,20 @@ system: setup  ## The whole system suite on real brokers, and its table in docs/
 demo: setup  ## Watch a throttled move on three real brokers
 	$(RUN)throttle-sidecar demo
 
-bench: setup  ## Measure the codec, and the sidecar beside the proxies people run
-	$(RUN)python -m benchmarks.codec
+bench: setup  ## Measure the codec, and the sidecar beside the proxies people run (an hour, on a quiet machine)
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet
-	$(RUN)python -m benchmarks.byte_path
+	rm -f $(RUNS)
+	$(RUN)python -m benchmarks.codec
+	$(BYTE_PATH) --json $(RUNS)
+	$(BYTE_PATH) --json $(RUNS) --connections 8 --rounds 3
+	$(BYTE_PATH) --json $(RUNS) --connections 64 --rounds 3
+	$(BYTE_PATH) --json $(RUNS) --kafka-buffers --rounds 3
+	$(BYTE_PATH).scaling partitions --json $(RUNS)
+	$(BYTE_PATH).scaling peers --json $(RUNS)
+	$(BYTE_PATH).scaling idle --json $(RUNS)
+	$(BYTE_PATH).scaling memory --minutes 10 --json $(RUNS)
+	$(BYTE_PATH).document $(RUNS) --write docs/benchmarks.md
+	$(RUN)python -m benchmarks.unthrottled
 
 clean:  ## Remove what the verbs above made
 	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -27,6 +27,7 @@ _LEAST_BATCH_BYTES = 61
 _MAGIC = 2
 _COUNT_BYTES = 4
 _KNOWN_ENTRIES = 8192
+_HEAD = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0}
 
 Wanted = tuple[str, int, int]
 """Topic, partition, bytes of records."""
@@ -64,14 +65,14 @@ def _flexible(version: int, blocks: list[tuple[str, list[Wanted]]]) -> list[byte
         {"topic": topic, "partitions": [_entry(partition, size) for _, partition, size in entries]}
         for topic, entries in blocks
     ]
-    return _written(response_layout(version), {"throttle_time_ms": 0, "responses": responses})
+    return _written(response_layout(version), {**_HEAD, "responses": responses})
 
 
 def _plain(version: int, blocks: list[tuple[str, list[Wanted]]]) -> list[bytes]:
     """Before v12 an array is a count of 4 bytes and its items, and a struct ends with its last field."""
     body = response_layout(version)
     block = item_struct(body, "responses")
-    parts = [_without_count(body, {"throttle_time_ms": 0, "responses": []}), len(blocks).to_bytes(_COUNT_BYTES)]
+    parts = [_without_count(body, {**_HEAD, "responses": []}), len(blocks).to_bytes(_COUNT_BYTES)]
     for topic, entries in blocks:
         parts += (_without_count(block, {"topic": topic, "partitions": []}), len(entries).to_bytes(_COUNT_BYTES))
         for _, partition, size in entries:
@@ -93,7 +94,7 @@ def _entry_parts(version: int, partition: int, size: int) -> tuple[bytes, ...]:
 def _entry(partition: int, size: int) -> dict[str, Any]:
     return {
         "partition_index": partition, "error_code": 0, "high_watermark": HIGH_WATERMARK, "last_stable_offset": -1,
-        "log_start_offset": 0, "aborted_transactions": None, "records": batch(size),
+        "log_start_offset": 0, "aborted_transactions": None, "preferred_read_replica": -1, "records": batch(size),
     }  # fmt: skip
 
 

@@ -21,6 +21,8 @@ CORRELATION_ID_AT = PREFIX_BYTES + 4
 REFERENCE_VERSION = 3
 MAX_WAIT_MS = 500
 HIGH_WATERMARK = 10**9
+FULL = -1
+"""The session epoch of a request that wants no fetch session (KIP-227): each names all its partitions."""
 FETCH_OFFSET = 1000
 """Far behind, and it stays there: a follower that goes back would count as truncated."""
 KAFKA_BUFFERS = "kafka-buffers"
@@ -78,12 +80,15 @@ class Load:
         entry = {
             "fetch_offset": HIGH_WATERMARK if self.in_sync else FETCH_OFFSET,
             "log_start_offset": 0,
+            "current_leader_epoch": -1,
+            "last_fetched_epoch": -1,
             "partition_max_bytes": max(self.record_bytes, 1024 * 1024),
         }
         entries = [{"partition": n, **entry} for n in range(self.partitions)]
         body = {
             "replica_id": REPLICA_ID, "max_wait_ms": MAX_WAIT_MS, "min_bytes": 1, "max_bytes": 2**31 - 1,
-            "isolation_level": 0, "topics": [{"topic": self.topic, "partitions": entries}],
+            "isolation_level": 0, "session_id": 0, "session_epoch": FULL, "forgotten_topics_data": [], "rack_id": "",
+            "topics": [{"topic": self.topic, "partitions": entries}],
         }  # fmt: skip
         header = request_header(request_header_version(API_FETCH, self.version)).build(head)
         return with_length(bytes(header + request_layout(self.version).build(body)))
