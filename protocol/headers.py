@@ -47,6 +47,13 @@ class RequestHead(NamedTuple):
     body_at: int
 
 
+class ResponseHead(NamedTuple):
+    """A response header; ``body_at`` is where the body begins in the buffer that was looked at."""
+
+    correlation_id: int
+    body_at: int
+
+
 def request_header_version(api_key: int, api_version: int) -> int:
     """2 if flexible, else 1; only ControlledShutdown v0 has 0, no client id (ApiMessageTypeGenerator)."""
     if api_key == API_CONTROLLED_SHUTDOWN and api_version == 0:
@@ -108,6 +115,19 @@ def peek_correlation_id(buffer: Bytes, start: int, end: int) -> int | None:
     if end - start < _CORRELATION_ID.size:
         return None
     return int(_CORRELATION_ID.unpack_from(buffer, start)[0])
+
+
+def peek_response(buffer: Bytes, start: int, end: int, version: int) -> ResponseHead | None:
+    """The header, of that version, of the response that begins at ``start``, just after its length prefix.
+
+    None if ``buffer[start:end]`` does not hold all of it. Raises ProtocolError if it cannot be a header.
+    """
+    correlation_id = peek_correlation_id(buffer, start, end)
+    if correlation_id is None:
+        return None
+    at = start + _CORRELATION_ID.size
+    body_at = _after_tagged_fields(buffer, at, end) if version >= FLEXIBLE_RESPONSE_HEADER else at
+    return None if body_at is None else ResponseHead(correlation_id, body_at)
 
 
 def _text(buffer: Bytes, at: int, end: int) -> str:

@@ -1,53 +1,57 @@
 """Fetch frames as Kafka's own JSON converters print them, by either parser.
 
 For people and for tests: slow, whole frames only. Must not know files or streams. Invariant: ``body`` is what
-FetchRequestDataJsonConverter and FetchResponseDataJsonConverter write with ``serializeRecords = false``.
+FetchRequestDataJsonConverter and FetchResponseDataJsonConverter write with ``serializeRecords = false``:
+tagged fields only where they are not the default, unknown ones never.
 """
 
 from __future__ import annotations
 
+import base64
 import functools
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from construct import Container, Struct
+from construct import Struct
 
 from .apis import API_FETCH, api_name
 from .errors import ProtocolError
-from .fetch import request_layout, response_layout
+from .fetch import REQUEST, RESPONSE, request_layout, response_layout
 from .headers import (
-    peek_correlation_id,
     peek_request,
+    peek_response,
     request_header,
     request_header_version,
     response_header,
     response_header_version,
 )
-from .layout import item_struct, parse_whole
-from .primitives import NULL, KArray, Skipped
+from .layout import TAGS, ArrayOf, Field, StructOf, bare, default_of, item_struct, member, parse_whole
+from .primitives import NULL, UUID, KArray, KRecords, Skipped, TaggedFields
 from .walker import Walk, walk_whole
-from .walker_compiler import RECORDS_SIZE, Rows, compile_walker
+from .walker_compiler import compile_walker
+from .walker_entry import RECORDS_SIZE
+from .walker_rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+
+    from construct import Construct
 
     from .buffers import Bytes
 
 Engine: TypeAlias = Literal["construct", "walker"]
 Json: TypeAlias = dict[str, Any]
 
-RECORDS = "records"
-CONSTRUCT_STREAM = "_io"  # Construct adds it to every Container
-
 
 class _Message(NamedTuple):
-    """What the walker engine has to know of a message: the path says which arrays lead to the partitions."""
+    """What there is to know of a message: the path says which arrays lead to the partitions."""
 
+    table: tuple[Field, ...]
     layout: Callable[[int], Struct]
     path: tuple[str, str]
 
 
-_REQUEST = _Message(request_layout, ("topics", "partitions"))
-_RESPONSE = _Message(response_layout, ("responses", "partitions"))
+_REQUEST = _Message(REQUEST, request_layout, ("topics", "partitions"))
+_RESPONSE = _Message(RESPONSE, response_layout, ("responses", "partitions"))
 
 
 def request_json(frame: Bytes, engine: Engine = "construct") -> Json:
@@ -63,11 +67,11 @@ def request_json(frame: Bytes, engine: Engine = "construct") -> Json:
         raise ProtocolError(f"a request of {api_name(head.api_key)}, not of Fetch")
     version = head.api_version
     if engine == "walker":
-        body = _walked(_REQUEST, version, data=data, body_at=head.body_at)
-        return _frame_json(version, head.correlation_id, head.client_id, body)
+        values = _walked(_REQUEST, version, data=data, body_at=head.body_at)
+        return _frame_json(_REQUEST, version, (head.correlation_id, head.client_id), values)
     header = request_header(request_header_version(API_FETCH, version))
     whole = parse_whole(Struct("header" / header, "body" / request_layout(version)), data)
-    return _frame_json(version, whole.header.correlation_id, whole.header.client_id, _json(whole.body))
+    return _frame_json(_REQUEST, version, (whole.header.correlation_id, whole.header.client_id), whole.body)
 
 
 def response_json(frame: Bytes, api_version: int, engine: Engine = "construct") -> Json:
@@ -76,86 +80,110 @@ def response_json(frame: Bytes, api_version: int, engine: Engine = "construct") 
     Raises ProtocolError for whatever is not such a response, to the last byte, or a version not supported.
     """
     data = bytes(frame)
-    header = response_header(response_header_version(API_FETCH, api_version))
+    body = response_layout(api_version)
+    header_version = response_header_version(API_FETCH, api_version)
     if engine == "walker":
-        correlation_id = peek_correlation_id(data, 0, len(data))
-        if correlation_id is None:
+        head = peek_response(data, 0, len(data), header_version)
+        if head is None:
             raise ProtocolError("the frame ends inside the response header")
-        body = _walked(_RESPONSE, api_version, data=data, body_at=header.sizeof())
-        return _frame_json(api_version, correlation_id, None, body)
-    whole = parse_whole(Struct("header" / header, "body" / response_layout(api_version)), data)
-    return _frame_json(api_version, whole.header.correlation_id, None, _json(whole.body))
+        values = _walked(_RESPONSE, api_version, data=data, body_at=head.body_at)
+        return _frame_json(_RESPONSE, api_version, (head.correlation_id, None), values)
+    whole = parse_whole(Struct("header" / response_header(header_version), "body" / body), data)
+    return _frame_json(_RESPONSE, api_version, (whole.header.correlation_id, None), whole.body)
 
 
-def _frame_json(api_version: int, correlation_id: int, client_id: str | None, body: Json) -> Json:
+def _frame_json(message: _Message, version: int, ids: tuple[int, str | None], values: Mapping[str, Any]) -> Json:
     return {
         "apiKey": API_FETCH,
-        "apiVersion": api_version,
-        "correlationId": correlation_id,
-        "clientId": client_id,
-        "body": body,
+        "apiVersion": version,
+        "correlationId": ids[0],
+        "clientId": ids[1],
+        "body": _object(message.table, version, message.layout(version), values),
     }
 
 
-def _json(value: Any) -> Any:
-    if isinstance(value, Container):
-        return dict(_member(name, member) for name, member in value.items() if name != CONSTRUCT_STREAM)
-    if isinstance(value, list):
-        return [_json(item) for item in value]
-    return value
+def _object(table: Sequence[Field], version: int, struct: Struct, values: Mapping[str, Any]) -> Json:
+    """The struct as an object: the fields of the version, in the order of the table."""
+    tags = struct.subcons[-1] if TAGS in values else None
+    tagged = bare(tags).values(values[TAGS]) if tags is not None else {}
+    members: Json = {}
+    for field in table:
+        if field.tag is None and field.is_in(version):
+            codec = bare(member(struct, field.name))
+            members.update([_member(field, version, codec, values[field.name])])
+        elif field.name in tagged and not is_default(field, tagged[field.name]):
+            codec = bare(bare(tags).known[field.tag])
+            members.update([_member(field, version, codec, tagged[field.name])])
+    return members
 
 
-def _member(name: str, value: Any) -> tuple[str, Any]:
+def _member(field: Field, version: int, codec: Construct, value: Any) -> tuple[str, Any]:
     if isinstance(value, Skipped):
-        return _records(value.size_bytes)
-    return _camel(name), _json(value)
+        return ("records", None) if value.size_bytes == NULL else ("recordsSizeInBytes", value.size_bytes)
+    if isinstance(field.codec, StructOf):
+        value = _object(field.codec.fields, version, codec, value)
+    elif isinstance(field.codec, ArrayOf) and isinstance(field.codec.item, tuple) and value is not None:
+        value = [_object(field.codec.item, version, codec.subcon, item) for item in value]
+    elif field.codec is UUID:
+        value = base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+    return _camel(field.name), value
 
 
-def _records(size_bytes: int) -> tuple[str, int | None]:
-    return ("records", None) if size_bytes == NULL else ("recordsSizeInBytes", size_bytes)
+def is_default(field: Field, value: Any) -> bool:
+    """Whether a tagged field need not have been there, the way Kafka sees it."""
+    default = default_of(field)
+    if not isinstance(field.codec, StructOf):
+        return bool(value == default)
+    # Kafka's equals() takes unknown tagged fields into account.
+    return not value[TAGS] and all(value[name] == said for name, said in default.items())
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 @functools.cache
 def _walker(message: _Message, version: int) -> Walk:
     """One that leaves nothing out: every column, and topics without partitions too."""
     body = message.layout(version)
-    item = _item(message, version)
-    columns = tuple(RECORDS_SIZE if name == RECORDS else name for name in item)
-    walk: Walk = compile_walker(body, Rows(tuple, message.path, columns, block=tuple))
+    after = body.subcons[body.subcons.index(member(body, message.path[0])) + 1 :]
+    columns = tuple(RECORDS_SIZE if isinstance(bare(each), KRecords) else each.name for each in _entry(body, message))
+    rows = Rows(tuple, message.path, columns, block=True, head=tuple(field.name for field in after))
+    walk: Walk = compile_walker(body, rows)
     return walk
 
 
-def _item(message: _Message, version: int) -> dict[str, Any]:
-    topics, partitions = message.path
-    item = item_struct(item_struct(message.layout(version), topics), partitions)
-    return {field.name: field.subcon for field in item.subcons}
+def _entry(body: Struct, message: _Message) -> list[Construct]:
+    outer, inner = message.path
+    fields: list[Construct] = item_struct(item_struct(body, outer), inner).subcons
+    return fields
 
 
 def _walked(message: _Message, version: int, *, data: bytes, body_at: int) -> Json:
-    rows, fields = walk_whole(_walker(message, version), data, body_at, len(data))
-    item = _item(message, version)
+    """What the walker says, in the shape in which Construct says it."""
+    body = message.layout(version)
+    rows, head = walk_whole(_walker(message, version), data, body_at, len(data))
+    outer, inner = message.path
+    topic = item_struct(body, outer).subcons[0].name
     emitted = iter(rows)
-    topics = [
-        {"topic": topic, "partitions": [_row_json(item, next(emitted)) for _ in range(count)]}
-        for topic, count in emitted
+    blocks = [
+        {topic: name, inner: [_named(_entry(body, message), next(emitted)) for _ in range(count)]}
+        for name, count in emitted
     ]
-    scalars = {_camel(name): value for name, value in fields.items()}
-    return scalars | {message.path[0]: topics}
+    fields = [field for field in body.subcons if field.name != outer]
+    return _named(fields, [head[field.name] for field in fields]) | {outer: blocks}
 
 
-def _row_json(item: dict[str, Any], row: tuple[Any, ...]) -> Json:
-    members: Json = {}
-    for (name, codec), value in zip(item.items(), row, strict=True):
-        if name == RECORDS:
-            members.update([_records(value)])
-        elif isinstance(codec, KArray) and value is not None:
-            names = [_camel(field.name) for field in codec.subcon.subcons]
-            members[_camel(name)] = [dict(zip(names, values, strict=True)) for values in value]
-        else:
-            members[_camel(name)] = value
-    return members
+def _named(fields: Sequence[Construct], values: Sequence[Any]) -> Json:
+    return {field.name: _shaped(bare(field), value) for field, value in zip(fields, values, strict=True)}
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _shaped(codec: Construct, value: Any) -> Any:
+    if isinstance(codec, KRecords):
+        return Skipped(0, value)
+    if isinstance(codec, TaggedFields):
+        return parse_whole(codec, value)
+    if isinstance(codec, KArray) and isinstance(codec.subcon, Struct) and value is not None:
+        return [_named(codec.subcon.subcons, item) for item in value]
+    return value

@@ -9,25 +9,36 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from construct import Construct, ConstructError, Container, Int32sb, Struct
+from construct import Construct, ConstructError, Container, FormatField, Int32sb, Renamed, Struct
 
 from .errors import ProtocolError
-from .primitives import TAGGED_FIELDS, UVARINT, KArray, KRecords, KString
+from .primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_VERSION = 2**15 - 1
 TAGS = "_tagged_fields"
+NOTHING_SAID = object()  # null is a default too
 
 
 class Field(NamedTuple):
-    """One field of a message spec: in versions ``first`` to ``last``, written by ``codec``."""
+    """One field of a message spec: in versions ``first`` to ``last``, written by ``codec``.
+
+    One with a ``tag`` is only there if it is not ``default``. A spec that gives no default means the zero of
+    the type.
+    """
 
     first: int
     name: str
-    codec: Any  # Construct, Encodings or ArrayOf; Construct has no types, so the union is Any to mypy
+    codec: Any  # Construct, Encodings, ArrayOf or StructOf; Construct has no types, so the union is Any to mypy
     last: int = MAX_VERSION
+    default: Any = NOTHING_SAID
+    tag: int | None = None
+
+    def is_in(self, version: int) -> bool:
+        """Whether this version of the message has the field."""
+        return self.first <= version <= self.last
 
 
 class Encodings(NamedTuple):
@@ -38,32 +49,62 @@ class Encodings(NamedTuple):
 
 
 class ArrayOf(NamedTuple):
-    """``[]T``, T being a struct that is given by a table of its own."""
+    """``[]T``, T being a struct that is given by a table of its own, or a type of fixed size."""
 
-    fields: tuple[Field, ...]
+    item: tuple[Field, ...] | Construct
     nullable: bool = False
 
 
+class StructOf(NamedTuple):
+    """A struct as a field; only tagged ones are met in the messages we read."""
+
+    fields: tuple[Field, ...]
+
+
 STRING = Encodings(KString(), KString(UVARINT))
+NULLABLE_STRING = Encodings(KString(nullable=True), KString(UVARINT, nullable=True))
 RECORDS = Encodings(KRecords(), KRecords(UVARINT))
 
 
 def layout(fields: Sequence[Field], version: int, *, flexible: bool = False) -> Struct:
     """The Struct of the fields that exist in ``version``; a flexible one ends in its tagged fields."""
-    present = (field for field in fields if field.first <= version <= field.last)
-    members = [field.name / _codec(field.codec, version, flexible=flexible) for field in present]
+    present = [field for field in fields if field.is_in(version)]
+    members = [_member(field, version, flexible=flexible) for field in present if field.tag is None]
     if flexible:
-        members.append(TAGS / TAGGED_FIELDS)
+        known = {field.tag: _member(field, version, flexible=True) for field in present if field.tag is not None}
+        members.append(TAGS / TaggedFields(known))
     return Struct(*members)
+
+
+def _member(field: Field, version: int, *, flexible: bool) -> Construct:
+    return field.name / _codec(field.codec, version, flexible=flexible)
 
 
 def _codec(codec: Any, version: int, *, flexible: bool) -> Construct:
     if isinstance(codec, Encodings):
         return codec.compact if flexible else codec.plain
+    if isinstance(codec, StructOf):
+        return layout(codec.fields, version, flexible=flexible)
     if isinstance(codec, ArrayOf):
-        item = layout(codec.fields, version, flexible=flexible)
+        item = codec.item
+        if isinstance(item, tuple):
+            item = layout(item, version, flexible=flexible)
         return KArray(item, UVARINT if flexible else Int32sb, nullable=codec.nullable)
     return codec
+
+
+def default_of(field: Field) -> Any:
+    """What the field is where nothing is said of it."""
+    codec = field.codec.plain if isinstance(field.codec, Encodings) else field.codec
+    if field.default is not NOTHING_SAID:
+        return field.default
+    if isinstance(codec, StructOf):
+        return {member.name: default_of(member) for member in codec.fields}
+    if isinstance(codec, ArrayOf):
+        return []
+    if isinstance(codec, FormatField):
+        return bytes(codec.length) if codec is UUID else 0
+    return "" if isinstance(codec, KString) else b""
 
 
 def offset_bytes(struct: Struct, name: str) -> int:
@@ -74,8 +115,17 @@ def offset_bytes(struct: Struct, name: str) -> int:
 
 def item_struct(struct: Struct, name: str) -> Struct:
     """The struct of the items of array field ``name``."""
-    array = next(field.subcon for field in struct.subcons if field.name == name)
-    return array.subcon
+    return bare(member(struct, name)).subcon
+
+
+def member(struct: Struct, name: str) -> Construct:
+    """The struct's field of that name."""
+    return next(field for field in struct.subcons if field.name == name)
+
+
+def bare(codec: Construct) -> Construct:
+    """The codec without the name it has in a struct."""
+    return codec.subcon if isinstance(codec, Renamed) else codec
 
 
 def parse_whole(struct: Struct, data: bytes) -> Container:

@@ -9,10 +9,12 @@ apart, builds the bytes it came from.
 from __future__ import annotations
 
 import io
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from construct import (
     Construct,
+    ConstructError,
     FormatField,
     Int16sb,
     Int32sb,
@@ -26,7 +28,11 @@ from construct import (
 from .errors import ProtocolError
 from .varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 NULL = -1
+MAX_STRING_BYTES = 2**15 - 1
 
 
 class Skipped(NamedTuple):
@@ -108,7 +114,10 @@ class Sized(Construct):
 
 
 class KString(Sized):
-    """A length, then so many bytes of UTF-8; a str, or None where null is allowed."""
+    """A length, then so many bytes of UTF-8; a str, or None where null is allowed.
+
+    A compact one could be longer than the other, but no longer one is ever written or accepted by Kafka.
+    """
 
     def __init__(self, prefix: Construct = Int16sb, *, nullable: bool = False) -> None:
         super().__init__(prefix, nullable=nullable)
@@ -117,6 +126,8 @@ class KString(Sized):
         size_bytes = self.parse_size(stream, context, path)
         if size_bytes == NULL:
             return None
+        if size_bytes > MAX_STRING_BYTES:
+            raise ProtocolError(f"{path}: a string of {size_bytes} bytes is longer than any may be")
         try:
             return str(stream_read(stream, size_bytes, path), "utf-8")
         except UnicodeDecodeError as error:
@@ -180,11 +191,30 @@ class KArray(Sized, Subconstruct):
         return obj
 
 
+class KUuid(FormatField):
+    """16 bytes, kept as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(">", "Q")
+        self.fmtstr, self.length = ">16s", 16
+
+
+UUID = KUuid()
+
+
 class TaggedFields(Construct):
-    """The tag section that ends every struct of a flexible version: a list of (tag, bytes) (KIP-482)."""
+    """The tag section that ends every struct of a flexible version: a list of (tag, bytes) (KIP-482).
+
+    ``known`` are the tags that the version has a field for: their bytes must parse as such, to the last.
+    Building takes the list as it was parsed; ``values`` of known fields are turned into one by ``encoded``.
+    """
 
     minimum_bytes = 1
     item_bytes = 2  # a tag, and the size of its value
+
+    def __init__(self, known: Mapping[int, Renamed] = MappingProxyType({})) -> None:
+        super().__init__()
+        self.known = known
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> list[tuple[int, bytes]]:
         count = UVARINT._parse(stream, context, path)
@@ -197,7 +227,28 @@ class TaggedFields(Construct):
             if size_bytes > remaining_bytes(stream):
                 raise ProtocolError(f"{path}: tag {tag} is longer than the bytes that follow")
             fields.append((tag, stream_read(stream, size_bytes, path)))
+        self.values(fields)
         return fields
+
+    def values(self, fields: list[tuple[int, bytes]]) -> dict[str, Any]:
+        """The known ones of the fields, parsed, by name; of a repeated one the last, as in Kafka."""
+        found = {}
+        for tag, data in fields:
+            codec = self.known.get(tag)
+            if codec is not None:
+                stream = io.BytesIO(data)
+                try:
+                    found[codec.name] = codec.parse_stream(stream)
+                except ConstructError as error:
+                    raise ProtocolError(f"tag {tag} is not {codec.name}: {error}") from error
+                if stream.tell() != len(data):
+                    raise ProtocolError(f"tag {tag}: {len(data) - stream.tell()} bytes follow the {codec.name}")
+        return found
+
+    def encoded(self, values: Mapping[str, Any]) -> list[tuple[int, bytes]]:
+        """The fields that ``values`` (by name) has for the known tags, in the order of the tags."""
+        known = sorted(self.known.items())
+        return [(tag, codec.build(values[codec.name])) for tag, codec in known if codec.name in values]
 
     def _build(
         self,

@@ -21,8 +21,13 @@ records are not all there; the caller compares it with the end of the frame. At 
 ``emit`` gets one row per partition, as soon as its records' place and size are known and before they are
 stepped over. Positions in a row are positions in the buffer at that moment. If the buffer was moved since
 the row's entry began (only aborted transactions make that possible), ``entry_at`` is where the entry would
-begin now, perhaps below 0: ``records_at - entry_at`` is right in every case. ``head`` gets the top-level
-scalars by field name.
+begin now, perhaps below 0: ``records_at - entry_at`` is right in every case. A topic that is not in
+``topics`` (None: every topic is) is stepped over without a row.
+
+``head`` gets, by field name, what stands before the topics: numbers. Of a request also
+``forgotten_topics_data``, a list of (topic, partitions, …), and the bytes of its tagged fields, at TAGS, and
+of its topics' at BLOCK_TAGS, by topic, where a topic has any. ``NAME_end`` is where top-level field NAME
+ended, in the buffer as it was then, for every field from the topics on.
 
 Invariant: nothing at or beyond ``end`` is read; a count or length that the rest of the body cannot hold
 raises ProtocolError when it is read, before anything is done ``count`` times.
@@ -31,15 +36,38 @@ raises ProtocolError when it is read, before anything is done ``count`` times.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
-from .buffers import Bytes
 from .errors import ProtocolError
 from .fetch import request_layout, response_layout
-from .walker_compiler import Rows, compile_walker
+from .layout import TAGS
+from .walker_compiler import compile_walker
+from .walker_rows import BLOCK_TAGS, Rows
 
-Walk: TypeAlias = Callable[[Bytes, int, Callable[[Any], None], dict[str, int]], Generator[int, tuple[int, int], int]]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Generator
+
+    from .buffers import Bytes
+
+Topic: TypeAlias = str | bytes
+"""A name below v13, a topic id of 16 bytes from there on (KIP-516)."""
+
+Head: TypeAlias = dict[str, Any]
+
+
+class Walk(Protocol):
+    """A walker; see the top of this module."""
+
+    def __call__(
+        self,
+        buffer: Bytes,
+        limit: int,
+        emit: Callable[[Any], None],
+        head: Head,
+        topics: Container[Topic] | None = None,
+        /,
+    ) -> Generator[int, tuple[int, int], int]: ...
+
 
 LARGEST_WAIT_BYTES = 2**15  # a string of 2**15 - 1 bytes; every group of fixed fields is far smaller
 
@@ -47,7 +75,7 @@ LARGEST_WAIT_BYTES = 2**15  # a string of 2**15 - 1 bytes; every group of fixed 
 class RequestEntry(NamedTuple):
     """One partition of a Fetch request. ``entry_at:entry_end`` is the partition's entry in the buffer."""
 
-    topic: str
+    topic: Topic
     partition: int
     current_leader_epoch: int  # -1 before v9
     fetch_offset: int
@@ -59,7 +87,7 @@ class RequestEntry(NamedTuple):
 class ResponseEntry(NamedTuple):
     """One partition of a Fetch response; its records are ``records_size`` bytes from ``records_at``."""
 
-    topic: str
+    topic: Topic
     partition: int
     error_code: int
     high_watermark: int
@@ -82,6 +110,7 @@ REQUEST_ROWS = Rows(
         "entry_end",
     ),
     absent={"current_leader_epoch": -1},
+    head=("forgotten_topics_data", TAGS, BLOCK_TAGS),
 )
 RESPONSE_ROWS = Rows(
     ResponseEntry,
@@ -101,24 +130,30 @@ RESPONSE_ROWS = Rows(
 
 
 @functools.cache
-def request_walker(version: int) -> Walk:
-    """The walker of Fetch requests, emitting RequestEntry; ProtocolError for an unsupported version."""
-    walk: Walk = compile_walker(request_layout(version), REQUEST_ROWS)
+def request_walker(version: int, row: type = RequestEntry) -> Walk:
+    """The walker of Fetch requests; ProtocolError for an unsupported version.
+
+    It emits rows with the attributes of RequestEntry; or, with ``row=tuple``, plain tuples of the same values,
+    which take a third off the walk.
+    """
+    walk: Walk = compile_walker(request_layout(version), REQUEST_ROWS._replace(row=row))
     return walk
 
 
 @functools.cache
-def response_walker(version: int) -> Walk:
-    """The walker of Fetch responses, emitting ResponseEntry; ProtocolError for an unsupported version."""
-    walk: Walk = compile_walker(response_layout(version), RESPONSE_ROWS)
+def response_walker(version: int, row: type = ResponseEntry) -> Walk:
+    """The walker of Fetch responses, in the same way; ProtocolError for an unsupported version."""
+    walk: Walk = compile_walker(response_layout(version), RESPONSE_ROWS._replace(row=row))
     return walk
 
 
-def walk_whole(walk: Walk, buffer: Bytes, at: int, end: int) -> tuple[list[Any], dict[str, int]]:
-    """(rows, top-level scalars) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
+def walk_whole(
+    walk: Walk, buffer: Bytes, at: int, end: int, topics: Container[Topic] | None = None
+) -> tuple[list[Any], Head]:
+    """(rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
     rows: list[Any] = []
-    head: dict[str, int] = {}
-    steps = walk(buffer, end - at, rows.append, head)
+    head: Head = {}
+    steps = walk(buffer, end - at, rows.append, head, topics)
     next(steps)
     try:
         steps.send((at, end))

@@ -81,7 +81,8 @@ class EmbeddedLeader:
         at_least_one = request.head.api_version >= FIRST_VERSION_WITH_KIP74
         entries = []
         for wanted in request.entries:
-            log = self.logs.get((wanted.topic, wanted.partition))
+            topic = str(wanted.topic)  # a name: below v13 there are no topic ids
+            log = self.logs.get((topic, wanted.partition))
             records = b""
             if log is not None:
                 limit = min(wanted.partition_max_bytes, left)
@@ -89,7 +90,7 @@ class EmbeddedLeader:
             if records:
                 at_least_one = False
                 left = max(left - len(records), 0)
-            entries.append((wanted.topic, _entry(wanted.partition, log, records)))
+            entries.append((topic, _entry(wanted.partition, log, records)))
         return entries
 
 

@@ -17,7 +17,7 @@ import trio
 from protocol.apis import API_FETCH
 from protocol.correlation import State, expects_response
 from protocol.errors import ProtocolError
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch import THROTTLED_FETCH_VERSIONS
 from protocol.fetch_request import parse_fetch_request, peek_replica_id
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from protocol.headers import peek_request
@@ -125,7 +125,7 @@ class RequestRelay:
         replica_id = peek_replica_id(head, window.buffer, end)
         if replica_id is not None and replica_id < 0:
             return False
-        if head.api_version in SUPPORTED_FETCH_VERSIONS:
+        if head.api_version in THROTTLED_FETCH_VERSIONS:
             return replica_id is not None
         if not self._exchange.link.throttle.is_idle:
             self._exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from protocol.apis import API_FETCH
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
-from protocol.headers import request_header
+from protocol.apis import API_FETCH, is_flexible
+from protocol.fetch import (
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    REQUEST,
+    RESPONSE,
+    SUPPORTED_FETCH_VERSIONS,
+    request_layout,
+    response_layout,
+)
+from protocol.headers import request_header, request_header_version, response_header, response_header_version
+from protocol.kafka_json import is_default
+from protocol.layout import TAGS, StructOf, bare, member
+from protocol.primitives import UUID, KArray, KRecords, KString, TaggedFields
 from protocol.walker import request_walker, response_walker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from construct import Construct, Struct
     from hypothesis.strategies import SearchStrategy
 
+    from protocol.layout import Field
     from protocol.walker import Walk
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -40,10 +54,11 @@ class Golden(NamedTuple):
 
     @property
     def body(self) -> bytes:
+        tags = is_flexible(API_FETCH, self.version)
         if self.kind == "response":
-            return self.frame[RESPONSE_HEADER_BYTES:]
+            return self.frame[RESPONSE_HEADER_BYTES + tags :]
         client_id = (self.said["clientId"] or "").encode()
-        return self.frame[10 + len(client_id) :]
+        return self.frame[10 + len(client_id) + tags :]
 
     @property
     def walk(self) -> Walk:
@@ -77,67 +92,77 @@ def named(name: str) -> Golden:
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
-topics = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+# Lengths of one byte and of two, and more than any topic's.
+long_names = names | st.sampled_from(["t" * 126, "t" * 127, "t" * 249, "ü" * 200])
+ids = st.binary(min_size=16, max_size=16)
 versions = st.sampled_from(SUPPORTED_FETCH_VERSIONS)
+request_frames = versions.flatmap(lambda version: st.tuples(st.just(version), request_values(version)))
+response_frames = versions.flatmap(lambda version: st.tuples(st.just(version), response_values(version)))
+unknown_tags = st.lists(st.tuples(st.integers(100, 2**32 - 1), st.binary(max_size=140)), max_size=2)
 
 
-def _topics(partition: SearchStrategy[dict[str, Any]]) -> SearchStrategy[list[dict[str, Any]]]:
-    topic = st.fixed_dictionaries({"topic": topics, "partitions": st.lists(partition, max_size=4)})
-    return st.lists(topic, max_size=4)
+def topics_of(version: int) -> SearchStrategy[Any]:
+    return ids if version >= FIRST_VERSION_WITH_TOPIC_IDS else long_names
 
 
-request_values = st.fixed_dictionaries(
-    {
-        "replica_id": int32,
-        "max_wait_ms": int32,
-        "min_bytes": int32,
-        "max_bytes": int32,
-        "isolation_level": st.integers(-128, 127),
-        "topics": _topics(
-            st.fixed_dictionaries(
-                {
-                    "partition": int32,
-                    "fetch_offset": int64,
-                    "log_start_offset": int64,
-                    "partition_max_bytes": int32,
-                }
-            )
-        ),
+@functools.cache
+def request_values(version: int) -> SearchStrategy[dict[str, Any]]:
+    return _values(REQUEST, request_layout(version), version)
+
+
+@functools.cache
+def response_values(version: int) -> SearchStrategy[dict[str, Any]]:
+    return _values(RESPONSE, response_layout(version), version)
+
+
+def _values(table: Sequence[Field], struct: Struct, version: int) -> SearchStrategy[dict[str, Any]]:
+    """Whatever a struct of this table may hold, tagged fields known and unknown among it."""
+    present = [field for field in table if field.is_in(version)]
+    members = {
+        field.name: _of(field, bare(member(struct, field.name)), version) for field in present if field.tag is None
     }
-)
-response_values = st.fixed_dictionaries(
-    {
-        "throttle_time_ms": int32,
-        "responses": _topics(
-            st.fixed_dictionaries(
-                {
-                    "partition_index": int32,
-                    "error_code": st.integers(-(2**15), 2**15 - 1),
-                    "high_watermark": int64,
-                    "last_stable_offset": int64,
-                    "log_start_offset": int64,
-                    "aborted_transactions": st.none()
-                    | st.lists(st.fixed_dictionaries({"producer_id": int64, "first_offset": int64}), max_size=3),
-                    "records": st.none() | st.binary(max_size=40),
-                }
-            )
-        ),
-    }
-)
+    tags = bare(struct.subcons[-1])
+    if isinstance(tags, TaggedFields):
+        known = {field.name: _tagged(field, tags, version) for field in present if field.tag is not None}
+        some = st.fixed_dictionaries({}, optional=known).map(tags.encoded)
+        members[TAGS] = st.just([]) | st.builds(operator.add, some, unknown_tags)
+    return st.fixed_dictionaries(members)
+
+
+def _tagged(field: Field, tags: TaggedFields, version: int) -> SearchStrategy[Any]:
+    return _of(field, bare(tags.known[field.tag]), version).filter(lambda value: not is_default(field, value))
+
+
+def _of(field: Field, codec: Construct, version: int) -> SearchStrategy[Any]:
+    if isinstance(field.codec, StructOf):
+        return _values(field.codec.fields, codec, version)
+    if isinstance(codec, KArray):
+        item = field.codec.item
+        found = st.lists(_values(item, codec.subcon, version) if isinstance(item, tuple) else int32, max_size=4)
+    elif isinstance(codec, KRecords):
+        found = st.binary(max_size=40) | st.binary(min_size=120, max_size=140)
+    elif isinstance(codec, KString):
+        found = long_names if field.name == "topic" else names
+    else:
+        bits = 8 * codec.length - 1
+        return ids if codec is UUID else st.integers(-(2**bits), 2**bits - 1)
+    return st.none() | found if codec.nullable else found
+
+
+def header_bytes(version: int, client_id: str | None = "client", tags: Any = ()) -> bytes:
+    head = {"api_key": API_FETCH, "api_version": version, "correlation_id": 7, "client_id": client_id}
+    header = request_header(request_header_version(API_FETCH, version))
+    return bytes(header.build({**head, TAGS: list(tags)}))
 
 
 def request_frame(version: int, values: dict[str, Any], *, client_id: str | None = "client") -> bytes:
-    head = {
-        "api_key": API_FETCH,
-        "api_version": version,
-        "correlation_id": 7,
-        "client_id": client_id,
-    }
-    return bytes(request_header(1).build(head) + request_layout(version).build(values))
+    return header_bytes(version, client_id) + bytes(request_layout(version).build(values))
 
 
 def response_frame(version: int, values: dict[str, Any]) -> bytes:
-    return (7).to_bytes(RESPONSE_HEADER_BYTES, "big") + bytes(response_layout(version).build(values))
+    header = response_header(response_header_version(API_FETCH, version))
+    return bytes(header.build({"correlation_id": 7, TAGS: []}) + response_layout(version).build(values))
 
 
 def sent_in(chunks: Iterator[int], walk: Walk, body: bytes, *, places: Iterator[int]) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Which field is in which version, against what Kafka 3.9.1 prints."""
+"""Which field is in which version, against what Kafka prints."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import pytest
 
 from protocol.errors import ProtocolError
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
-from protocol.layout import item_struct
+from protocol.layout import TAGS, item_struct
 
 from .frames import FETCHES, Golden
+
+TAGGED = {"clusterId", "replicaState", "nodeEndpoints"}
 
 
 def camel(name: str) -> str:
@@ -20,10 +22,11 @@ def camel(name: str) -> str:
 def test_fields_are_kafkas(case: Golden) -> None:
     body = request_layout(case.version) if case.kind == "request" else response_layout(case.version)
     said = case.said["body"]
-    assert [camel(field.name) for field in body.subcons] == list(said)
+    written = [camel(field.name) for field in body.subcons if field.name != TAGS]
+    assert written == [name for name in said if name not in TAGGED]
     array = "topics" if case.kind == "request" else "responses"
     entry = item_struct(item_struct(body, array), "partitions")
-    names = [camel(field.name) for field in entry.subcons]
+    names = [camel(field.name) for field in entry.subcons if field.name != TAGS]
     said_names = ["records" if name == "recordsSizeInBytes" else name for name in said[array][0]["partitions"][0]]
     assert names == said_names
 
@@ -34,7 +37,7 @@ def test_every_version_is_there_in_both_directions() -> None:
     }
 
 
-@pytest.mark.parametrize("version", [-1, 7, 12, 32767])
+@pytest.mark.parametrize("version", [-1, 19, 32767])
 def test_other_versions_are_refused(version: int) -> None:
     for layout_of in (request_layout, response_layout):
         with pytest.raises(ProtocolError, match="not supported"):

@@ -14,6 +14,7 @@ from protocol.headers import (
     RequestHead,
     peek_correlation_id,
     peek_request,
+    peek_response,
     request_header,
     request_header_version,
     response_header,
@@ -123,3 +124,17 @@ def test_correlation_ids(case: Golden) -> None:
     assert peek_correlation_id(case.frame, 0, len(case.frame)) == case.said["correlationId"]
     assert parse_whole(response_header(0), case.frame[:4]).correlation_id == case.said["correlationId"]
     assert peek_correlation_id(case.frame, 0, 3) is None
+
+
+@pytest.mark.parametrize(("version", "header"), [(0, "00000007"), (1, "0000000700"), (1, "00000007010502abcd")])
+def test_response_headers(version: int, header: str) -> None:
+    data = bytes.fromhex(header)
+    buffer = b"??" + data + b"body"
+    for missing in range(1, len(data) + 1):
+        assert peek_response(buffer, 2, 2 + len(data) - missing, version) is None
+    assert peek_response(buffer, 2, len(buffer), version) == (7, 2 + len(data))
+
+
+def test_a_response_header_whose_tags_cannot_be() -> None:
+    with pytest.raises(ProtocolError):
+        peek_response(bytes(4) + b"\xff" * 6, 0, 10, 1)

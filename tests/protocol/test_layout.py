@@ -22,7 +22,7 @@ from protocol.layout import (
     parse_whole,
 )
 
-from .frames import request_values, response_values, versions
+from .frames import request_frames, response_frames
 
 ITEM = (Field(0, "name", STRING), Field(1, "data", RECORDS))
 TABLE = (
@@ -76,15 +76,17 @@ def test_a_message_ends_where_its_bytes_do() -> None:
         parse_whole(Int16sb, b"\0\1\2\3")
 
 
-@given(versions, request_values)
-def test_requests_parse_to_what_they_were_built_from(version: int, values: dict[str, Any]) -> None:
+@given(request_frames)
+def test_requests_parse_to_what_they_were_built_from(made_up: tuple[int, dict[str, Any]]) -> None:
+    version, values = made_up
     struct = request_layout(version)
     encoded = struct.build(values)
     assert struct.build(parse_whole(struct, encoded)) == encoded
 
 
-@given(versions, response_values)
-def test_responses_parse_to_what_they_were_built_from(version: int, values: dict[str, Any]) -> None:
+@given(response_frames)
+def test_responses_parse_to_what_they_were_built_from(made_up: tuple[int, dict[str, Any]]) -> None:
+    version, values = made_up
     struct = response_layout(version)
     encoded = struct.build(values)
     parsed = parse_whole(struct, encoded)

@@ -12,15 +12,18 @@ from protocol.errors import ProtocolError
 from protocol.layout import parse_whole
 from protocol.primitives import (
     TAGGED_FIELDS,
+    UUID,
     UVARINT,
     KArray,
     KRecords,
     KString,
     Skipped,
+    TaggedFields,
     minimum_bytes,
     remaining_bytes,
 )
 
+KNOWN = TaggedFields({0: "number" / Int32sb, 2: "text" / KString(UVARINT)})
 PAIR = Struct("a" / Int16sb, "b" / Int16sb)
 
 
@@ -41,6 +44,8 @@ PAIR = Struct("a" / Int16sb, "b" / Int16sb)
         pytest.param(KArray(Byte, UVARINT, nullable=True), "00", None, id="compact null array"),
         pytest.param(KArray(KString()), "0000000200000001 78", ["", "x"], id="array of strings"),
         pytest.param(UVARINT, "ac02", 300, id="varint"),
+        pytest.param(UUID, "000102030405060708090a0b0c0d0e0f", bytes(range(16)), id="uuid"),
+        pytest.param(KArray(UUID, UVARINT), "02" + "07" * 16, [b"\7" * 16], id="array of uuids"),
         pytest.param(TAGGED_FIELDS, "00", [], id="no tags"),
         pytest.param(TAGGED_FIELDS, "020002aabb8101 00", [(0, b"\xaa\xbb"), (129, b"")], id="tags"),
     ],
@@ -93,6 +98,10 @@ def test_records_are_skipped(codec: Construct, data: str, skipped: Skipped, valu
         pytest.param(TAGGED_FIELDS, "0100", id="half a tag"),
         pytest.param(TAGGED_FIELDS, "010005aa", id="tag too short"),
         pytest.param(Int32sb, "0000", id="Construct's own errors"),
+        pytest.param(UUID, "00" * 15, id="uuid too short"),
+        pytest.param(KString(UVARINT), "818002" + "61" * 2**15, id="string longer than any may be"),
+        pytest.param(KNOWN, "010002aabb", id="known tag too short"),
+        pytest.param(KNOWN, "010005aabbccddee", id="known tag too long"),
     ],
 )
 def test_refused(codec: Construct, data: str) -> None:
@@ -134,3 +143,11 @@ def test_remaining_bytes_leaves_the_stream_where_it_was() -> None:
     stream.read(2)
     assert remaining_bytes(stream) == 4
     assert stream.read() == b"cdef"
+
+
+def test_known_tags_by_name() -> None:
+    fields = KNOWN.encoded({"text": "x", "number": 5, "other": None})
+    assert fields == [(0, b"\0\0\0\5"), (2, b"\2x")]
+    assert KNOWN.values([*fields, (1, b"?"), (2, b"\2y")]) == {"number": 5, "text": "y"}
+    assert parse_whole(KNOWN, KNOWN.build(fields)) == fields
+    assert KNOWN.encoded({}) == []

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import itertools
 import mmap
+from typing import Any
 
 import pytest
+from construct import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
-from protocol.layout import item_struct, parse_whole
+from protocol.layout import TAGS, item_struct, parse_whole
+from protocol.primitives import TAGGED_FIELDS
 from protocol.walker import (
     LARGEST_WAIT_BYTES,
     RequestEntry,
@@ -20,24 +23,35 @@ from protocol.walker import (
     response_walker,
     walk_whole,
 )
+from protocol.walker_rows import BLOCK_TAGS
 
 from .frames import (
     FETCHES,
     RESPONSES,
     Golden,
     named,
-    request_values,
-    response_values,
+    request_frames,
+    response_frames,
     sent_in,
-    versions,
+    topics_of,
 )
 
 each_fetch = pytest.mark.parametrize("case", FETCHES, ids=lambda case: case.name)
 
 
+def name_of(topic: Any) -> Any:
+    return topic.topic_id if "topic_id" in topic else topic.topic
+
+
 def requests_by_construct(version: int, body: bytes) -> list[tuple[object, ...]]:
     return [
-        (topic.topic, each.partition, -1, each.fetch_offset, each.partition_max_bytes)
+        (
+            name_of(topic),
+            each.partition,
+            each.get("current_leader_epoch", -1),
+            each.fetch_offset,
+            each.partition_max_bytes,
+        )
         for topic in parse_whole(request_layout(version), body).topics
         for each in topic.partitions
     ]
@@ -46,7 +60,7 @@ def requests_by_construct(version: int, body: bytes) -> list[tuple[object, ...]]
 def responses_by_construct(version: int, body: bytes) -> list[tuple[object, ...]]:
     return [
         (
-            topic.topic,
+            name_of(topic),
             each.partition_index,
             each.error_code,
             each.high_watermark,
@@ -88,39 +102,72 @@ def test_every_truncation_is_an_error(case: Golden) -> None:
             walk_whole(case.walk, case.body, 0, size)
 
 
-@given(versions, request_values)
-def test_requests_equal_construct(version: int, values: dict[str, object]) -> None:
+@given(request_frames)
+def test_requests_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
+    version, values = made_up
     body = request_layout(version).build(values)
     rows, head = walk_whole(request_walker(version), body, 0, len(body))
     assert [row[:5] for row in rows] == requests_by_construct(version, body)
-    assert head == {name: values[name] for name in head}
     entry = item_struct(item_struct(request_layout(version), "topics"), "partitions")
     for row in rows:
         assert parse_whole(entry, body[row.entry_at : row.entry_end]).partition == row.partition
+    parsed = parse_whole(request_layout(version), body)
+    fixed = [name for name in head if isinstance(head[name], int) and not name.endswith("_end")]
+    assert {name: head[name] for name in fixed} == {name: values[name] for name in fixed}
+    if version >= 7:
+        forgotten = [(name_of(each), each.partitions) for each in parsed.forgotten_topics_data]
+        assert [each[:2] for each in head["forgotten_topics_data"]] == forgotten
+    if version >= 12:
+        assert parse_whole(TAGGED_FIELDS, head[TAGS]) == parsed[TAGS]
+        assert set(head.get(BLOCK_TAGS, ())) == {name_of(topic) for topic in parsed.topics if topic[TAGS]}
 
 
-@given(versions, response_values)
-def test_responses_equal_construct(version: int, values: dict[str, object]) -> None:
+@given(response_frames)
+def test_responses_equal_construct(made_up: tuple[int, dict[str, Any]]) -> None:
+    version, values = made_up
     body = response_layout(version).build(values)
     rows, head = walk_whole(response_walker(version), body, 0, len(body))
     assert [(*row[:5], *row[6:]) for row in rows] == responses_by_construct(version, body)
-    assert head == {name: values[name] for name in head}
-    entry = item_struct(item_struct(response_layout(version), "responses"), "partitions")
+    fixed = [name for name in head if not name.endswith("_end")]
+    assert {name: head[name] for name in fixed} == {name: values[name] for name in fixed}
+    fields = item_struct(item_struct(response_layout(version), "responses"), "partitions").subcons
+    entry = Struct(*[field for field in fields if field.name != TAGS])
     for row in rows:
         end = row.records_at + max(row.records_size, 0)
         assert parse_whole(entry, body[row.entry_at : end]).partition_index == row.partition
 
 
-@given(versions, response_values, st.lists(st.tuples(st.integers(1, 50), st.integers(0, 90)), min_size=1))
+walks = st.one_of(
+    request_frames.map(lambda made_up: (request_walker, request_layout, *made_up)),
+    response_frames.map(lambda made_up: (response_walker, response_layout, *made_up)),
+)
+
+
+@given(walks, st.lists(st.tuples(st.integers(1, 50), st.integers(0, 90)), min_size=1))
 def test_any_chunking_and_moving_equals_whole(
-    version: int, values: dict[str, object], pattern: list[tuple[int, int]]
+    made_up: tuple[Any, Any, int, dict[str, Any]], pattern: list[tuple[int, int]]
 ) -> None:
-    body = response_layout(version).build(values)
-    walk = response_walker(version)
-    rows, _ = walk_whole(walk, body, 0, len(body))
+    walker, layout, version, values = made_up
+    body = layout(version).build(values)
+    rows, _ = walk_whole(walker(version), body, 0, len(body))
     chunks = (chunk for chunk, _ in itertools.cycle(pattern))
     places = (place for _, place in itertools.cycle(pattern))
-    assert sent_in(chunks, walk, body, places=places) == [*map(tuple, rows), (len(body),)]
+    assert sent_in(chunks, walker(version), body, places=places) == [*map(tuple, rows), (len(body),)]
+
+
+@given(walks, st.data())
+def test_only_some_topics(made_up: tuple[Any, Any, int, dict[str, Any]], data: st.DataObject) -> None:
+    walker, layout, version, values = made_up
+    body = layout(version).build(values)
+    rows, head = walk_whole(walker(version), body, 0, len(body))
+    some = data.draw(st.sets(st.sampled_from(sorted({row.topic for row in rows}))) if rows else st.just(set()))
+    some |= data.draw(st.sets(topics_of(version), max_size=2))
+    watched, same_head = walk_whole(walker(version), body, 0, len(body), some)
+    assert watched == [row for row in rows if row.topic in some]
+    assert same_head == head
+    plain, _ = walk_whole(walker(version, tuple), body, 0, len(body), some)
+    assert {type(row) for row in plain} <= {tuple}
+    assert plain == watched
 
 
 def test_records_need_not_be_there() -> None:
@@ -203,7 +250,18 @@ def test_head_has_the_scalars_of_the_version() -> None:
         "min_bytes": 1,
         "max_bytes": 10485760,
         "isolation_level": 0,
+        "topics_end": len(case.body),
     }
+
+
+def test_head_of_a_session() -> None:
+    case = named("fetch-request-v11-session")
+    _, head = walk_whole(request_walker(11), case.body, 0, len(case.body))
+    assert (head["session_id"], head["session_epoch"]) == (1234567890, 42)
+    assert head["forgotten_topics_data"] == [("clicks", [4, 1, 70000]), ("none", [])]
+    answer = named("fetch-response-v11-session-error")
+    _, head = walk_whole(response_walker(11), answer.body, 0, len(answer.body))
+    assert (head["error_code"], head["session_id"]) == (70, 0)
 
 
 def test_rows_name_what_they_hold() -> None:

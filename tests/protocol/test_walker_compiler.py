@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import NamedTuple
 
 import pytest
 from construct import Construct, Int8sb, Int16sb, Int32sb, Struct
 
+from protocol.errors import ProtocolError
 from protocol.fetch import response_layout
 from protocol.primitives import TAGGED_FIELDS, UVARINT, KArray, KRecords, KString
+from protocol.varint import write_uvarint
 from protocol.walker import RESPONSE_ROWS, walk_whole
-from protocol.walker_compiler import Rows, compile_walker, walker_source
+from protocol.walker_compiler import compile_walker, walker_source
+from protocol.walker_rows import Rows
 
 from .frames import named
 
 
 class Row(NamedTuple):
-    outer: str
+    topic: str
     number: int
     name: str
     missing: int
@@ -25,11 +29,11 @@ class Row(NamedTuple):
 
 
 PATH = ("outers", "inners")
-ROWS = Rows(Row, PATH, ("outer", "number", "name", "missing", "entry_at", "entry_end"), {"missing": -7})
+ROWS = Rows(Row, PATH, ("topic", "number", "name", "missing", "entry_at", "entry_end"), {"missing": -7})
 
 
 def message(*inner: Construct) -> Struct:
-    outers = Struct("outer" / KString(), "inners" / KArray(Struct(*inner)), "note" / Int8sb)
+    outers = Struct("outer" / KString(), "inners" / KArray(Struct(*inner)))
     return Struct("head" / Int8sb, "outers" / KArray(outers), "unit" / KArray(Int16sb), "tail" / Int16sb)
 
 
@@ -37,29 +41,31 @@ def fixed(*names: str) -> Struct:
     return Struct(*(name / Int16sb for name in names))
 
 
-VARIABLE = message("number" / Int16sb, "name" / KString(), "spare" / KString(), "end" / Int8sb)
+VARIABLE = message("number" / Int16sb, "name" / KString(), "spare" / KString(nullable=True), "end" / Int8sb)
 
 
 def test_rows_of_variable_size_without_records() -> None:
-    body = Struct(*VARIABLE.subcons[:2], "tail" / Int16sb)
     inners = [
         {"number": 1, "name": "one", "spare": "..", "end": 0},
-        {"number": 2, "name": "", "spare": "", "end": 0},
+        {"number": 2, "name": "", "spare": None, "end": 0},
     ]
-    outers = [{"outer": "o", "inners": inners, "note": 3}, {"outer": "p", "inners": [], "note": 3}]
-    data = body.build({"head": 9, "outers": outers, "tail": 5})
-    rows, head = walk_whole(compile_walker(body, ROWS), data, 0, len(data))
+    outers = [{"outer": "o", "inners": inners}, {"outer": "p", "inners": []}]
+    data = VARIABLE.build({"head": 9, "outers": outers, "unit": [1, 2], "tail": 5})
+    walk = compile_walker(VARIABLE, ROWS._replace(head=("unit", "tail")))
+    rows, head = walk_whole(walk, data, 0, len(data))
     assert rows == [Row("o", 1, "one", -7, 12, 12 + 12), Row("o", 2, "", -7, 24, 24 + 7)]
-    assert head == {"head": 9, "tail": 5}
+    ends = {"outers_end": 38, "unit_end": 46, "tail_end": 48}
+    assert head == {"head": 9, "unit": [1, 2], "tail": 5} | ends
+    rows, head = walk_whole(compile_walker(VARIABLE, ROWS), data, 0, len(data), {"p"})
+    assert (rows, head) == ([], {"head": 9} | ends)
 
 
 def test_an_entry_of_variable_size_that_moves() -> None:
-    body = Struct(*VARIABLE.subcons[:2], "tail" / Int16sb)
     inners = [{"number": 1, "name": "longer than what there is", "spare": "..", "end": 0}]
-    data = body.build({"head": 9, "outers": [{"outer": "o", "inners": inners, "note": 3}], "tail": 5})
+    data = VARIABLE.build({"head": 9, "outers": [{"outer": "o", "inners": inners}], "unit": [], "tail": 5})
     rows: list[Row] = []
     buffer = bytearray(data)
-    steps = compile_walker(body, ROWS)(buffer, len(data), rows.append, {})
+    steps = compile_walker(VARIABLE, ROWS)(buffer, len(data), rows.append, {})
     next(steps)
     at = steps.send((0, 25))
     assert at == 12 + 4, "number and the length of the name are done with"
@@ -71,18 +77,62 @@ def test_an_entry_of_variable_size_that_moves() -> None:
     assert row.entry_end - row.entry_at == 2 + 2 + 25 + 2 + 2 + 1
 
 
+COMPACT = Struct("name" / KString(UVARINT), "inners" / KArray(fixed("a"), UVARINT), "rest" / TAGGED_FIELDS)
+RECORDS = "data" / KRecords(Int32sb)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (message("number" / Int16sb, "name" / KString(UVARINT)), "name: .*encoding"),
-        (message("number" / Int16sb, "rest" / TAGGED_FIELDS), "rest: .*TaggedFields"),
-        (message("number" / Int16sb, "name" / KString(nullable=True)), "nullable strings"),
-        (message("number" / Int16sb, "names" / KArray(Struct("n" / KString()))), "names: .*fixed size"),
+        (Struct("s" / KString(), "outers" / KArray(COMPACT)), "s: .*before outers"),
+        (Struct("outers" / KArray(Struct(*COMPACT.subcons, "end" / Int8sb))), "outers: .*alone"),
+        (message(RECORDS, "end" / Int8sb), "end: only tagged fields may follow records"),
     ],
 )
 def test_what_walkers_do_not_take(body: Struct, why: str) -> None:
     with pytest.raises(TypeError, match=why):
         compile_walker(body, ROWS)
+
+
+class Number(NamedTuple):
+    topic: str
+    a: int
+
+
+@pytest.mark.parametrize("name", ["", "n" * 126, "n" * 127, "ü" * 200])
+@pytest.mark.parametrize("count", [0, 1, 2, 126, 127, 300])
+def test_compact_lengths_and_counts_of_any_width(name: str, count: int) -> None:
+    body = Struct("outers" / KArray(COMPACT, UVARINT))
+    block = {"name": name, "inners": [{"a": n} for n in range(count)], "rest": []}
+    data = body.build({"outers": [block] * 150})
+    rows = [Number(name, n) for n in range(count)] * 150
+    assert walk_whole(compile_walker(body, Rows(Number, PATH, ("topic", "a"))), data, 0, len(data))[0] == rows
+
+
+@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 2**21 - 2, 2**21 - 1, 2**21, 2**28 - 1, 2**28])
+def test_compact_records_of_any_width(size: int) -> None:
+    """Two at once, whose bytes are not there: lengths of one byte to five."""
+    inner = Struct("data" / KRecords(UVARINT), "rest" / TAGGED_FIELDS)
+    body = Struct("outers" / KArray(Struct("name" / KString(UVARINT), "inners" / KArray(inner, UVARINT)), UVARINT))
+    start = bytes([2, 1, 2]) + write_uvarint(size + 1)
+    buffer = start + bytes(300)
+    emitted: list[tuple[int, int]] = []
+    rows = Rows(tuple, PATH, ("records_at", "records_size"))
+    steps = compile_walker(body, rows)(buffer, len(start) + size + 1, emitted.append, {})
+    next(steps)
+    with contextlib.suppress(StopIteration):
+        steps.send((0, min(len(start) + size + 1, len(buffer))))
+    assert emitted == [(len(start), size)]
+
+
+def test_a_varint_above_32_bits_is_refused() -> None:
+    inner = Struct("data" / KRecords(UVARINT), "rest" / TAGGED_FIELDS)
+    body = Struct("outers" / KArray(Struct("name" / KString(UVARINT), "inners" / KArray(inner, UVARINT)), UVARINT))
+    walk = compile_walker(body, Rows(tuple, PATH, ("records_at", "records_size")))
+    for last in (0x10, 0x7F, 0xFF):
+        data = bytes([2, 1, 2, 0xFF, 0xFF, 0xFF, 0xFF, last]) + bytes(300)
+        with pytest.raises(ProtocolError, match=r"32 bits|five bytes"):
+            walk_whole(walk, data, 0, len(data))
 
 
 class Wide(NamedTuple):
@@ -94,7 +144,7 @@ class Wide(NamedTuple):
 def test_arrays_that_are_wanted_and_blocks() -> None:
     inner = Struct("pairs" / KArray(fixed("a", "b"), nullable=True), "data" / KRecords(Int32sb))
     body = Struct("outers" / KArray(Struct("outer" / KString(), "inners" / KArray(inner))))
-    rows = Rows(Wide, PATH, ("pairs", "records_at", "records_size"), block=tuple)
+    rows = Rows(Wide, PATH, ("pairs", "records_at", "records_size"), block=True)
     inners = [
         {"pairs": [{"a": 1, "b": 2}, {"a": 3, "b": 4}], "data": b"xyz"},
         {"pairs": None, "data": None},
@@ -128,5 +178,5 @@ def test_records_that_nobody_asked_for_are_stepped_over() -> None:
 
 def test_the_source_is_there_to_be_read() -> None:
     source = walker_source(response_layout(3), RESPONSE_ROWS)
-    assert source.startswith("def walk(buffer, limit, emit, head):\n")
+    assert source.startswith("def walk(buffer, limit, emit, head, topics=None):\n")
     compile(source, "<source>", "exec")

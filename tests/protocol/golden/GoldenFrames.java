@@ -1,4 +1,4 @@
-// Writes Kafka frames (length prefix not included) with Kafka's own classes, and what Kafka's own JSON converters say of them.
+// Writes requests other than Fetch (length prefix not included) with Kafka's own classes, and the header versions of all.
 // Usage: java -cp '<kafka>/libs/*' GoldenFrames.java OUTPUT_DIRECTORY
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -8,25 +8,15 @@ import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.message.*;
-import org.apache.kafka.common.message.FetchRequestData.FetchPartition;
-import org.apache.kafka.common.message.FetchRequestData.FetchTopic;
-import org.apache.kafka.common.message.FetchResponseData.AbortedTransaction;
-import org.apache.kafka.common.message.FetchResponseData.FetchableTopicResponse;
-import org.apache.kafka.common.message.FetchResponseData.PartitionData;
 import org.apache.kafka.common.protocol.*;
-import org.apache.kafka.common.record.MemoryRecords;
-import org.apache.kafka.common.record.SimpleRecord;
 import org.apache.kafka.common.utils.AppInfoParser;
 
 public class GoldenFrames {
-    static final short LAST_FETCH = 6;
     static final JsonNodeFactory JSON = JsonNodeFactory.instance;
     static Path directory;
     static final List<String> expected = new ArrayList<>();
@@ -34,120 +24,10 @@ public class GoldenFrames {
     public static void main(String[] args) throws Exception {
         directory = Path.of(args[0]);
         Files.createDirectories(directory.resolve("frames"));
-        for (short version = 0; version <= LAST_FETCH; version++) {
-            fetchRequests(version);
-            fetchResponses(version);
-        }
-        Files.write(directory.resolve("fetch.jsonl"), expected);
-        expected.clear();
         heads();
         Files.write(directory.resolve("heads.jsonl"), expected);
         headerVersions();
         System.out.println("kafka-clients " + AppInfoParser.getVersion());
-    }
-
-    static void fetchRequests(short version) throws IOException {
-        request(version, "consumer-one", "consumer-group-1", fetch(-1, version, topic("orders", fetched(0, 42))));
-        request(version, "replica-two", "broker-102-fetcher-0",
-            fetch(102, version, topic("orders", fetched(0, 0), fetched(7, 123456789012L))));
-        request(version, "replica-no-topics", "broker-102-fetcher-0", fetch(102, version));
-        request(version, "replica-empty-topic", "broker-102-fetcher-0",
-            fetch(102, version, topic("empty"), topic("orders", fetched(1, 2)), topic("orders", fetched(0, 1))));
-        request(version, "replica-unicode", null, fetch(2147483647, version, topic("Straße-κάφκα-😀", fetched(3, 9))));
-        List<FetchTopic> many = new ArrayList<>();
-        for (int t = 0; t < 4; t++) {
-            FetchPartition[] partitions = new FetchPartition[10];
-            for (int p = 0; p < partitions.length; p++) partitions[p] = fetched(p, 1000L * t + p);
-            many.add(topic("topic-" + t, partitions));
-        }
-        request(version, "replica-many", "ReplicaFetcherThread-0-101", fetch(102, version, many.toArray(new FetchTopic[0])));
-    }
-
-    static FetchRequestData fetch(int replica, short version, FetchTopic... topics) {
-        FetchRequestData data = new FetchRequestData().setReplicaId(replica).setMaxWaitMs(500).setMinBytes(1);
-        data.setTopics(new ArrayList<>(List.of(topics)));
-        if (version >= 3) data.setMaxBytes(10485760);
-        if (version >= 4) data.setIsolationLevel((byte) (replica < 0 ? 1 : 0));
-        if (version >= 5)
-            for (FetchTopic topic : topics)
-                for (FetchPartition partition : topic.partitions())
-                    partition.setLogStartOffset(replica < 0 ? -1 : partition.fetchOffset() / 2);
-        return data;
-    }
-
-    static FetchTopic topic(String name, FetchPartition... partitions) {
-        return new FetchTopic().setTopic(name).setPartitions(new ArrayList<>(List.of(partitions)));
-    }
-
-    static FetchPartition fetched(int partition, long offset) {
-        return new FetchPartition().setPartition(partition).setFetchOffset(offset).setPartitionMaxBytes(1048576 + partition);
-    }
-
-    static void request(short version, String name, String clientId, FetchRequestData body) throws IOException {
-        RequestHeaderData header = header(ApiKeys.FETCH, version, clientId, 1000 + version);
-        ObjectNode line = write("fetch-request-v" + version + "-" + name, "request", header, ApiKeys.FETCH, version, body);
-        line.set("body", FetchRequestDataJsonConverter.write(body, version, false));
-        expected.add(text(line));
-    }
-
-    static void fetchResponses(short version) throws IOException {
-        byte magic = (byte) (version < 2 ? 0 : version < 4 ? 1 : 2);
-        response(version, "one", answer(answers("orders", answered(0, version, 100, records(magic, 1, 10)))));
-        response(version, "two", answer(answers("orders",
-            answered(0, version, 100, records(magic, 3, 100)), answered(7, version, 123456789012L, records(magic, 1, 1)))));
-        response(version, "empty-records", answer(
-            answers("a", answered(0, version, 5, MemoryRecords.EMPTY)), answers("b", answered(1, version, 6, MemoryRecords.EMPTY))));
-        response(version, "null-records", answer(answers("a",
-            answered(0, version, 5, null), answered(1, version, 5, records(magic, 1, 5)), answered(2, version, 5, null))));
-        response(version, "error", answer(answers("a",
-            answered(0, version, -1, MemoryRecords.EMPTY).setErrorCode(Errors.NOT_LEADER_OR_FOLLOWER.code()))));
-        response(version, "no-topics", answer().setThrottleTimeMs(version >= 1 ? 250 : 0));
-        response(version, "empty-topic", answer(answers("empty"), answers("Straße-κάφκα-😀", answered(3, version, 9, records(magic, 2, 7)))));
-        List<FetchableTopicResponse> many = new ArrayList<>();
-        for (int t = 0; t < 4; t++) {
-            PartitionData[] partitions = new PartitionData[10];
-            for (int p = 0; p < partitions.length; p++)
-                partitions[p] = answered(p, version, 1000L * t + p, p % 3 == 0 ? records(magic, 1, p) : MemoryRecords.EMPTY);
-            many.add(answers("topic-" + t, partitions));
-        }
-        response(version, "many", answer(many.toArray(new FetchableTopicResponse[0])));
-        if (version >= 4)
-            response(version, "aborted", answer(answers("tx",
-                answered(0, version, 50, records(magic, 2, 20)).setAbortedTransactions(List.of(
-                    new AbortedTransaction().setProducerId(4000).setFirstOffset(17),
-                    new AbortedTransaction().setProducerId(Long.MAX_VALUE).setFirstOffset(0))),
-                answered(1, version, 50, MemoryRecords.EMPTY).setAbortedTransactions(List.of()))));
-    }
-
-    static FetchResponseData answer(FetchableTopicResponse... topics) {
-        return new FetchResponseData().setResponses(new ArrayList<>(List.of(topics)));
-    }
-
-    static FetchableTopicResponse answers(String name, PartitionData... partitions) {
-        return new FetchableTopicResponse().setTopic(name).setPartitions(new ArrayList<>(List.of(partitions)));
-    }
-
-    static PartitionData answered(int partition, short version, long highWatermark, MemoryRecords records) {
-        PartitionData data = new PartitionData().setPartitionIndex(partition).setHighWatermark(highWatermark).setRecords(records);
-        data.setAbortedTransactions(null);
-        if (version >= 4) data.setLastStableOffset(highWatermark - 1);
-        if (version >= 5) data.setLogStartOffset(highWatermark / 10);
-        return data;
-    }
-
-    static MemoryRecords records(byte magic, int count, int valueBytes) {
-        SimpleRecord[] records = new SimpleRecord[count];
-        for (int i = 0; i < count; i++)
-            records[i] = new SimpleRecord(1700000000000L + i, null, "x".repeat(valueBytes).getBytes(StandardCharsets.UTF_8));
-        return MemoryRecords.withRecords(magic, 40, Compression.NONE, records);
-    }
-
-    static void response(short version, String name, FetchResponseData body) throws IOException {
-        ByteBuffer frame = serialize(new ResponseHeaderData().setCorrelationId(2000 + version), (short) 0, body, version);
-        String file = save("fetch-response-v" + version + "-" + name, frame);
-        ObjectNode line = line(file, "response", ApiKeys.FETCH.id, version, 2000 + version, null);
-        line.set("body", FetchResponseDataJsonConverter.write(body, version, false));
-        expected.add(text(line));
     }
 
     static void heads() throws IOException {

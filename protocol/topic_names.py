@@ -1,0 +1,27 @@
+"""Topic names as text, decoded once: the same few come again with every fetch.
+
+Must not know where names stand in a message. Invariant: memory is bounded, whatever names a peer makes up.
+"""
+
+from __future__ import annotations
+
+from .errors import ProtocolError
+
+MAX_TOPIC_BYTES = 249  # org.apache.kafka.common.internals.Topic; the wire format would take more
+MAX_REMEMBERED = 20_000
+
+
+class TopicNames(dict[bytes, str]):
+    """``names[encoded]`` is the name, one and the same object each time; ProtocolError if it is not UTF-8."""
+
+    __slots__ = ()
+
+    def __missing__(self, encoded: bytes) -> str:
+        try:
+            name = str(encoded, "utf-8")
+        except UnicodeDecodeError as error:
+            raise ProtocolError("topic: not UTF-8") from error
+        if len(self) >= MAX_REMEMBERED:
+            self.clear()
+        self[encoded] = name
+        return name
