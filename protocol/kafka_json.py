@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .buffers import Bytes
 
 Engine: TypeAlias = Literal["construct", "walker"]
+ENGINES: tuple[Engine, ...] = ("construct", "walker")
 Json: TypeAlias = dict[str, Any]
 
 

@@ -1,0 +1,147 @@
+"""Metadata (api key 3): what topic ids stand for. Fetch v13 and later names no topic (KIP-516).
+
+The request that we send ourselves, and the ids and names in its response. Must not know connections, nor when to
+ask. Invariant: names, order, versions and defaults of the tables are those of MetadataRequest.json and
+MetadataResponse.json (Kafka 3.9 and 4.1), in snake_case.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from construct import Flag, Int16sb, Int32sb, Struct
+
+from .apis import API_METADATA, is_flexible
+from .errors import ProtocolError
+from .headers import peek_response, request_header, request_header_version, response_header_version
+from .layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, parse_whole
+from .primitives import UUID
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .buffers import Bytes
+    from .walker import Topic
+
+SUPPORTED_METADATA_VERSIONS = range(10, 14)
+"""Those with topic ids."""
+METADATA_VERSION = 12
+"""The first that may ask for an id (KIP-516): every broker whose followers send Fetch v13 knows it."""
+
+NO_ID = bytes(16)
+
+BOOL = Flag
+REQUEST_TOPIC = (
+    Field(10, "topic_id", UUID),
+    Field(0, "name", STRING, last=9),
+    Field(10, "name", NULLABLE_STRING),
+)
+REQUEST = (
+    Field(0, "topics", ArrayOf(REQUEST_TOPIC), last=0),
+    Field(1, "topics", ArrayOf(REQUEST_TOPIC, nullable=True)),  # null: all
+    Field(4, "allow_auto_topic_creation", BOOL, default=True),
+    Field(8, "include_cluster_authorized_operations", BOOL, last=10),
+    Field(8, "include_topic_authorized_operations", BOOL),
+)
+
+RESPONSE_BROKER = (
+    Field(0, "node_id", Int32sb),
+    Field(0, "host", STRING),
+    Field(0, "port", Int32sb),
+    Field(1, "rack", NULLABLE_STRING, default=None),
+)
+RESPONSE_PARTITION = (
+    Field(0, "error_code", Int16sb),
+    Field(0, "partition_index", Int32sb),
+    Field(0, "leader_id", Int32sb),
+    Field(7, "leader_epoch", Int32sb, default=-1),
+    Field(0, "replica_nodes", ArrayOf(Int32sb)),
+    Field(0, "isr_nodes", ArrayOf(Int32sb)),
+    Field(5, "offline_replicas", ArrayOf(Int32sb)),
+)
+RESPONSE_TOPIC = (
+    Field(0, "error_code", Int16sb),
+    Field(0, "name", STRING, last=11),
+    Field(12, "name", NULLABLE_STRING),
+    Field(10, "topic_id", UUID),
+    Field(1, "is_internal", BOOL, default=False),
+    Field(0, "partitions", ArrayOf(RESPONSE_PARTITION)),
+    Field(8, "topic_authorized_operations", Int32sb, default=-(2**31)),
+)
+RESPONSE = (
+    Field(3, "throttle_time_ms", Int32sb),
+    Field(0, "brokers", ArrayOf(RESPONSE_BROKER)),
+    Field(2, "cluster_id", NULLABLE_STRING, default=None),
+    Field(1, "controller_id", Int32sb, default=-1),
+    Field(0, "topics", ArrayOf(RESPONSE_TOPIC)),
+    Field(8, "cluster_authorized_operations", Int32sb, last=10, default=-(2**31)),
+    Field(13, "error_code", Int16sb),
+)
+
+
+@functools.cache
+def metadata_request_layout(version: int) -> Struct:
+    """The Struct of a request body; ProtocolError for a version this build does not read."""
+    return _layout(REQUEST, version)
+
+
+@functools.cache
+def metadata_response_layout(version: int) -> Struct:
+    """The Struct of a response body; ProtocolError for a version this build does not read."""
+    return _layout(RESPONSE, version)
+
+
+def metadata_request(
+    correlation_id: int, topics: Iterable[Topic] | None, *, client_id: str, version: int = METADATA_VERSION
+) -> bytes:
+    """The frame, its length prefix not included, that asks for these topics, by name or id; None: for all.
+
+    It creates none. Raises ProtocolError for a version not in SUPPORTED_METADATA_VERSIONS.
+    """
+    asked = None if topics is None else [_asked(topic) for topic in topics]
+    head = {
+        "api_key": API_METADATA,
+        "api_version": version,
+        "correlation_id": correlation_id,
+        "client_id": client_id,
+        TAGS: [],
+    }
+    body = {
+        "topics": asked,
+        "allow_auto_topic_creation": False,
+        "include_cluster_authorized_operations": False,
+        "include_topic_authorized_operations": False,
+        TAGS: [],
+    }
+    header = request_header(request_header_version(API_METADATA, version))
+    return bytes(header.build(head) + metadata_request_layout(version).build(body))
+
+
+def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[bytes, str]:
+    """Ids (16 bytes) and names of the topics in the response ``frame``; those with an error are left out.
+
+    As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
+    such a response, to the last byte.
+    """
+    data = bytes(frame)
+    head = peek_response(data, 0, len(data), response_header_version(API_METADATA, version))
+    if head is None:
+        raise ProtocolError("the frame ends inside the response header")
+    body = parse_whole(metadata_response_layout(version), data[head.body_at :])
+    return {
+        topic.topic_id: topic.name
+        for topic in body.topics
+        if topic.error_code == 0 and topic.name is not None and topic.topic_id != NO_ID
+    }
+
+
+def _asked(topic: Topic) -> dict[str, object]:
+    by_id = isinstance(topic, bytes)
+    return {"topic_id": topic if by_id else NO_ID, "name": None if by_id else topic, TAGS: []}
+
+
+def _layout(fields: Sequence[Field], version: int) -> Struct:
+    if version not in SUPPORTED_METADATA_VERSIONS:
+        raise ProtocolError(f"Metadata v{version} is not supported")
+    return layout(fields, version, flexible=is_flexible(API_METADATA, version))
