@@ -111,6 +111,7 @@ class Poller:
         self._epoll = select.epoll()
         self._legs: dict[int, Leg] = {}
         self._later: deque[Flow] = deque()
+        self._serving = False
         self.owes_trio = False
         """A flow's task was made runnable: no lingering here."""
 
@@ -144,7 +145,7 @@ class Poller:
 
     def later(self, flow: Flow) -> None:
         """Step the flow when the others had their turn."""
-        if not self._later:
+        if not self._later and not self._serving:
             trio.lowlevel.current_trio_token().run_sync_soon(self._step_later, idempotent=True)
         self._later.append(flow)
 
@@ -155,16 +156,22 @@ class Poller:
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             turn_ends = time.perf_counter() + TURN_SECONDS
-            while self._poll():
-                if self.owes_trio or time.perf_counter() > turn_ends:
-                    self.owes_trio = False
-                    await trio.lowlevel.checkpoint()
-                    turn_ends = time.perf_counter() + TURN_SECONDS
+            self._serving = True
+            try:
+                while self._poll():
+                    if self.owes_trio or time.perf_counter() > turn_ends:
+                        self.owes_trio = False
+                        await trio.lowlevel.checkpoint()
+                        turn_ends = time.perf_counter() + TURN_SECONDS
+            finally:
+                self._serving = False
 
     def _poll(self) -> bool:
-        """Step every flow whose leg is ready; False if none is."""
-        legs = self._legs
-        events = self._epoll.poll(0 if self._later else LINGER_SECONDS)
+        """Step every flow whose leg is ready or whose turn it is; False if there is none."""
+        legs, waiting = self._legs, self._later
+        if waiting:
+            self._later = deque()
+        events = self._epoll.poll(0 if waiting else LINGER_SECONDS)
         for number, mask in events:
             leg = legs.get(number)
             if leg is None:
@@ -183,7 +190,9 @@ class Poller:
                 if flow is not None:
                     leg.writer = None
                     flow.step()
-        return bool(events)
+        for flow in waiting:
+            flow.step()
+        return bool(events or waiting)
 
     def _step_later(self) -> None:
         waiting, self._later = self._later, deque()

@@ -69,7 +69,8 @@ class Outlook:
         Their positions are in `buffer`, of which nothing beyond `end` has been read. What is not throttled costs a
         lookup: this is called with every entry of every response that may hold a throttled one.
         """
-        known, usage = self.replicas.known, None
+        known, changed = self.replicas.known, self.replicas.changed
+        leads, usage = self.throttle.role is Role.LEADER, Usage()
         for entry in entries:
             key = (entry.topic, entry.partition)
             replica = known.get(key)
@@ -78,20 +79,31 @@ class Outlook:
             if entry.error_code:
                 self.replicas.forget(key)
                 continue
-            self._learn(key, replica, entry, now)
-            if entry.records_size > 0:
-                usage = usage or Usage()
-                self._use(usage, key, replica, entry=entry)
-                replica.delivered(entry.records_size, now)
-                if replica.standing is not Standing.IN_SYNC:
-                    replica.saw_batch(first_batch_size(buffer, entry.records_at, end))
-        if usage is not None:
+            if entry.high_watermark != replica.high_watermark:
+                self._learn(key, replica, entry.high_watermark, now)
+            replica.log_start_offset = entry.log_start_offset
+            replica.replayable = True
+            size = entry.records_size
+            if size <= 0:
+                continue
+            changed[key] = None
+            replica.delivered(size, now)
+            used = size + entry.records_at - entry.entry_at if leads else size
+            if replica.standing is Standing.IN_SYNC:
+                usage.in_sync += used
+                usage.ungranted += used
+            else:
+                replica.saw_batch(first_batch_size(buffer, entry.records_at, end))
+                self._use(usage, key, replica, used=used)
+        if usage.in_sync or usage.catching_up:
             self.throttle.account(self.claim, usage, now)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
         key = (entry.topic, entry.partition)
-        self._learn(key, self.replicas.known[key], entry, now)
+        replica = self.replicas.known[key]
+        self._learn(key, replica, entry.high_watermark, now)
+        replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
         statistics = self.throttle.statistics
         statistics.substituted_partitions += 1
         statistics.withheld_bytes += entry.records_size
@@ -104,17 +116,14 @@ class Outlook:
             self.throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
         self.grants.clear()
 
-    def _learn(self, key: PartitionKey, replica: Replica, entry: ResponseEntry, now: float) -> None:
-        if entry.high_watermark != replica.high_watermark:
-            self.throttle.progressed(replica, entry.high_watermark, now)
-            self.replicas.changed[key] = None
-        replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
-
-    def _use(self, usage: Usage, key: PartitionKey, replica: Replica, *, entry: ResponseEntry) -> None:
-        used = entry.records_size
-        if self.throttle.role is Role.LEADER:
-            used += entry.records_at - entry.entry_at
+    def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
+        """Another high watermark than before; by the next request the replica may stand otherwise."""
+        self.throttle.progressed(replica, high_watermark, now)
+        replica.high_watermark = high_watermark
         self.replicas.changed[key] = None
+
+    def _use(self, usage: Usage, key: PartitionKey, replica: Replica, *, used: int) -> None:
+        """Records of a replica that is behind, or of which that is not known yet."""
         if replica.standing is Standing.BEHIND:
             usage.catching_up += used
         else:

@@ -90,10 +90,12 @@ class Replicas:
                 or entry.current_leader_epoch != replica.leader_epoch
                 or entry.partition_max_bytes != replica.limit_bytes
             ):
+                stood = replica.standing
                 self._progress(replica, entry, now)
                 replica.asked(entry, returns=False)
-                self._place(key, replica)
                 changed.pop(key, None)
+                if replica.standing is not stood or stood is Standing.TRUNCATED:
+                    self._place(key, replica)
         if found != len(known):
             self._miss(known.keys() - {(entry.topic, entry.partition) for entry in entries})
         self._look_again(changed, now)
@@ -153,8 +155,11 @@ class Replicas:
         """Answers changed how these stand, not what is asked of them. Give up those that are missing for long, too."""
         for key in changed:
             replica = self.known.get(key)
-            if replica is not None:
-                replica.asked_again()
+            if replica is None:
+                continue
+            stood = replica.standing
+            replica.asked_again()
+            if replica.standing is not stood:
                 self._place(key, replica)
         for key in [key for key, (_, since) in self._missing.items() if now - since >= ABSENCE_SECONDS]:
             del self._missing[key]
