@@ -13,23 +13,25 @@ from typing import TYPE_CHECKING, Any
 from protocol.apis import API_FETCH, is_flexible
 from protocol.fetch import response_layout
 from protocol.headers import response_header, response_header_version
-from protocol.layout import item_struct
+from protocol.layout import TAGS, item_struct
 
-from .loads import FETCH_OFFSET, HIGH_WATERMARK, PREFIX_BYTES
+from .loads import FETCH_OFFSET, HIGH_WATERMARK, PREFIX_BYTES, topic_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from construct import Construct
 
+    from protocol.walker import Topic
+
 _BATCH_HEAD = struct.Struct(">qiib")
 _LEAST_BATCH_BYTES = 61
 _MAGIC = 2
 _COUNT_BYTES = 4
 _KNOWN_ENTRIES = 8192
-_HEAD = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0}
+_HEAD: dict[str, Any] = {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, TAGS: []}
 
-Wanted = tuple[str, int, int]
+Wanted = tuple["Topic", int, int]
 """Topic, partition, bytes of records."""
 
 
@@ -54,27 +56,27 @@ def batch(size: int) -> bytes:
 
 def response(version: int, wanted: Iterable[Wanted]) -> list[bytes]:
     """The whole frame, its length prefix first and correlation id 0, in parts: equal batches are the same object."""
-    header = response_header(response_header_version(API_FETCH, version)).build({"correlation_id": 0})
+    header = response_header(response_header_version(API_FETCH, version)).build({"correlation_id": 0, TAGS: []})
     blocks = [(topic, list(entries)) for topic, entries in itertools.groupby(wanted, key=lambda entry: entry[0])]
     parts = [header, *(_flexible if is_flexible(API_FETCH, version) else _plain)(version, blocks)]
     return [sum(map(len, parts)).to_bytes(PREFIX_BYTES), *parts]
 
 
-def _flexible(version: int, blocks: list[tuple[str, list[Wanted]]]) -> list[bytes]:
+def _flexible(version: int, blocks: list[tuple[Topic, list[Wanted]]]) -> list[bytes]:
     responses = [
-        {"topic": topic, "partitions": [_entry(partition, size) for _, partition, size in entries]}
+        topic_block(version, topic, [_entry(partition, size) for _, partition, size in entries])
         for topic, entries in blocks
     ]
     return _written(response_layout(version), {**_HEAD, "responses": responses})
 
 
-def _plain(version: int, blocks: list[tuple[str, list[Wanted]]]) -> list[bytes]:
+def _plain(version: int, blocks: list[tuple[Topic, list[Wanted]]]) -> list[bytes]:
     """Before v12 an array is a count of 4 bytes and its items, and a struct ends with its last field."""
     body = response_layout(version)
     block = item_struct(body, "responses")
     parts = [_without_count(body, {**_HEAD, "responses": []}), len(blocks).to_bytes(_COUNT_BYTES)]
     for topic, entries in blocks:
-        parts += (_without_count(block, {"topic": topic, "partitions": []}), len(entries).to_bytes(_COUNT_BYTES))
+        parts += (_without_count(block, topic_block(version, topic, [])), len(entries).to_bytes(_COUNT_BYTES))
         for _, partition, size in entries:
             parts += _entry_parts(version, partition, size)
     return parts
@@ -95,6 +97,7 @@ def _entry(partition: int, size: int) -> dict[str, Any]:
     return {
         "partition_index": partition, "error_code": 0, "high_watermark": HIGH_WATERMARK, "last_stable_offset": -1,
         "log_start_offset": 0, "aborted_transactions": None, "preferred_read_replica": -1, "records": batch(size),
+        TAGS: [],
     }  # fmt: skip
 
 

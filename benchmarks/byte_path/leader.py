@@ -83,10 +83,9 @@ class Answers:
 def answer_to(request: FetchRequest) -> Answer:
     left, entries = request.max_bytes, []
     for entry in request.entries:
-        topic = str(entry.topic)  # loads are below v13: names
-        size = min(records_of(topic), entry.partition_max_bytes, left)
+        size = min(records_of(entry.topic), entry.partition_max_bytes, left)
         left -= size
-        entries.append((topic, entry.partition, size))
+        entries.append((entry.topic, entry.partition, size))
     empty = not any(size for _, _, size in entries)
     start, parts = _begin(response(request.head.api_version, entries))
     return Answer(start, parts, None, 0, request.max_wait_ms / 1000 if empty else 0.0)

@@ -8,11 +8,17 @@ a broker. Pure. Invariant: frames are made of the field tables of `protocol`, ne
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from protocol.apis import API_FETCH
-from protocol.fetch import request_layout
+from protocol.fetch import FIRST_VERSION_WITH_REPLICA_STATE, FIRST_VERSION_WITH_TOPIC_IDS, request_layout
 from protocol.framing import with_length
 from protocol.headers import request_header, request_header_version
+from protocol.layout import TAGS, member
+
+if TYPE_CHECKING:
+    from protocol.primitives import TaggedFields
+    from protocol.walker import Topic
 
 LEADER_ID, REPLICA_ID = 101, 102
 PREFIX_BYTES = 4
@@ -28,6 +34,9 @@ FETCH_OFFSET = 1000
 KAFKA_BUFFERS = "kafka-buffers"
 """In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
 TOPIC = "bytes-"
+TOPIC_ID = 1 << 64
+"""Topic ids are this and the bytes of records."""
+EPOCH = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +62,6 @@ class Load:
     in_sync: bool = False
 
     @property
-    def topic(self) -> str:
-        return f"{TOPIC}{self.record_bytes}"
-
-    @property
     def title(self) -> str:
         """The name, and in what it differs from the load of that name in `BULK`."""
         parts = [
@@ -76,26 +81,51 @@ class Load:
     def request(self) -> bytes:
         """A follower's request, length prefix included; the correlation id, at `CORRELATION_ID_AT`, is 0."""
         fetcher = f"broker-{REPLICA_ID}-fetcher-0" + (f"-{KAFKA_BUFFERS}" if self.kafka_buffers else "")
-        head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher}
+        head = {"api_key": API_FETCH, "api_version": self.version, "correlation_id": 0, "client_id": fetcher, TAGS: []}
         entry = {
             "fetch_offset": HIGH_WATERMARK if self.in_sync else FETCH_OFFSET,
             "log_start_offset": 0,
-            "current_leader_epoch": -1,
-            "last_fetched_epoch": -1,
+            "current_leader_epoch": EPOCH,
+            "last_fetched_epoch": EPOCH,
             "partition_max_bytes": max(self.record_bytes, 1024 * 1024),
+            TAGS: [],
         }
         entries = [{"partition": n, **entry} for n in range(self.partitions)]
         body = {
             "replica_id": REPLICA_ID, "max_wait_ms": MAX_WAIT_MS, "min_bytes": 1, "max_bytes": 2**31 - 1,
             "isolation_level": 0, "session_id": 0, "session_epoch": FULL, "forgotten_topics_data": [], "rack_id": "",
-            "topics": [{"topic": self.topic, "partitions": entries}],
+            "topics": [topic_block(self.version, topic_of(self.version, self.record_bytes), entries)],
+            TAGS: _replica_state(self.version),
         }  # fmt: skip
         header = request_header(request_header_version(API_FETCH, self.version)).build(head)
         return with_length(bytes(header + request_layout(self.version).build(body)))
 
 
-def records_of(topic: str) -> int:
+def _replica_state(version: int) -> list[tuple[int, bytes]]:
+    """The tags of a request: from v15 on they say who asks (KIP-903)."""
+    if version < FIRST_VERSION_WITH_REPLICA_STATE:
+        return []
+    tags: TaggedFields = member(request_layout(version), TAGS).subcon
+    return tags.encoded({"replica_state": {"replica_id": REPLICA_ID, "replica_epoch": EPOCH, TAGS: []}})
+
+
+def topic_of(version: int, record_bytes: int) -> Topic:
+    """The name, or from v13 on the id (KIP-516), of the topic whose partitions bring so many bytes."""
+    if version < FIRST_VERSION_WITH_TOPIC_IDS:
+        return f"{TOPIC}{record_bytes}"
+    return (TOPIC_ID | record_bytes).to_bytes(16)
+
+
+def topic_block(version: int, topic: Topic, partitions: list[dict[str, Any]]) -> dict[str, Any]:
+    """A topic's block of a request or response."""
+    name = "topic" if version < FIRST_VERSION_WITH_TOPIC_IDS else "topic_id"
+    return {name: topic, "partitions": partitions, TAGS: []}
+
+
+def records_of(topic: Topic) -> int:
     """Bytes of records in a partition of this topic. Raises ValueError for a topic that no load has."""
+    if isinstance(topic, bytes):
+        return int.from_bytes(topic) & ~TOPIC_ID
     if not topic.startswith(TOPIC):
         raise ValueError(f"topic {topic!r}: expected a name such as {TOPIC}10000")
     return int(topic.removeprefix(TOPIC))

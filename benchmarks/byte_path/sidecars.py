@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from lab.sidecars import UNLIMITED, throttle_sidecar_script
 
-from .loads import BULK, LEADER_ID, REPLICA_ID
+from .loads import BULK, LEADER_ID, REPLICA_ID, TOPIC
 from .peer import Peer, Place
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _tenth() -> str:
     text = f'[brokers.{LEADER_ID}]\nleader.replication.throttled.rate = "{LOW}"\n'
     for load in BULK:
         listed = ",".join(f"{n}:{LEADER_ID}" for n in range(load.partitions // 10))
-        text += f'[topics."{load.topic}"]\nleader.replication.throttled.replicas = "{listed}"\n'
+        text += f'[topics.{TOPIC}{load.record_bytes}]\nleader.replication.throttled.replicas = "{listed}"\n'
     return text
 
 

@@ -1,29 +1,32 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.byte_path.answers import batch, response
-from benchmarks.byte_path.loads import BULK, SMALL, records_of
-from protocol.fetch import response_layout
+from benchmarks.byte_path.loads import BULK, REPLICA_ID, SMALL, Load, records_of, topic_of
+from protocol.apis import API_FETCH, is_flexible
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS, response_layout
 from protocol.fetch_request import parse_fetch_request
 from protocol.fetch_response import first_batch_size
 from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.layout import parse_whole
 
-WANTED = st.lists(
-    st.tuples(st.sampled_from(["bytes-10", "bytes-70000"]), st.integers(0, 50), st.integers(0, 70_000)), max_size=20
-)
+WANTED = st.lists(st.tuples(st.sampled_from([10, 70_000]), st.integers(0, 50), st.integers(0, 70_000)), max_size=20)
 
 
-@given(version=st.integers(0, 6), wanted=WANTED)
-def test_an_answer_is_what_the_tables_read(version: int, wanted: list[tuple[str, int, int]]) -> None:
+@given(version=st.sampled_from(SUPPORTED_FETCH_VERSIONS), sizes=WANTED)
+def test_an_answer_is_what_the_tables_read(version: int, sizes: list[tuple[int, int, int]]) -> None:
+    wanted = [(topic_of(version, of), partition, size) for of, partition, size in sizes]
     frame = b"".join(response(version, wanted))
     assert int.from_bytes(frame[:LENGTH_PREFIX_BYTES]) == len(frame) - LENGTH_PREFIX_BYTES
-    body = parse_whole(response_layout(version), frame[LENGTH_PREFIX_BYTES + 4 :])
+    body_at = LENGTH_PREFIX_BYTES + 4 + is_flexible(API_FETCH, version)
+    body = parse_whole(response_layout(version), frame[body_at:])
     found = [
-        (block.topic, entry.partition_index, entry.records.size_bytes)
+        (block["topic_id" if version >= 13 else "topic"], entry.partition_index, entry.records.size_bytes)
         for block in body.responses
         for entry in block.partitions
     ]
@@ -42,9 +45,11 @@ def test_records_begin_with_a_batch_of_their_size(size: int) -> None:
     assert first_batch_size(batch(size), 0, size) == size
 
 
+@pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
 @pytest.mark.parametrize("load", [*BULK, SMALL], ids=lambda load: load.name)
-def test_a_request_asks_for_what_its_load_says(load) -> None:
-    request = parse_fetch_request(load.request()[LENGTH_PREFIX_BYTES:])
+def test_a_request_asks_for_what_its_load_says(load: Load, version: int) -> None:
+    request = parse_fetch_request(dataclasses.replace(load, version=version).request()[LENGTH_PREFIX_BYTES:])
+    assert request.replica_id == REPLICA_ID
     assert [entry.partition for entry in request.entries] == list(range(load.partitions))
     assert {records_of(entry.topic) for entry in request.entries} == {load.record_bytes}
     assert all(entry.partition_max_bytes >= load.record_bytes for entry in request.entries)
