@@ -30,6 +30,7 @@ from .statistics import HOLD_BUCKETS_SECONDS, Histogram, RoleStatistics, Statist
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
+    from .journal.writer import JournalStatistics
     from .quotas import Quotas
 
 PREFIX = "replication_throttle_"
@@ -53,6 +54,8 @@ class Sources:
     lag_messages: Callable[[Role], int]
     """How far throttled replicas are behind, summed."""
     version: str
+    journal: JournalStatistics | None = None
+    """None: no journal is kept, and nothing said of one."""
     partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
     """None: PartitionBytesInRate is not exposed."""
 
@@ -106,6 +109,10 @@ def _fetch_requests(sources: Sources) -> Iterator[Sample]:
 def _undecoded(sources: Sources) -> list[Sample]:
     both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
     return [((reason,), count) for reason, count in sorted(both.items())]
+
+
+def _journal(read: Callable[[JournalStatistics], float]) -> Read:
+    return lambda sources: [] if sources.journal is None else [((), read(sources.journal))]
 
 
 def _partition_rates(sources: Sources) -> Iterator[Sample]:
@@ -267,6 +274,27 @@ METRICS = (
         ("hash",),
         "The quotas.toml in effect, by the start of its SHA-256.",
         lambda sources: [((sources.quotas().hash,), 1.0)],
+    ),
+    Metric(
+        PREFIX + "journal_lines_total",
+        "counter",
+        (),
+        "Lines written to the journal.",
+        _journal(lambda journal: journal.lines),
+    ),
+    Metric(
+        PREFIX + "journal_dropped_total",
+        "counter",
+        (),
+        "Lines that the disk did not take in time, or not at all.",
+        _journal(lambda journal: journal.dropped),
+    ),
+    Metric(
+        PREFIX + "journal_removed_files_total",
+        "counter",
+        (),
+        "Oldest files of the journal, removed to stay below journal.keep.",
+        _journal(lambda journal: journal.removed_files),
     ),
     Metric(
         PREFIX + "build_info",

@@ -78,6 +78,7 @@ class QuotaWatch:
         self._reading = trio.Lock()
         self._changes = Changes()
         self._current = effective(quota_file, broker_id, clock())
+        self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
@@ -97,14 +98,21 @@ class QuotaWatch:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
 
+    def observe(self, observer: Callable[[ReloadOutcome], None]) -> None:
+        """Have `observer` told of every time the file is read again."""
+        self._observer = observer
+
     async def reload(self, reason: str) -> ReloadOutcome:
         """Reads the file now. Never raises for what is wrong with it: that is an outcome."""
         async with self._reading:
             try:
                 quota_file = await trio.to_thread.run_sync(load_quotas_file, self._path)
             except ConfigurationError as error:
-                return self._failed(str(error), reason)
-            return self._succeeded(quota_file, reason)
+                outcome = self._failed(str(error), reason)
+            else:
+                outcome = self._succeeded(quota_file, reason)
+            self._observer(outcome)
+            return outcome
 
     async def run(self) -> None:
         """Watches until cancelled."""

@@ -19,6 +19,8 @@ import trio
 from .changes import Changes
 from .errors import ConfigurationError
 from .http import Endpoints, HttpServer
+from .journal.history import History
+from .journal.recorder import Journal
 from .listening import CannotListenError, open_listeners
 from .metrics import Exposition, Sources
 from .relay.connection import Draining, relay
@@ -88,6 +90,8 @@ async def serve(
         http.close()
         raise
     async with trio.open_nursery() as background:
+        if server.journal is not None:
+            await background.start(server.journal.run)
         await background.start(http.run, server.endpoints())
         background.start_soon(quota_watch.run)
         background.start_soon(server.apply_changes)
@@ -96,7 +100,9 @@ async def serve(
         bound = {route.key: _bound(listener) for route, listener in listeners}
         log.info("started", broker=settings.broker.id, http=str(http.address), **{k: str(v) for k, v in bound.items()})
         task_status.started({"http.listen": http.address, **bound})
+        server.history.started(VERSION)
         await server.accept(listeners)
+        server.history.stopped()
         background.cancel_scope.cancel()
     log.info("stopped", broker=settings.broker.id)
 
@@ -112,8 +118,21 @@ class Server:
         self._log = log
         self._changes = Changes()
         self._draining = Draining()
+        self.journal = (
+            None if settings.journal is None else Journal(settings.journal, broker=settings.broker.id, log=log)
+        )
+        self.history = History(self.journal, settings.quotas.policy)
+        self.history.quotas(self._applied, "start")
+        quota_watch.observe(self.history.reloaded)
         self._throttles = {
-            role: RoleThrottle(role, settings.quotas, quotas=self._applied, statistics=statistics.of(role), now=now)
+            role: RoleThrottle(
+                role,
+                settings.quotas,
+                quotas=self._applied,
+                statistics=statistics.of(role),
+                now=now,
+                ledger=None if self.journal is None else self.journal.ledger,
+            )
             for role in Role
         }
         self._page = StatusPage(settings, quota_watch, self._throttles)
@@ -125,6 +144,7 @@ class Server:
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
                 lag_messages=lambda role: self._throttles[role].lag_messages(),
                 version=VERSION,
+                journal=None if self.journal is None else self.journal.statistics,
             )
         )
 
@@ -148,6 +168,7 @@ class Server:
         while True:
             quotas = await self._watch.wait_changed(self._applied)
             self._applied = quotas
+            self.history.quotas(quotas, "change")
             for throttle in self._throttles.values():
                 throttle.apply(quotas, trio.current_time())
             self._changes.notify()
@@ -199,6 +220,7 @@ class Server:
                 draining=self._draining,
                 poller=poller,
                 log=self._log,
+                ended=self.history.connection_ended,
             )
 
         return handle

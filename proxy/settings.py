@@ -290,7 +290,6 @@ class _Reader:
     def _journal(self) -> JournalSettings | None:
         if "journal" not in self._document:
             return None
-        self._problems.add("journal", "not built yet: leave the table out")
         table = self._table("journal", written.JournalTable, written.JournalTable("stand-in"))
         rotate_at, keep = self._size("journal.rotate_at", table.rotate_at), self._size("journal.keep", table.keep)
         if keep < 2 * rotate_at:

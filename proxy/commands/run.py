@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import trio
 
+from ..journal.recorder import prepare
 from ..logs import open_log
 from ..reload import QuotaWatch
 from ..server import serve
@@ -41,4 +42,6 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
     settings = load_settings(config_path, overrides, os.environ)
     log = open_log(settings.log, sys.stdout)
     quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
+    if settings.journal is not None:
+        prepare(settings.journal, broker=settings.broker.id)
     trio.run(partial(serve, settings, quota_watch, statistics=Statistics(), log=log))

@@ -23,7 +23,7 @@ from .requests import RequestRelay
 from .responses import ResponseRelay
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..changes import Changes
     from ..logs import Log
@@ -50,11 +50,13 @@ async def relay(
     draining: Draining,
     poller: Poller | None,
     log: Log,
+    ended: Callable[[Exchange, float], None] | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. The one boundary for errors of our
-    own: they cost this connection, not all the others of the process.
+    own: they cost this connection, not all the others of the process. `ended` is told of the end, and after how many
+    seconds.
     """
     exchange = Exchange(Link(throttle, peer), changes, log)
     throttle.statistics.connections += 1
@@ -74,7 +76,10 @@ async def relay(
             leader.close()
         exchange.close(trio.current_time())
         throttle.statistics.connections -= 1
-        _log_end(exchange, log, seconds=trio.current_time() - began)
+        seconds = trio.current_time() - began
+        _log_end(exchange, log, seconds=seconds)
+        if ended is not None:
+            ended(exchange, seconds)
 
 
 @contextlib.contextmanager

@@ -18,14 +18,15 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from admission.budget import Wish
 from protocol.fetch_request import MAX_INT32, FetchRequest, rebuild_fetch_request
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response
 from protocol.fetch_session import NO_SESSION_ID, Choice, SessionRequest, full_upstream
 
 from ..roles import Role
-from .budget import Wish
 from .outlook import Outlook
 from .replicas import Replicas
+from .witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,6 +100,8 @@ class Link:
         self.throttle = throttle
         self.peer = peer
         self.replicas = Replicas(throttle)
+        ledger = throttle.ledger
+        self._witness = None if ledger is None else Witness(ledger, throttle.role, self.replicas, peer)
         self._entries: list[RequestEntry] = []
         self._expected_at: float | None = None
         """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
@@ -129,6 +132,9 @@ class Link:
         else:
             self.replicas.asked(request.entries, now)
             self._entries = request.entries
+        if self._witness is not None:
+            self._witness.peer = self.peer
+            self._witness.asked(request.entries)
         return Demand(frame, request, now)
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
@@ -153,7 +159,7 @@ class Link:
             if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
             if all(behind[key].replayable for key in waiting):
-                return self._answer(demand, waiting)
+                return self._answer(demand, waiting, now)
         return self._forward(demand, granted, now)
 
     def _shapes(self, demand: Demand) -> bool:
@@ -178,7 +184,8 @@ class Link:
         self._claim.due = min(turn, demand.deadline)
         return Hold(self._claim.due)
 
-    def _answer(self, demand: Demand, waiting: list[PartitionKey]) -> Answer:
+    def _answer(self, demand: Demand, waiting: list[PartitionKey], now: float) -> Answer:
+        self._withheld(waiting, now)
         self.throttle.statistics.omitted_partitions += len(waiting)
         self.throttle.statistics.local_answers += 1
         head = demand.request.head
@@ -187,7 +194,8 @@ class Link:
     def _as_it_came(self, demand: Demand, now: float) -> Forward:
         """Nothing to shape: unthrottled or in sync, every one of them."""
         self._expected_at = demand.deadline
-        return Forward(None, self._outlook(demand, now) if self.replicas.known else None)
+        looks = self.replicas.known or self._witness is not None
+        return Forward(None, self._outlook(demand, now) if looks else None)
 
     def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
@@ -200,6 +208,7 @@ class Link:
         else:
             choice = Choice(left_out, dict.fromkeys(granted, MAX_INT32))
         self.throttle.statistics.omitted_partitions += len(omitted)
+        self._withheld(omitted, now)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
         outlook.grants = granted
@@ -223,7 +232,12 @@ class Link:
         return forward
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
-        return Outlook(self.throttle, self._claim, self.replicas, demand.request.head.api_version, admitted_at=now)
+        version = demand.request.head.api_version
+        return Outlook(self.throttle, self._claim, self.replicas, version, admitted_at=now, witness=self._witness)
+
+    def _withheld(self, keys: Iterable[PartitionKey], now: float) -> None:
+        if self._witness is not None:
+            self._witness.withheld(keys, now)
 
     def _replays(self, omitted: Iterable[PartitionKey]) -> list[ReplayedEntry]:
         known = self.replicas.known

@@ -1,6 +1,6 @@
 """A smoothed rate for people: what `status` shows per partition and estimates an ETA from.
 
-Quotas never use it (see `simple_rate`, `token_bucket`). Pure: time is an argument, in seconds.
+Quotas never use it (see package `admission`). Pure: time is an argument, in seconds.
 """
 
 from __future__ import annotations

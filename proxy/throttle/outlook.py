@@ -19,8 +19,9 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
+    from admission.turns import Claim
     from protocol.buffers import Bytes
     from protocol.fetch_response import ReplayedEntry
     from protocol.fetch_session import PartitionKey
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
-    from .turns import Claim
+    from .witness import Witness
 
 
 @dataclass(slots=True)
@@ -42,6 +43,8 @@ class Outlook:
     replicas: Replicas
     version: int
     admitted_at: float
+    witness: Witness | None = None
+    """Who tells the journal, if one is kept."""
     grants: dict[PartitionKey, int] = field(default_factory=dict)
     observed: frozenset[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
@@ -63,12 +66,14 @@ class Outlook:
         replica = self.replicas.known.get((entry.topic, entry.partition))
         return replica is not None and replica.standing is Standing.BEHIND
 
-    def forwards(self, entries: Iterable[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
+    def forwards(self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
 
         Their positions are in `buffer`, of which nothing beyond `end` has been read. What is not throttled costs a
         lookup: this is called with every entry of every response that may hold a throttled one.
         """
+        if self.witness is not None:
+            self.witness.forwarded(entries, now)
         known, changed = self.replicas.known, self.replicas.changed
         leads, usage = self.throttle.role is Role.LEADER, Usage()
         for entry in entries:
@@ -101,6 +106,8 @@ class Outlook:
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
         key = (entry.topic, entry.partition)
+        if self.witness is not None:
+            self.witness.withheld((key,), now)
         replica = self.replicas.known[key]
         self._learn(key, replica, entry.high_watermark, now)
         replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)

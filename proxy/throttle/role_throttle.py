@@ -10,20 +10,22 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from admission.budget import Budget, Kip73Budget, StrictBudget
+from admission.simple_rate import SimpleRate
+
 from ..roles import Role
-from .budget import Budget, Kip73Budget, StrictBudget
 from .meter import Meter
-from .simple_rate import SimpleRate
 
 if TYPE_CHECKING:
+    from admission.turns import Claim
     from protocol.fetch_session import PartitionKey
 
+    from ..journal.ledger import Ledger
     from ..quotas.rules import Quotas, RoleQuota
     from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
     from .link import Link
     from .replica import Replica
-    from .turns import Claim
 
 
 @dataclass(slots=True)
@@ -44,7 +46,14 @@ class RoleThrottle:
     """One per role and process. `budget` is shared by all links of the role."""
 
     def __init__(
-        self, role: Role, settings: QuotaSettings, *, quotas: Quotas, statistics: RoleStatistics, now: float
+        self,
+        role: Role,
+        settings: QuotaSettings,
+        *,
+        quotas: Quotas,
+        statistics: RoleStatistics,
+        now: float,
+        ledger: Ledger | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
@@ -52,6 +61,8 @@ class RoleThrottle:
         self.enforce = quotas.enforce
         self.selection = 0
         """Changes whenever other partitions are throttled than before."""
+        self.ledger = ledger
+        """Where traffic is reported to; None: no journal is kept."""
         self.links: set[Link] = set()
         self.rate = _simple_rate(settings)
         self.gain = Meter(now)
@@ -70,8 +81,9 @@ class RoleThrottle:
 
     @property
     def is_idle(self) -> bool:
-        """No partition can be throttled: connections are relayed without looking further than the headers."""
-        return self.quota.selects_nothing
+        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
+        the headers."""
+        return self.ledger is None and self.quota.selects_nothing
 
     def selects(self, key: PartitionKey) -> bool:
         """Whether the lists of this broker and role name this partition."""

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.settings import Address, LogFormat, LogLevel, PeerSettings, Policy, Settings, load_settings
+from proxy.settings import Address, JournalSettings, LogFormat, LogLevel, PeerSettings, Policy, Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,6 +85,7 @@ def test_everything_said_is_taken(tmp_path: Path) -> None:
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     settings = load(tmp_path, MINIMAL)
     assert settings.egress is None
+    assert settings.journal is None
     assert settings.quotas.file == tmp_path / "quotas.toml"
     assert settings.quotas.policy is Policy.STRICT
     assert (settings.quotas.gate_seconds, settings.quotas.burst_seconds) == (0.1, 0.25)
@@ -93,6 +94,11 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert (settings.log.format, settings.log.level) == (LogFormat.JSON, LogLevel.INFO)
     assert settings.limits.max_request_bytes == 512 * 2**10
     assert settings.limits.max_substitution_bytes == 16 * 2**20
+
+
+def test_a_journal_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    settings = load(tmp_path, MINIMAL, overrides=["journal.directory=j", "journal.rotate_at=1MiB"])
+    assert settings.journal == JournalSettings(tmp_path / "j", 600.0, 1 << 20, 1 << 30)
 
 
 def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
@@ -105,7 +111,12 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
     [
         ("[foo]", "foo: unknown key; expected one of broker, ingress"),
         ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, policy"),
-        ("[journal]\ndirectory = 'j'", "journal: not built yet"),
+        ("[journal]", "journal.directory: missing"),
+        (
+            "[journal]\ndirectory = 'j'\nkeep = '20MiB'",
+            "journal.keep: expected at least twice rotate_at (16MiB), found",
+        ),
+        ("[journal]\ndirectory = 'j'\nrotate_every = '0s'", "journal.rotate_every: expected more than nothing"),
         ("[quotas]\npolicy = 'fair'", 'quotas.policy: expected "strict" or "kip73", found "fair"'),
         ("[quotas]\ngate = '1s'", 'quotas.burst: expected no less than gate (1s), found "250ms"'),
         ("[quotas]\ngate = '0ms'", 'quotas.gate: expected more than nothing, found "0ms"'),

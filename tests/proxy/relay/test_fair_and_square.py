@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from admission.token_bucket import TokenBucket
 from protocol.fetch import request_layout
 from protocol.fetch_request import FetchRequest, parse_fetch_request
 from protocol.headers import request_header
@@ -19,7 +20,6 @@ from proxy.roles import Role
 from proxy.settings import Policy
 from proxy.throttle.link import Answer, Forward, Hold
 from proxy.throttle.role_throttle import Usage
-from proxy.throttle.token_bucket import TokenBucket
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 
 from .wire import T0, T1, T2, reserved_bytes

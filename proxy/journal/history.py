@@ -1,0 +1,69 @@
+"""What happened, told to the journal as events: starts, stops, quotas, reloads, connections.
+
+The one place that knows both the sidecar's values and the fields of events. Invariant: without a journal everything
+here does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from journal_schema import Kind
+
+from ..roles import Role
+
+if TYPE_CHECKING:
+    from ..quotas import Quotas
+    from ..relay.exchange import Exchange
+    from ..reload import ReloadOutcome
+    from .recorder import Journal
+
+
+class History:
+    def __init__(self, journal: Journal | None, policy: str) -> None:
+        self._journal = journal
+        self._policy = policy
+
+    def started(self, version: str) -> None:
+        if self._journal is not None:
+            self._journal.event(Kind.START, version=version)
+
+    def stopped(self) -> None:
+        if self._journal is not None:
+            self._journal.event(Kind.STOP)
+
+    def quotas(self, quotas: Quotas, reason: str) -> None:
+        """Tell both roles' quotas as they hold from here on."""
+        if self._journal is None:
+            return
+        for role in Role:
+            quota = quotas.of(role)
+            listed = quota.listed()
+            self._journal.event(
+                Kind.QUOTA,
+                role=role.value,
+                bytes_per_second=None if math.isinf(quota.bytes_per_second) else quota.bytes_per_second,
+                policy=str(self._policy),
+                enforce=quotas.enforce,
+                selection="*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":")),
+                reason=reason,
+            )
+
+    def reloaded(self, outcome: ReloadOutcome) -> None:
+        if self._journal is not None:
+            self._journal.event(Kind.RELOAD, outcome=outcome.result.value, error=outcome.error)
+
+    def connection_ended(self, exchange: Exchange, seconds: float) -> None:
+        """Tell of connections with replica fetches on them; others are nobody's replication."""
+        if self._journal is not None and exchange.replica_fetches and exchange.cause is not None:
+            self._journal.event(
+                Kind.CONNECTION,
+                role=exchange.link.throttle.role.value,
+                peer=exchange.link.peer,
+                cause=exchange.cause.value,
+                seconds=round(seconds, 3),
+                replica_fetches=exchange.replica_fetches,
+                held_seconds=round(exchange.held_seconds, 3),
+            )

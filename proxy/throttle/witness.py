@@ -1,0 +1,79 @@
+"""What one connection's fetches bring, told to the journal's ledger: every partition, throttled or not.
+
+Pure. Exists only where a journal is kept. Knows offsets and sizes, never records.
+
+Invariant: every entry that is forwarded without an error is told once, by what was known when it was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..journal.ledger import Position, TrafficKey
+from .replica import UNKNOWN, Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from protocol.fetch_session import PartitionKey
+    from protocol.walker import RequestEntry, ResponseEntry
+
+    from ..journal.ledger import Ledger
+    from ..roles import Role
+    from .replicas import Replicas
+
+
+class Witness:
+    """One per connection. `peer` is the other broker, as far as it is known."""
+
+    __slots__ = ("_high_watermarks", "_ledger", "_offsets", "_replicas", "_role", "peer")
+
+    def __init__(self, ledger: Ledger, role: Role, replicas: Replicas, peer: str) -> None:
+        self.peer = peer
+        self._ledger = ledger
+        self._role = role.value
+        self._replicas = replicas
+        self._offsets: dict[PartitionKey, int] = {}
+        self._high_watermarks: dict[PartitionKey, int] = {}
+
+    def asked(self, entries: Iterable[RequestEntry]) -> None:
+        """Take the offsets that the follower asks for; what it does not name it asks for as before."""
+        for entry in entries:
+            self._offsets[entry.topic, entry.partition] = entry.fetch_offset
+
+    def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
+        """These go on to the follower, and nobody has learnt from them yet."""
+        known, offsets, high_watermarks = self._replicas.known, self._offsets, self._high_watermarks
+        for entry in entries:
+            key = (entry.topic, entry.partition)
+            if entry.error_code:
+                high_watermarks.pop(key, None)
+                continue
+            replica = known.get(key)
+            offset = offsets.get(key, UNKNOWN)
+            if replica is None:
+                in_sync = offset >= high_watermarks.get(key, UNKNOWN)
+            else:
+                in_sync = replica.standing is not Standing.BEHIND
+            high_watermarks[key] = entry.high_watermark
+            size = max(entry.records_size, 0)
+            self._ledger.fetched(
+                self._key(key, throttled=replica is not None, in_sync=in_sync),
+                Position(offset, entry.high_watermark, entry.log_start_offset),
+                record_bytes=size,
+                wire_bytes=size + entry.records_at - entry.entry_at if size else 0,
+                now=now,
+            )
+
+    def withheld(self, keys: Iterable[PartitionKey], now: float) -> None:
+        """The quota kept these out of a fetch, or their records out of a response."""
+        known = self._replicas.known
+        for key in keys:
+            replica = known[key]
+            position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
+            self._ledger.omitted(self._key(key, throttled=True, in_sync=False), position, now=now)
+
+    def _key(self, key: PartitionKey, *, throttled: bool, in_sync: bool) -> TrafficKey:
+        topic, partition = key
+        name = topic if isinstance(topic, str) else topic.hex()
+        return TrafficKey(self._role, self.peer, name, partition, throttled, in_sync)

@@ -1,0 +1,41 @@
+"""Values of the sidecar to events with the fields of the schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from journal_schema import Kind
+from proxy.journal.history import History
+from proxy.journal.recorder import Journal
+from proxy.quotas import Quotas, RoleQuota
+from proxy.reload import ReloadOutcome, ReloadResult
+from proxy.settings import JournalSettings
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
+    settings = JournalSettings(tmp_path, 600, 1 << 20, 1 << 30)
+    journal = Journal(settings, broker=101, log=RecordedLog())
+    history = History(journal, "strict")
+    history.started("1.0")
+    history.quotas(Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
+    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad"))
+    history.stopped()
+    assert [(event.kind, event.values) for event in journal._take_events()] == [
+        (Kind.START, ("1.0",)),
+        (Kind.QUOTA, ("leader", 5.0, "strict", True, "*", "start")),
+        (Kind.QUOTA, ("follower", None, "strict", True, "{}", "start")),
+        (Kind.RELOAD, ("failed", "bad")),
+        (Kind.STOP, ()),
+    ]
+
+
+def test_without_a_journal_nothing_happens() -> None:
+    history = History(None, "strict")
+    history.started("1.0")
+    history.quotas(Quotas(), "start")
+    history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
+    history.stopped()

@@ -1,0 +1,98 @@
+"""What a conversation leaves in the journal's ledger."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.journal.ledger import Ledger, Position, Traffic
+from proxy.quotas import Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.throttle.link import Answer, Forward
+from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def conversation(bytes_per_second: float = 4 * MIB, *, role: Role = Role.LEADER, enforce: bool = True) -> Conversation:
+    of = throttle(bytes_per_second, role=role, enforce=enforce)
+    of.ledger = Ledger(0.0)
+    found = Conversation(of)
+    found.offsets = {T0: 0}
+    return found
+
+
+def told(of: Conversation) -> list[Traffic]:
+    assert of.throttle.ledger is not None
+    return of.throttle.ledger.close(of.now + 1)
+
+
+def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:
+    """As the quota counts: what is unknown is in sync."""
+    found = conversation()
+    found.answer(found.ask(), {T0: 2000})
+    found.now = 0.2
+    found.answer(found.ask(), {T0: 3000})
+    first, second = told(found)
+    assert (first.key.in_sync, first.record_bytes, first.wire_bytes) == (True, 2000, 2000 + ENTRY_BYTES)
+    assert (second.key.in_sync, second.record_bytes, second.fetches, second.omitted) == (False, 3000, 1, 0)
+    assert second.position == Position(2, 1_000_000, -1)
+    assert (second.key.role, second.key.peer, second.key.topic, second.key.throttled) == ("leader", "102", "t", True)
+
+
+def test_what_is_left_out_and_what_is_answered_here_is_omitted() -> None:
+    found = conversation(0.0)
+    found.meet()
+    found.ask()  # held
+    found.now = 0.6
+    assert isinstance(found.decide(), Answer)
+    (line,) = (line for line in told(found) if line.omitted)
+    assert (line.record_bytes, line.omitted, line.position) == (0, 1, Position(0, 1_000_000, -1))
+
+
+def test_with_a_journal_what_is_not_throttled_is_looked_at_too() -> None:
+    found = conversation()
+    found.throttle.apply(Quotas(leader=RoleQuota(4 * MIB)), 0.0)
+    decision = found.ask()
+    assert isinstance(decision, Forward)
+    assert decision.frame is None
+    found.answer(decision, {T0: 2000}, high_watermark=5)
+    found.now = 0.1
+    found.answer(found.ask(), {T0: 1000}, high_watermark=5)
+    first, second = told(found)
+    assert (first.key.throttled, first.key.in_sync, first.record_bytes) == (False, True, 2000)
+    assert (second.key.throttled, second.key.in_sync, second.record_bytes) == (False, False, 1000)
+
+
+def test_without_a_journal_what_is_not_throttled_is_not_looked_at() -> None:
+    found = conversation()
+    found.throttle.ledger = None
+    found.throttle.apply(Quotas(leader=RoleQuota(4 * MIB)), 0.0)
+    found = Conversation(found.throttle, offsets={T0: 0})
+    assert found.ask() == Forward(None, None)
+
+
+def test_entries_with_errors_are_not_told() -> None:
+    found = conversation()
+    found.answer(found.ask(), error=6)
+    assert told(found) == []
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_the_ledger_was_told_is_what_the_quota_was_charged(role: Role) -> None:
+    found = conversation(MIB, role=role)
+    found.offsets = {T0: 0, T1: 0}
+    for _ in range(50):
+        decision = found.ask()
+        if isinstance(decision, Forward):
+            granted = decision.outlook.grants if decision.outlook is not None else {}
+            found.answer(decision, {key: size // 1000 * 1000 for key, size in granted.items()})
+        found.now += 0.05
+    lines = told(found)
+    statistics = found.throttle.statistics
+    accounted = sum(line.record_bytes if role is Role.FOLLOWER else line.wire_bytes for line in lines)
+    assert accounted == statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
+    behind = sum(
+        line.record_bytes if role is Role.FOLLOWER else line.wire_bytes for line in lines if not line.key.in_sync
+    )
+    assert behind == statistics.throttled_bytes_catching_up
+    assert sum(line.omitted for line in lines) == statistics.omitted_partitions
