@@ -9,7 +9,7 @@ import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from .commands import ingest, looking, planning
+from .commands import ingest, live, looking, planning
 from .errors import InputError
 
 
@@ -25,7 +25,8 @@ def group() -> None:
              moves    what moved, how long it took, whose quota set the pace
     Plan     replay   what another quota or policy would have done
              plan     from measured traffic and a reassignment to a quotas.toml
-             generate journals of a cluster that never was
+    Watch    stream   progress, ETA and stalls as the journals grow
+    Try      generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
     cores unless --master (or spark-submit) says otherwise.
@@ -41,6 +42,7 @@ COMMANDS = (
     planning.replay_command,
     planning.plan_command,
     planning.generate_command,
+    live.command,
 )
 for command in COMMANDS:
     group.add_command(command)

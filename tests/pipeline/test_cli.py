@@ -100,6 +100,14 @@ def test_replay_tries_every_quota(spark: SparkSession, capsys: pytest.CaptureFix
     ]  # fmt: skip
 
 
+def test_stream_watches_once(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    textfile = tmp_path / "pipeline.prom"
+    arguments = ["--into", str(tmp_path / "live"), "--textfile", str(textfile), "--once"]
+    assert main(["stream", str(tables.parent / "journal"), *arguments, *MASTER]) == 0
+    assert "eta_seconds" in capsys.readouterr().out
+    assert 'replication_pipeline_stalled{broker="101",role="leader"} 0' in textfile.read_text()
+
+
 def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, replicas in (("old", [101]), ("new", [101, 102])):
         rows = [{"topic": "orders", "partition": 0, "replicas": replicas}]

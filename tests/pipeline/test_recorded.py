@@ -21,6 +21,7 @@ from proxy.server import serve
 from proxy.settings import load_settings
 from proxy.statistics import Statistics
 from tests.proxy.recorded_log import RecordedLog
+from tests.proxy.test_server import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,12 +68,9 @@ async def record(folder: Path) -> Recorded:
             await follower.wait_caught_up(dict.fromkeys(KEYS, MESSAGES))
         seconds = trio.current_time() - began
         at_the_end = follower.fetches
-        with trio.fail_after(5):
-            while follower.fetches < at_the_end + 2:  # the next answer says that it has caught up
-                await trio.sleep(0.01)
-            fetching.cancel()
-            while "connection_closed" not in log.events:
-                await trio.sleep(0.01)
+        await until(lambda: follower.fetches >= at_the_end + 2)  # the next answer says that it has caught up
+        fetching.cancel()
+        await until(lambda: "connection_closed" in log.events)
         nursery.cancel_scope.cancel()
     taken = {key: sum(d.record_bytes for d in follower.deliveries if (d.topic, d.partition) == key) for key in KEYS}
     return Recorded(seconds, taken, statistics)
