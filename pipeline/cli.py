@@ -9,7 +9,7 @@ import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from .commands import ingest, live, looking, planning
+from .commands import ingest, live, looking, planning, report
 from .errors import InputError
 
 
@@ -26,6 +26,7 @@ def group() -> None:
     Plan     replay   what another quota or policy would have done
              plan     from measured traffic and a reassignment to a quotas.toml
     Watch    stream   progress, ETA and stalls as the journals grow
+    Tell     report   one HTML page, to forward
     Try      generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
@@ -43,6 +44,7 @@ COMMANDS = (
     planning.plan_command,
     planning.generate_command,
     live.command,
+    report.command,
 )
 for command in COMMANDS:
     group.add_command(command)

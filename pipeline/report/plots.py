@@ -1,0 +1,122 @@
+"""Plots as inline SVG, drawn by matplotlib in stand-in colours that the page's own take the place of.
+
+Knows values, not where they come from. Invariant: no colour of a plot is fixed: each is a variable of the page, so that
+the same drawing serves light, dark and print.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .facts import LagPoint, Series
+
+INK, MUTED, GRID, RATE, PEAK, LIMIT, BAND = (f"#0{n}0{n}0{n}" for n in range(1, 8))
+VARIABLES = {
+    INK: "--ink", MUTED: "--muted", GRID: "--grid", RATE: "--rate", PEAK: "--peak", LIMIT: "--limit", BAND: "--band",
+}  # fmt: skip
+BOUNDS = {"leader": PEAK, "follower": RATE, "independent": LIMIT, "no quota": MUTED}
+STYLE: Any = {
+    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9, "axes.edgecolor": GRID,
+    "axes.labelcolor": MUTED, "text.color": INK, "xtick.color": MUTED, "ytick.color": MUTED, "axes.grid": True,
+    "grid.color": GRID, "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none",
+}  # fmt: skip
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size(value: float) -> str:
+    """Bytes as people say them: ``4.2 MB``."""
+    if not math.isfinite(value):
+        return "unlimited"
+    power = min(int(math.log10(value) // 3), len(_UNITS) - 1) if value >= 1 else 0
+    return f"{value / 1000**power:.3g} {_UNITS[power]}"
+
+
+def rate_plot(series: Series, seconds_per_point: int) -> str:
+    """The rate of one broker's role against its quota; the band reaches to the worst second of each point."""
+    with mpl.rc_context({**STYLE, "svg.hashsalt": f"rate {series.broker} {series.role}"}):
+        figure, axes = _figure(2.1)
+        times = [_moment(point.time) for point in series.points]
+        axes.plot(times, [point.mean for point in series.points], color=RATE, linewidth=1.4, label="rate")
+        if seconds_per_point > 1:
+            most = [point.most for point in series.points]
+            axes.fill_between(times, [p.mean for p in series.points], most, color=BAND, label="worst second")
+        limits = [math.nan if point.limit is None else point.limit for point in series.points]
+        if any(map(math.isfinite, limits)):
+            axes.step(times, limits, where="post", color=LIMIT, linewidth=1.2, linestyle="--", label="quota")
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{size(value)}/s")
+        axes.legend(loc="lower right", ncols=3)
+        return _svg(figure, f"Rate of broker {series.broker} as {series.role} against its quota")
+
+
+def lag_plot(broker: int, role: str, points: Sequence[LagPoint]) -> str:
+    """SumReplicaLag over time."""
+    with mpl.rc_context({**STYLE, "svg.hashsalt": f"lag {broker} {role}"}):
+        figure, axes = _figure(1.8)
+        times = [_moment(point.time) for point in points]
+        axes.fill_between(times, [point.lag for point in points], color=BAND)
+        axes.plot(times, [point.lag for point in points], color=RATE, linewidth=1.4)
+        axes.set_ylim(bottom=0)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        axes.set_ylabel("messages")
+        return _svg(figure, f"Messages that replicas of broker {broker} as {role} are behind")
+
+
+def moves_plot(rows: Sequence[Any]) -> str:
+    """When each replica was behind, coloured by what bound it."""
+    shown = sorted(rows, key=lambda row: (row.began, row.seconds))
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "moves"}):
+        figure, axes = _figure(0.6 + 0.24 * max(len(shown), 2))
+        for position, row in enumerate(shown):
+            start, end = _moment(row.began), _moment(row.began + row.seconds)
+            axes.plot([start, end], [position] * 2, color=BOUNDS[row.bound], linewidth=6, solid_capstyle="butt")
+        names = [f"{row.topic}-{row.partition}  {row.source}→{row.destination}" for row in shown]
+        axes.set_yticks(range(len(shown)), names)
+        axes.set_ylim(len(shown) - 0.5, -0.5)
+        axes.grid(visible=False, axis="y")
+        return _svg(figure, "When each replica was behind")
+
+
+def share_plot(topics: Sequence[tuple[str, int]]) -> str:
+    """Bytes per topic."""
+    with mpl.rc_context({**STYLE, "svg.hashsalt": "topics"}):
+        figure, axes = _figure(0.6 + 0.26 * max(len(topics), 2))
+        axes.barh(range(len(topics)), [moved for _, moved in topics], color=RATE, height=0.6)
+        axes.set_yticks(range(len(topics)), [name for name, _ in topics])
+        axes.invert_yaxis()
+        axes.xaxis.set_major_formatter(lambda value, _: size(value))
+        axes.grid(visible=False, axis="y")
+        return _svg(figure, "Bytes per topic")
+
+
+def _figure(height_inches: float) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(7.2, height_inches), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _moment(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _svg(figure: Figure, title: str) -> str:
+    """The drawing alone, named for those who cannot see it, as wide as the page is."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r'<svg [^>]*?viewBox="([^"]+)"[^>]*>', rf'<svg viewBox="\1" role="img" aria-label="{title}">', text)
+    for colour, variable in VARIABLES.items():
+        text = text.replace(colour, f"var({variable})")
+    return text
