@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .growth import idle_table, slope_table
-from .reporting import explain, tables
+from .reporting import disturbance, explain, tables
 from .runs import Machine, Runs, read
 from .summary import absolute_table, memory_table, ratio_table, variants
 
@@ -55,6 +55,7 @@ def main(files: tuple[Path, ...], write: Path | None) -> None:
 def sections(runs: Runs) -> Iterator[str]:
     """Markdown, a table or a paragraph at a time; what was not run is not there."""
     yield explain(_everything(runs.machines))
+    yield disturbance(run for suite in runs.suites.values() for run in suite)
     main_runs = runs.suites.get("byte path", [])
     for title, found in variants(main_runs).items():
         rounds = max(Counter((run.peer, run.load) for run in found).values())

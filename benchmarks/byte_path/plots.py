@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from .loads import Load
     from .runs import Result, Runs
 
 OURS = {peer.name for peer in SIDECARS}
 BAR = 0.8
+MOST_CPU_RATIO = 4.0
+"""Where bars end that would make all others too short to see: what holds bytes back moves few of them."""
 MIB = 1024 * 1024
 SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "byte path",
@@ -66,30 +69,29 @@ def _save(figure: Figure, path: Path) -> Path:
 
 def _bulk(results: Sequence[Result]) -> Figure:
     found = ratios(figures([run for run in results if not run.load.is_small]))
-    figure, axes = plt.subplots(1, 2, figsize=(10, 5), sharey=True)
-    peers = list(found)
-    loads = list(found[ANCHOR])
-    for side, (axis, title) in enumerate(zip(axes, ("throughput", "CPU per GB"), strict=True)):
-        for number, load in enumerate(loads):
-            at = [place + BAR * (number / len(loads) - 0.5) for place in range(len(peers))]
-            axis.barh(at, [found[peer][load][side] for peer in peers], BAR / len(loads), label=load.name)
+    figure = _bars(found, ("throughput / that of HAProxy's defaults", "CPU per GB / that of HAProxy's defaults"))
+    figure.axes[1].set_xlim(0, MOST_CPU_RATIO)
+    for axis in figure.axes:
         axis.axvline(1.0, color="black", linewidth=0.8)
-        axis.set_title(f"{title} / that of HAProxy's defaults")
-        axis.set_yticks(range(len(peers)), [f"{peer} (sidecar)" if peer in OURS else peer for peer in peers])
-    axes[0].invert_yaxis()
-    axes[1].legend()
     return figure
 
 
 def _small(results: Sequence[Result]) -> Figure:
-    found = figures([run for run in results if run.load.is_small])
-    (load,) = found[ANCHOR]
-    figure, axis = plt.subplots(figsize=(7, 4))
-    for peer, pairs in found.items():
-        latency, cpu = pairs[load]
-        axis.scatter(cpu, latency, marker="s" if peer in OURS else "o")
-        axis.annotate(peer, (cpu, latency), textcoords="offset points", xytext=(5, 2))
-    axis.set(xlabel="CPU µs per fetch", ylabel="p50, µs", title="A fetch of 1 partition, 64 bytes", xlim=0, ylim=0)
+    return _bars(figures([run for run in results if run.load.is_small]), ("p50, µs", "CPU µs per fetch"))
+
+
+def _bars(found: dict[str, dict[Load, tuple[float, float]]], titles: tuple[str, str]) -> Figure:
+    """A panel for each side of the pairs, a group of bars per peer, a bar per load."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5), sharey=True)
+    peers, loads = list(found), list(found[ANCHOR])
+    for side, (axis, title) in enumerate(zip(axes, titles, strict=True)):
+        for number, load in enumerate(loads):
+            at = [place + BAR * ((number + 0.5) / len(loads) - 0.5) for place in range(len(peers))]
+            axis.barh(at, [found[peer][load][side] for peer in peers], BAR / len(loads), label=load.name)
+        axis.set_title(title)
+        axis.set_yticks(range(len(peers)), [f"{peer} (sidecar)" if peer in OURS else peer for peer in peers])
+    axes[0].invert_yaxis()
+    axes[1].legend(loc="upper right")
     return figure
 
 

@@ -46,7 +46,7 @@ def explain(machine: Machine) -> str:
 
 def disturbance(results: Iterable[Result]) -> str:
     """How busy other processes kept the machine."""
-    busy = [run.others_cores for run in results]
+    busy = [run.others_cores for run in results] or [0.0]
     most = f"{statistics.median(busy):.2f} cores (median of runs), {max(busy):.2f} at most"
     fair = "" if statistics.median(busy) < FAIR_CORES else ": NOT a quiet machine, do not trust these figures"
     return f"Everything else on the machine used {most}{fair}."

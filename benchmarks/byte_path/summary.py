@@ -82,7 +82,7 @@ def memory_table(results: Iterable[Result]) -> str:
         connections = run.load.connections
         held[connections] = max(held.get(connections, 0.0), run.memory.proportional / MIB)
     counts = sorted({count for held in most.values() for count in held})
-    lines = [f"| PSS, MiB | {' | '.join(f'{n} connections' for n in counts)} |", "|---|" + "---|" * len(counts)]
+    lines = [f"| PSS, MiB, by connections | {' | '.join(map(str, counts))} |", "|---|" + "---|" * len(counts)]
     for peer, held in most.items():
         if any(held.values()):
             lines.append(f"| {peer} | {' | '.join(f'{held[n]:.0f}' if n in held else '' for n in counts)} |")
