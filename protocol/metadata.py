@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from construct import Flag, Int16sb, Int32sb, Struct
+from construct import FormatField, Int16sb, Int32sb, Struct
 
 from .apis import API_METADATA, is_flexible
 from .errors import ProtocolError
@@ -31,7 +31,7 @@ METADATA_VERSION = 12
 
 NO_ID = bytes(16)
 
-BOOL = Flag
+BOOL = FormatField(">", "?")
 REQUEST_TOPIC = (
     Field(10, "topic_id", UUID),
     Field(0, "name", STRING, last=9),

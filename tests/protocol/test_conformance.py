@@ -11,7 +11,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from construct import Flag, Int8sb, Int16sb, Int32sb, Int64sb
+from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.jars import kafka_jars
 from protocol import fetch, headers, metadata
@@ -105,7 +105,14 @@ def type_of(codec: Any) -> tuple[str, Sequence[Field]]:
         return "{}", codec.fields
     if isinstance(codec, KString | KRecords):
         return ("string" if isinstance(codec, KString) else "records"), ()
-    numbers = {Int8sb: "int8", Int16sb: "int16", Int32sb: "int32", Int64sb: "int64", UUID: "uuid", Flag: "bool"}
+    numbers = {
+        Int8sb: "int8",
+        Int16sb: "int16",
+        Int32sb: "int32",
+        Int64sb: "int64",
+        UUID: "uuid",
+        metadata.BOOL: "bool",
+    }
     return numbers[codec], ()
 
 

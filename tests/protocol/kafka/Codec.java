@@ -117,7 +117,7 @@ public class Codec {
         switch (type.toString()) {
             case "BOOLEAN": return random.nextBoolean();
             case "INT8": return (byte) random.nextInt();
-            case "INT16": return (short) random.nextInt();
+            case "INT16": return (short) (random.nextBoolean() ? 0 : random.nextInt());  // mostly error codes
             case "INT32": return random.nextInt();
             case "INT64": return random.nextLong();
             case "UUID": return new Uuid(random.nextLong(), random.nextLong());

@@ -44,6 +44,17 @@ def test_a_frame_is_printed_as_kafka_does(sidecar: Sidecar, kind: str, engine: s
     assert printed["body"] == said["body"]
 
 
+@pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
+@pytest.mark.parametrize("kind", ["request", "response"])
+def test_every_frame_of_every_version_is_printed_as_kafka_does(sidecar: Sidecar, kind: str, version: int) -> None:
+    lines = map(json.loads, (GOLDEN / "fetch.jsonl").read_text().splitlines())
+    said = [line for line in lines if (line["kind"], line["apiVersion"]) == (kind, version)]
+    files = [GOLDEN / "frames" / line["file"] for line in said]
+    result = sidecar("decode", "--kind", kind, "--api-version", version, "--engine", "both", *files)
+    assert result.exit_code == 0
+    assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
+
+
 def test_each_file_has_its_line_and_one_bad_frame_fails_all(sidecar: Sidecar, tmp_path: Path) -> None:
     good = GOLDEN / "frames" / golden("request")["file"]
     bad = tmp_path / "bad.bin"
