@@ -169,9 +169,19 @@ def rebuild_fetch_request(
     entries of one topic share a block. With all entries, their own partition_max_bytes and max_wait_ms, the
     result is ``frame``, if that names no topic twice in a row or in vain.
     """
-    asked = (Asked(entry.topic, frame[entry.entry_at : entry.entry_end], limit) for entry, limit in entries)
-    forgotten = bytes(frame[request.topics_end : request.forgotten_end])
-    return _rebuilt(frame, request, asked, forgotten=forgotten, session=None, max_wait_ms=max_wait_ms)
+    places = _places(request.head.api_version)
+
+    def encode(granted: tuple[RequestEntry, int]) -> tuple[Bytes, ...]:
+        entry, limit = granted
+        limit_at = entry.entry_at + places.partition_max_bytes
+        after = limit_at + _INT32.size
+        return frame[entry.entry_at : limit_at], _INT32.pack(limit), frame[after : entry.entry_end]
+
+    topics = topic_blocks(
+        request.head.api_version, entries, topic=_topic_of_entry, encode=encode, tags=request.topic_tags
+    )
+    forgotten = frame[request.topics_end : request.forgotten_end]
+    return _rebuilt(frame, request, topics, forgotten=forgotten, session=None, max_wait_ms=max_wait_ms)
 
 
 def rebuild_session_request(
@@ -190,11 +200,18 @@ def rebuild_session_request(
     else is copied from ``frame``, unknown tagged fields too.
     """
     version = request.head.api_version
+    limit_at = _places(version).partition_max_bytes
+    after = limit_at + _INT32.size
+
+    def encode(ask: Asked) -> tuple[Bytes, ...]:
+        return ask.entry[:limit_at], _INT32.pack(ask.partition_max_bytes), ask.entry[after:]
+
+    topics = topic_blocks(version, asked, topic=_first, encode=encode, tags=request.topic_tags)
     blocks, pieces = topic_blocks(version, forgotten, topic=_first, encode=_forgotten_partition)
     return _rebuilt(
         frame,
         request,
-        asked,
+        topics,
         forgotten=b"".join((count_bytes(version, blocks), *pieces)),
         session=(session_id, session_epoch),
         max_wait_ms=max_wait_ms,
@@ -204,33 +221,30 @@ def rebuild_session_request(
 def _rebuilt(
     frame: Bytes,
     request: FetchRequest,
-    asked: Iterable[Asked],
+    topics: tuple[int, list[Bytes]],
     *,
-    forgotten: bytes,
+    forgotten: Bytes,
     session: tuple[int, int] | None,
     max_wait_ms: int,
 ) -> bytes:
     version, body_at = request.head.api_version, request.head.body_at
     places = _places(version)
-    limit_at = places.partition_max_bytes
-    after = limit_at + _INT32.size
-
-    def encode(ask: Asked) -> bytes:
-        return b"".join((ask.entry[:limit_at], _INT32.pack(ask.partition_max_bytes), ask.entry[after:]))
-
     start = bytearray(frame[: body_at + places.topics])
     _INT32.pack_into(start, body_at + places.max_wait_ms, max_wait_ms)
     if session is not None and places.session_id is not None:
         for index, number in enumerate(session):
             _INT32.pack_into(start, body_at + places.session_id + index * _INT32.size, number)
-    blocks, pieces = topic_blocks(version, asked, topic=_first, encode=encode, tags=request.topic_tags)
-    rest = frame[request.forgotten_end :]
-    return b"".join((start, count_bytes(version, blocks), *pieces, forgotten, rest))
+    blocks, pieces = topics
+    return b"".join((start, count_bytes(version, blocks), *pieces, forgotten, frame[request.forgotten_end :]))
+
+
+def _topic_of_entry(granted: tuple[RequestEntry, int]) -> Topic:
+    return granted[0].topic
 
 
 def _first(keyed: tuple[Topic, *tuple[object, ...]]) -> Topic:
     return keyed[0]
 
 
-def _forgotten_partition(key: tuple[Topic, int]) -> bytes:
-    return _INT32.pack(key[1])
+def _forgotten_partition(key: tuple[Topic, int]) -> tuple[bytes]:
+    return (_INT32.pack(key[1]),)

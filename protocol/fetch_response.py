@@ -171,10 +171,10 @@ def _frame(version: int, correlation_id: int, *, error_code: int, session_id: in
     return b"".join((_header(version, correlation_id), start, count_bytes(version, blocks), encoded, tags))
 
 
-def _entry(template: _Template, entry: ReplayedEntry) -> bytes:
+def _entry(template: _Template, entry: ReplayedEntry) -> tuple[Bytes]:
     encoded = bytearray(template.entry)
     _INT32.pack_into(encoded, template.partition, entry.partition)
     _INT64.pack_into(encoded, template.high_watermark, entry.high_watermark)
     if template.log_start_offset is not None:
         _INT64.pack_into(encoded, template.log_start_offset, entry.log_start_offset)
-    return bytes(encoded)
+    return (encoded,)

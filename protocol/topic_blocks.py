@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from .apis import API_FETCH, is_flexible
 from .varint import write_uvarint
@@ -27,17 +27,46 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
+class _Writers(NamedTuple):
+    """How a version writes a count, a topic and what ends a block."""
+
+    number: Callable[[int], bytes]
+    topic: Callable[[Topic], bytes]
+    end: bytes
+
+
+def _compact_count(count: int) -> bytes:
+    return write_uvarint(count + 1)
+
+
+def _compact_topic(topic: Topic) -> bytes:
+    if isinstance(topic, bytes):
+        return topic
+    name = topic.encode()
+    return write_uvarint(len(name) + 1) + name
+
+
+def _plain_topic(topic: Topic) -> bytes:
+    name = str(topic).encode()
+    return _INT16.pack(len(name)) + name
+
+
+_COMPACT = _Writers(_compact_count, _compact_topic, NO_TAGS)
+_PLAIN = _Writers(_INT32.pack, _plain_topic, b"")
+
+
+def _writers(version: int) -> _Writers:
+    return _COMPACT if is_flexible(API_FETCH, version) else _PLAIN
+
+
 def count_bytes(version: int, count: int) -> bytes:
     """The number of items of an array, as this version of Fetch writes it."""
-    return write_uvarint(count + 1) if is_flexible(API_FETCH, version) else _INT32.pack(count)
+    return _writers(version).number(count)
 
 
 def topic_bytes(version: int, topic: Topic) -> bytes:
     """A topic's name (a str, below v13) or id (16 bytes)."""
-    if isinstance(topic, bytes):
-        return topic
-    name = topic.encode()
-    return (write_uvarint(len(name) + 1) if is_flexible(API_FETCH, version) else _INT16.pack(len(name))) + name
+    return _writers(version).topic(topic)
 
 
 def topic_blocks(
@@ -45,21 +74,24 @@ def topic_blocks(
     entries: Iterable[T],
     *,
     topic: Callable[[T], Topic],
-    encode: Callable[[T], Bytes],
+    encode: Callable[[T], Iterable[Bytes]],
     tags: Mapping[Topic, bytes] | None = None,
 ) -> tuple[int, list[Bytes]]:
-    """(number of blocks, their bytes in pieces); consecutive entries of one topic share a block.
+    """(number of blocks, their bytes in pieces); ``encode`` gives the pieces of one entry.
 
-    A topic may come again later (PartitionStates in Kafka does the same). ``tags`` are the tagged fields of
-    topics that have any.
+    Consecutive entries of one topic share a block; a topic may come again later (PartitionStates in Kafka does
+    the same). ``tags`` are the tagged fields of topics that have any.
     """
-    flexible = is_flexible(API_FETCH, version)
+    write = _writers(version)
     pieces: list[Bytes] = []
     blocks = 0
     for key, grouped in itertools.groupby(entries, key=topic):
-        members = [encode(entry) for entry in grouped]
-        pieces += (topic_bytes(version, key), count_bytes(version, len(members)), *members)
-        if flexible:
-            pieces.append(tags.get(key, NO_TAGS) if tags else NO_TAGS)
+        pieces += (write.topic(key), b"")
+        count_at, count = len(pieces) - 1, 0
+        for entry in grouped:
+            pieces += encode(entry)
+            count += 1
+        pieces[count_at] = write.number(count)
+        pieces.append(tags.get(key, write.end) if tags else write.end)
         blocks += 1
     return blocks, pieces

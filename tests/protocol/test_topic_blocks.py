@@ -16,7 +16,7 @@ from protocol.topic_blocks import count_bytes, topic_blocks, topic_bytes
 def test_forgotten_topics_are_as_construct_builds_them(version: int, many: int) -> None:
     names = [("t" * 130 if version < 13 else bytes(16)), ("ü" if version < 13 else bytes(range(16)))]
     keys = [(names[number % 2], number) for number in range(many)]
-    blocks, pieces = topic_blocks(version, keys, topic=lambda key: key[0], encode=lambda key: key[1].to_bytes(4))
+    blocks, pieces = topic_blocks(version, keys, topic=lambda key: key[0], encode=lambda key: [key[1].to_bytes(4)])
     field = "topic" if version < 13 else "topic_id"
     expected = [
         {field: topic, "partitions": [number for _, number in group], TAGS: []}
@@ -29,6 +29,6 @@ def test_forgotten_topics_are_as_construct_builds_them(version: int, many: int) 
 
 def test_tagged_fields_of_a_topic_come_with_each_of_its_blocks() -> None:
     keys = ["a", "b", "a"]
-    blocks, pieces = topic_blocks(12, keys, topic=str, encode=lambda _: b"!", tags={"a": b"\1\7\0"})
+    blocks, pieces = topic_blocks(12, keys, topic=str, encode=lambda _: [b"!"], tags={"a": b"\1\7\0"})
     assert (blocks, b"".join(pieces)) == (3, b"\2a\2!\1\7\0" + b"\2b\2!\0" + b"\2a\2!\1\7\0")
     assert topic_bytes(12, "a") == b"\2a"
