@@ -71,6 +71,24 @@ def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMIS
     return found.where("over").withColumn("cause", _cause()).drop("over", "since")
 
 
+def incidents(over: DataFrame) -> DataFrame:
+    """Windows over their bound that follow each other, as one: `first` and `last` second, the worst of them."""
+    who = (*ROLE, "window_seconds", "cause")
+    in_order = Window.partitionBy(*who).orderBy("time")
+    begins = F.coalesce(F.col("time") - F.lag("time").over(in_order) > 1, F.lit(True))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    numbered = over.withColumn("number", F.sum(begins.cast("int")).over(so_far))
+    found = numbered.groupBy(*who, "number").agg(
+        F.min("time").alias("first"),
+        F.max("time").alias("last"),
+        F.count("*").alias("windows"),
+        F.max("ratio").alias("ratio"),
+        F.max_by("bytes", "ratio").alias("bytes"),
+        F.max_by("allowed", "ratio").alias("allowed"),
+    )
+    return found.drop("number")
+
+
 def _cause() -> Column:
     """In-sync replicas are never held back (KIP-73), so that they alone may take more than the quota."""
     return (

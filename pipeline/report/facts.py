@@ -87,7 +87,7 @@ def collect(spark: SparkSession, tables: Tables) -> Facts:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
     step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
     seconds = audit.seconds_with_quota(traffic, events).cache()
-    over = audit.violations(seconds).cache()
+    over = audit.incidents(audit.violations(seconds)).cache()
     progress = lag.progress(lag.sum_replica_lag(lag.per_replica(traffic.where("throttled")))).cache()
     found_moves = moves.moves(traffic, events).cache()
     series = _series(traffic, events, step)
@@ -131,6 +131,8 @@ def _series(traffic: DataFrame, events: DataFrame, step: int) -> tuple[Series, .
 
 def _lag(progress: DataFrame, step: int) -> dict[tuple[int, str], tuple[LagPoint, ...]]:
     point = (F.floor(F.col("time") / step) * step).alias("point")
+    # Silence is not progress: a recording that ends while replicas are behind ends with them behind.
+    progress = progress.where(F.col("lost") == 0)
     last = F.max_by(F.struct("lag", "eta_seconds"), "time").alias("last")
     found: dict[tuple[int, str], list[LagPoint]] = {}
     for row in progress.groupBy(*ROLE, point).agg(last).orderBy(*ROLE, "point").collect():

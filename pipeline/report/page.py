@@ -31,7 +31,9 @@ h3 { font-size: .95rem; margin: 1.2rem 0 0; } p, figcaption { color: var(--muted
 .card { background: var(--card); border-radius: .6rem; padding: .8rem 1rem; } .card b { display: block;
   font-size: 1.35rem; } .card span { color: var(--muted); font-size: .85rem; }
 .good { color: var(--good); } .bad { color: var(--bad); } svg { display: block; width: 100%; height: auto; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .85rem; }
+.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); gap: 0 1.5rem; }
+figure.alone { max-width: 44rem; } .wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-size: .85rem; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; } td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 figure { margin: 0; break-inside: avoid; }
@@ -104,22 +106,15 @@ def _audit(facts: Facts) -> str:
     text = "<h2>Was the bound kept?</h2><p>Windows slide by whole seconds; mean and deviation are of seconds in which "
     text += "something was held back.</p>" + table(names, rows)
     if facts.evidence:
-        text += f"<h3>Worst windows over the bound ({len(facts.evidence)} of {facts.all_evidence})</h3>"
+        text += f"<h3>When it was not ({len(facts.evidence)} of {facts.all_evidence}, the worst first)</h3>"
         text += table(
-            ("broker", "role", "seconds", "until", "bytes", "allowed", "cause"),
+            ("broker", "role", "window", "from", "windows", "worst / Q", "bytes", "allowed", "cause"),
             [
-                (
-                    row.broker,
-                    row.role,
-                    row.window_seconds,
-                    _time(row.time),
-                    size(row.bytes),
-                    size(row.allowed),
-                    row.cause,
-                )
+                (row.broker, row.role, f"{row.window_seconds} s", _time(row.first), row.windows, _ratio(row.ratio),
+                 size(row.bytes), size(row.allowed), row.cause)
                 for row in facts.evidence
             ],
-        )
+        )  # fmt: skip
     return text
 
 
@@ -127,9 +122,11 @@ def _rates(facts: Facts) -> str:
     text = "<h2>Rate against quota</h2>"
     if facts.all_series > len(facts.series):
         text += f"<p>The busiest {len(facts.series)} of {facts.all_series}.</p>"
-    for series in facts.series:
-        text += _figure(f"Broker {series.broker} as {series.role}", rate_plot(series, facts.seconds_per_point))
-    return text
+    plots = [
+        _figure(f"Broker {series.broker} as {series.role}", rate_plot(series, facts.seconds_per_point))
+        for series in facts.series
+    ]
+    return f'{text}<div class="plots">{"".join(plots)}</div>'
 
 
 def _lag(facts: Facts) -> str:
@@ -137,8 +134,11 @@ def _lag(facts: Facts) -> str:
     behind = {key: points for key, points in facts.lag.items() if any(point.lag for point in points)}
     if not behind:
         return text + "<p>Nobody was.</p>"
-    for (broker, role), points in list(behind.items())[: len(facts.series) or 1]:
-        text += _figure(f"Broker {broker} as {role}", lag_plot(broker, role, points))
+    plots = [
+        _figure(f"Broker {broker} as {role}", lag_plot(broker, role, points))
+        for (broker, role), points in list(behind.items())[: len(facts.series) or 1]
+    ]
+    text += f'<div class="plots">{"".join(plots)}</div>'
     if facts.stalls:
         text += "<h3>When it did not get less</h3>" + table(
             ("broker", "role", "seconds", "first", "last", "cause"),
@@ -157,11 +157,16 @@ def _moves(facts: Facts) -> str:
     ]  # fmt: skip
     names = ("partition", "from → to", "time", "bytes", "rate", "bound by", "finished")
     shown = f"<p>The longest {len(facts.moves)} of {facts.all_moves}.</p>" if facts.all_moves > len(facts.moves) else ""
-    return "<h2>Moves</h2>" + shown + _figure("When each was behind", moves_plot(facts.moves)) + table(names, rows)
+    return (
+        "<h2>Moves</h2>"
+        + shown
+        + _figure("When each was behind", moves_plot(facts.moves), "alone")
+        + table(names, rows)
+    )
 
 
 def _topics(facts: Facts) -> str:
-    return "<h2>Topics</h2>" + _figure("Bytes moved", share_plot(facts.topics)) if facts.topics else ""
+    return "<h2>Topics</h2>" + _figure("Bytes moved", share_plot(facts.topics), "alone") if facts.topics else ""
 
 
 def _what_if(facts: Facts) -> str:
@@ -201,8 +206,8 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def _figure(caption: str, svg: str) -> str:
-    return f"<figure><h3>{_text(caption)}</h3>{svg}</figure>"
+def _figure(caption: str, svg: str, kind: str = "") -> str:
+    return f'<figure class="{kind}"><h3>{_text(caption)}</h3>{svg}</figure>'
 
 
 def _ratio(value: float | None) -> str:

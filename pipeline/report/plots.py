@@ -54,7 +54,8 @@ def rate_plot(series: Series, seconds_per_point: int) -> str:
         limits = [math.nan if point.limit is None else point.limit for point in series.points]
         if any(map(math.isfinite, limits)):
             axes.step(times, limits, where="post", color=LIMIT, linewidth=1.2, linestyle="--", label="quota")
-        axes.set_ylim(bottom=0)
+        highest = max([p.most for p in series.points] + [limit for limit in limits if math.isfinite(limit)])
+        axes.set_ylim(0, 1.15 * max(highest, 1.0))
         axes.yaxis.set_major_formatter(lambda value, _: f"{size(value)}/s")
         axes.legend(loc="lower right", ncols=3)
         return _svg(figure, f"Rate of broker {series.broker} as {series.role} against its quota")
@@ -67,7 +68,7 @@ def lag_plot(broker: int, role: str, points: Sequence[LagPoint]) -> str:
         times = [_moment(point.time) for point in points]
         axes.fill_between(times, [point.lag for point in points], color=BAND)
         axes.plot(times, [point.lag for point in points], color=RATE, linewidth=1.4)
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.15 * max([point.lag for point in points] + [1.0]))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_ylabel("messages")
         return _svg(figure, f"Messages that replicas of broker {broker} as {role} are behind")
@@ -101,7 +102,7 @@ def share_plot(topics: Sequence[tuple[str, int]]) -> str:
 
 
 def _figure(height_inches: float) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(7.2, height_inches), layout="constrained")
+    figure = Figure(figsize=(5.2, height_inches), layout="constrained")
     return figure, figure.subplots()
 
 

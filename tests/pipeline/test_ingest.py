@@ -26,8 +26,8 @@ Snapshot = tuple[list[tuple[object, ...]], ...]
 def tables_of(spark: SparkSession, place: Path) -> Snapshot:
     tables = Tables(spark, str(place))
     return tuple(
-        sorted(tuple(row) for row in frame.select(sorted(frame.columns)).collect())
-        for frame in (tables.traffic, tables.events.na.fill("").na.fill(0), tables.quarantine)
+        sorted((tuple(row) for row in frame.select(sorted(frame.columns)).collect()), key=repr)
+        for frame in (tables.traffic, tables.events, tables.quarantine)
     )
 
 

@@ -86,7 +86,7 @@ def test_the_sidecar_accepts_the_file_and_means_the_same(tmp_path: Path) -> None
     ]
     follower = report["roles"]["follower"]
     assert 3.5 * MB <= follower["quota_bytes_per_second"] < 3.5 * MB + 1024
-    assert follower["replicas"] == {"orders": "0-1"}
+    assert follower["replicas"] == {"orders": "0,1"}
 
 
 @pytest.mark.parametrize(
