@@ -40,7 +40,7 @@ class Result:
     proxy: Usage
     pair: Usage
     memory: Memory
-    others_cores: float = 0.0
+    others_cores: float
     """What everything else on the machine kept busy meanwhile: in a fair run, next to nothing."""
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def _run(peer: str, load: Load, *, cpu: float, size: int = 10**9, held_mib: int = 5) -> Result:
     held = Memory(held_mib << 20, held_mib << 20)
-    return Result(peer, load, 1.0, size, 1000, 100.0 * cpu, 200.0, Usage(cpu, 1), Usage(), held)
+    return Result(peer, load, 1.0, size, 1000, 100.0 * cpu, 200.0, Usage(cpu, 1), Usage(), held, 0.0)
 
 
 RUNS = [

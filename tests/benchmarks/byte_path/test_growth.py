@@ -13,7 +13,7 @@ from benchmarks.byte_path.usage import Memory, Usage
 def _run(partitions: int, cpu_us: float) -> Result:
     load = Load(f"{partitions} partitions", partitions, 64)
     proxy = Usage(cpu_us * 100 / 1e6, 200)
-    return Result("decoded", load, 10.0, 10_000, 100, 50.0, 60.0, proxy, Usage(), Memory())
+    return Result("decoded", load, 10.0, 10_000, 100, 50.0, 60.0, proxy, Usage(), Memory(), 0.0)
 
 
 def test_a_line_is_found() -> None:
