@@ -57,7 +57,7 @@ def rate_plot(series: Series, seconds_per_point: int) -> str:
         highest = max([p.most for p in series.points] + [limit for limit in limits if math.isfinite(limit)])
         axes.set_ylim(0, 1.15 * max(highest, 1.0))
         axes.yaxis.set_major_formatter(lambda value, _: f"{size(value)}/s")
-        axes.legend(loc="lower right", ncols=3)
+        figure.legend(loc="outside upper right", ncols=3)
         return _svg(figure, f"Rate of broker {series.broker} as {series.role} against its quota")
 
 
