@@ -104,7 +104,7 @@ def default_of(field: Field) -> Any:
         return []
     if isinstance(codec, FormatField):
         return bytes(codec.length) if codec is UUID else 0
-    return "" if isinstance(codec, KString) else b""
+    return ""
 
 
 def offset_bytes(struct: Struct, name: str) -> int:

@@ -239,7 +239,7 @@ class TaggedFields(Construct):
                 stream = io.BytesIO(data)
                 try:
                     found[codec.name] = codec.parse_stream(stream)
-                except ConstructError as error:
+                except (ConstructError, ProtocolError) as error:
                     raise ProtocolError(f"tag {tag} is not {codec.name}: {error}") from error
                 if stream.tell() != len(data):
                     raise ProtocolError(f"tag {tag}: {len(data) - stream.tell()} bytes follow the {codec.name}")

@@ -28,7 +28,6 @@ from .primitives import (
     KString,
     Sized,
     TaggedFields,
-    UVarint,
     minimum_bytes,
 )
 from .varint import MAX_UVARINT_BYTES, read_uvarint
@@ -115,8 +114,6 @@ def skip(codec: Construct, place: Place, path: str) -> Steps[None]:
         place.pos += codec.length
     elif isinstance(codec, TaggedFields):
         yield from _skip_tags(place)
-    elif isinstance(codec, UVarint):
-        yield from _read_uvarint(place)
     elif isinstance(codec, KArray) and not isinstance(bare(codec.subcon), FormatField):
         count = yield from read_size(codec, place, path)
         for _ in range(count):

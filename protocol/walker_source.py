@@ -53,9 +53,3 @@ class Source:
         self.close()
         self.more()
         self.close()
-
-    def wait_for(self, size: str) -> None:
-        """Until so many bytes are there, or all of the body."""
-        self.open(f"while end - pos < {size} and end < stop:")
-        self.more()
-        self.close()
