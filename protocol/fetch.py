@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 SUPPORTED_FETCH_VERSIONS = range(19)
 """What can be read and written here."""
-THROTTLED_FETCH_VERSIONS = range(7)
-"""Without fetch sessions (KIP-227), which begin with v7: what the sidecar throttles."""
 
 FIRST_VERSION_WITH_SESSIONS = 7  # KIP-227
 FIRST_VERSION_WITH_TOPIC_IDS = 13  # KIP-516

@@ -30,6 +30,7 @@ from .roles import Role
 from .settings import Address
 from .status_page import StatusPage
 from .throttle.role_throttle import RoleThrottle
+from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -95,6 +96,7 @@ async def serve(
         await background.start(http.run, server.endpoints())
         background.start_soon(quota_watch.run)
         background.start_soon(server.apply_changes)
+        background.start_soon(server.follow_topic_names)
         if signals:
             await background.start(server.follow_signals)
         bound = {route.key: _bound(listener) for route, listener in listeners}
@@ -124,6 +126,7 @@ class Server:
         self.history = History(self.journal, settings.quotas.policy)
         self.history.quotas(self._applied, "start")
         quota_watch.observe(self.history.reloaded)
+        self._names = TopicNames()
         self._throttles = {
             role: RoleThrottle(
                 role,
@@ -132,6 +135,7 @@ class Server:
                 statistics=statistics.of(role),
                 now=now,
                 ledger=None if self.journal is None else self.journal.ledger,
+                names=self._names,
             )
             for role in Role
         }
@@ -172,6 +176,11 @@ class Server:
             for throttle in self._throttles.values():
                 throttle.apply(quotas, trio.current_time())
             self._changes.notify()
+
+    async def follow_topic_names(self) -> None:
+        """Learn what topic ids stand for, from the broker beside or else from a remote leader."""
+        upstreams = [route.upstream for route in routes(self._settings)]
+        await self._names.run(upstreams, self._changes.notify, self._log)
 
     async def follow_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""

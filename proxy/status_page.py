@@ -116,7 +116,7 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
         "fetch_versions": {str(version): count for version, count in statistics.fetch_requests.items()},
         "partitions": [
             {
-                "topic": topic,
+                "topic": throttle.topic_name(topic),
                 "partition": partition,
                 "peer": link.peer,
                 "in_sync": replica.standing is not Standing.BEHIND,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+"""Uuid.METADATA_TOPIC_ID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class RoleQuota:
         if exact is not None:
             return exact
         return next((listed for glob, listed in self.globs if fnmatchcase(topic, glob)), self.otherwise)
+
+    @property
+    def names_topics(self) -> bool:
+        """Some list is of a topic or a glob, or exempts one: an id alone does not tell."""
+        return bool(self.topics or self.globs)
 
     @property
     def selects_nothing(self) -> bool:

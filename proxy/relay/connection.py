@@ -58,7 +58,7 @@ async def relay(
     own: they cost this connection, not all the others of the process. `ended` is told of the end, and after how many
     seconds.
     """
-    exchange = Exchange(Link(throttle, peer), changes, log)
+    exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
     throttle.statistics.connections += 1
     began = trio.current_time()
     leader = None

@@ -196,4 +196,4 @@ class Exchange:
 
 def _give_back(request: _Sent, now: float) -> None:
     if request.outlook is not None:
-        request.outlook.finish(now)
+        request.outlook.lost(now)

@@ -8,18 +8,19 @@ Invariant: an entry with an error, or of a replica that is in sync, is kept byte
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
-from protocol.framing import LENGTH_PREFIX_BYTES
+from protocol.errors import ProtocolError
+from protocol.fetch_response import TopicCount, read_topic_count, records_length, topic_count_at
+from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
+from protocol.topic_blocks import count_bytes
 
 if TYPE_CHECKING:
+    from protocol.buffers import Bytes
     from protocol.walker import ResponseEntry
 
     from ..throttle.outlook import Outlook
     from .window import Window
-
-RECORDS_LENGTH = struct.Struct(">i")
 
 
 class Gathered:
@@ -36,7 +37,9 @@ class Gathered:
         """Keep the entry up to its records, with a records length of 0. `passed` is the offset at window.start."""
         origin = self._window.start - passed
         self._kept += self._window.buffer[origin + self._keep_from : row.records_at]
-        self._kept[-RECORDS_LENGTH.size :] = RECORDS_LENGTH.pack(0)
+        version = self._outlook.version
+        del self._kept[-len(records_length(version, row.records_size)) :]
+        self._kept += records_length(version, 0)
         self._keep_from = row.records_at + row.records_size - origin
         self._outlook.discards(row, now)
 
@@ -49,8 +52,24 @@ class Gathered:
             self._keep_from = passed + size
         window.take(size)
 
-    def frame(self, appended: bytes) -> bytearray:
-        """Return the kept frame with `appended` behind it, its length prefix put right."""
-        self._kept += appended
-        RECORDS_LENGTH.pack_into(self._kept, 0, len(self._kept) - LENGTH_PREFIX_BYTES)
-        return self._kept
+    def frame(self, topics: int, replays: bytes, *, after_topics: int) -> bytearray:
+        """Return the kept frame with `replays` behind its topics, whose number grows by `topics`. `after_topics` bytes
+        follow the topics."""
+        kept, version = self._kept, self._outlook.version
+        end = len(kept) - after_topics
+        kept[end:end] = replays
+        count = topic_count_of(version, kept, 0, len(kept))
+        kept[count.at : count.after] = count_bytes(version, count.topics + topics)
+        LENGTH_PREFIX.pack_into(kept, 0, len(kept) - LENGTH_PREFIX_BYTES)
+        return kept
+
+
+def topic_count_of(version: int, buffer: Bytes, start: int, end: int) -> TopicCount:
+    """The count of topics in the response frame whose length prefix is at `start`.
+
+    Raises ProtocolError if there is none.
+    """
+    count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
+    if count is None:
+        raise ProtocolError("the leader's response ends within its header")
+    return count

@@ -19,7 +19,6 @@ from __future__ import annotations
 import select
 import time
 import types
-from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -110,7 +109,7 @@ class Poller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._legs: dict[int, Leg] = {}
-        self._later: deque[Flow] = deque()
+        self._later: list[Flow] = []
         self._serving = False
         self.owes_trio = False
         """A flow's task was made runnable: no lingering here."""
@@ -168,9 +167,8 @@ class Poller:
 
     def _poll(self) -> bool:
         """Step every flow whose leg is ready or whose turn it is; False if there is none."""
-        legs, waiting = self._legs, self._later
-        if waiting:
-            self._later = deque()
+        legs = self._legs
+        waiting, self._later = self._later, []
         events = self._epoll.poll(0 if waiting else LINGER_SECONDS)
         for number, mask in events:
             leg = legs.get(number)
@@ -195,7 +193,7 @@ class Poller:
         return bool(events or waiting)
 
     def _step_later(self) -> None:
-        waiting, self._later = self._later, deque()
+        waiting, self._later = self._later, []
         for flow in waiting:
             flow.step()
 

@@ -9,6 +9,8 @@ Invariant: what is passed undecoded is passed byte for byte, counted, and logged
 
 from __future__ import annotations
 
+import struct
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,8 +19,9 @@ import trio
 from protocol.apis import API_FETCH
 from protocol.correlation import State, expects_response
 from protocol.errors import ProtocolError
-from protocol.fetch import THROTTLED_FETCH_VERSIONS
-from protocol.fetch_request import parse_fetch_request, peek_replica_id
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch_glance import peek_session
+from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request, peek_replica_id
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from protocol.headers import peek_request
 
@@ -32,6 +35,7 @@ from .window import Window
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from protocol.fetch_request import FetchRequest
     from protocol.headers import RequestHead
 
     from ..settings import LimitSettings
@@ -44,7 +48,10 @@ T = TypeVar("T")
 WINDOW_BYTES = 128 * 1024
 """Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
 TLS_HANDSHAKE = b"\x16\x03"
-REPLICA_ID_BYTES = 4
+GLANCE_BYTES = 32
+"""Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
+CORRELATION_ID = struct.Struct(">i")
+CORRELATION_ID_AT = 4
 
 
 class RequestRelay:
@@ -56,6 +63,7 @@ class RequestRelay:
         self._leader = leader
         self._limits = limits
         self._window = Window(follower, WINDOW_BYTES)
+        self._last: tuple[bytes, FetchRequest] | None = None
 
     async def run(self) -> None:
         """Raises OSError when either side is broken; bad framing turns the connection opaque instead."""
@@ -83,9 +91,11 @@ class RequestRelay:
                 exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
             exchange.correlator.sent_token()
             await self._pass(size)
-        elif head.api_key == API_FETCH and await self._is_from_replica(head, size):
-            await self._replica_fetch(head, size)
+        elif head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
+            await self._fetch(head, size)
         else:
+            if head.api_key == API_FETCH and not exchange.link.throttle.is_idle:
+                exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
             exchange.sent(head, expects_response=await self._expects_response(head, size))
             await self._pass(size)
 
@@ -115,21 +125,24 @@ class RequestRelay:
         window = self._window
         return window.size < window.capacity and await window.fill(window.size + 1)
 
-    async def _is_from_replica(self, head: RequestHead, size: int) -> bool:
-        """Tell a follower's Fetch that we understand from a consumer's, and from one that must pass undecoded."""
-        window, start = self._window, self._window.start
-        await window.fill(min(head.body_at - start + REPLICA_ID_BYTES, LENGTH_PREFIX_BYTES + size))
+    async def _fetch(self, head: RequestHead, size: int) -> None:
+        """A consumer's passes, a replica's is decided unless nothing can come of it."""
+        exchange, window, start = self._exchange, self._window, self._window.start
+        await window.fill(min(head.body_at - start + GLANCE_BYTES, LENGTH_PREFIX_BYTES + size))
         if window.start != start:
             head = head._replace(body_at=head.body_at - start + window.start)
         end = min(window.end, window.start + LENGTH_PREFIX_BYTES + size)
         replica_id = peek_replica_id(head, window.buffer, end)
-        if replica_id is not None and replica_id < 0:
-            return False
-        if head.api_version in THROTTLED_FETCH_VERSIONS:
-            return replica_id is not None
-        if not self._exchange.link.throttle.is_idle:
-            self._exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
-        return False
+        shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
+        if shows_replica and (replica_id is None or replica_id < 0):
+            exchange.sent(head, expects_response=True)
+            await self._pass(size)
+        elif exchange.link.may_pass_unseen(peek_session(head, window.buffer, end)):
+            exchange.passed_unseen(head.api_version)
+            exchange.sent(head, expects_response=True)
+            await self._pass(size)
+        else:
+            await self._replica_fetch(head, size)
 
     async def _expects_response(self, head: RequestHead, size: int) -> bool:
         window = self._window
@@ -147,48 +160,75 @@ class RequestRelay:
                 return True
 
     async def _replica_fetch(self, head: RequestHead, size: int) -> None:
-        exchange, window, link = self._exchange, self._window, self._exchange.link
-        exchange.replica_fetches += 1
-        exchange.statistics.fetch_requests[head.api_version] += 1
-        demand = None
-        if not link.throttle.is_idle:
-            demand = await self._demand(size)
-        if demand is None:
-            link.forget()
+        """Read the request whole and decide it, if it can be understood and is a replica's."""
+        exchange, window = self._exchange, self._window
+        request = await self._whole_request(size)
+        if request is None or request.replica_id < 0:
             exchange.sent(head, expects_response=True)
             await self._pass(size)
-        else:
-            window.take(LENGTH_PREFIX_BYTES + size)
-            with exchange.deciding():
-                await self._decide(demand)
+            return
+        exchange.replica_fetches += 1
+        exchange.statistics.fetch_requests[head.api_version] += 1
+        start = window.start + LENGTH_PREFIX_BYTES
+        frame = window.buffer[start : start + size]
+        window.take(LENGTH_PREFIX_BYTES + size)
+        with exchange.deciding():
+            begun = exchange.link.begin(frame, request, trio.current_time())
+            decision = begun if isinstance(begun, Answer) else await self._decided(begun)
+            await self._do(decision, request.head, frame)
 
-    async def _demand(self, size: int) -> Demand | None:
-        """Read the request whole; None if it cannot be understood and so passes as it is."""
+    async def _whole_request(self, size: int) -> FetchRequest | None:
+        """Read the request whole; None if it cannot be understood and so passes as it is.
+
+        Raises ProtocolError if it must not pass: it may go on with a fetch session that has been altered.
+        """
         window = self._window
         if size > self._limits.max_request_bytes:
-            self._exchange.pass_undecoded(Undecoded.REQUEST_TOO_LARGE)
+            self._not_understood(Undecoded.REQUEST_TOO_LARGE)
             return None
         if not await window.fill(LENGTH_PREFIX_BYTES + size):
             return None
         start = window.start + LENGTH_PREFIX_BYTES
-        frame = window.buffer[start : start + size]
         try:
-            request = parse_fetch_request(frame)
+            return self._parsed(window.buffer[start : start + size])
         except ProtocolError:
-            self._exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
+            self._not_understood(Undecoded.MALFORMED_REQUEST)
             return None
-        return self._exchange.link.begin(frame, request, trio.current_time())
 
-    async def _decide(self, demand: Demand) -> None:
-        """Forward the request or answer it, after holding it if need be."""
+    def _parsed(self, frame: bytes) -> FetchRequest:
+        """Before v7 an idle follower asks for the same again and again: but for its correlation id nothing is read."""
+        last = self._last
+        if last is not None and frame[:CORRELATION_ID_AT] == last[0][:CORRELATION_ID_AT]:
+            after = CORRELATION_ID_AT + CORRELATION_ID.size
+            if frame[after:] == last[0][after:]:
+                (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
+                return replace(last[1], head=last[1].head._replace(correlation_id=correlation_id))
+        request = parse_fetch_request(frame)
+        self._last = (frame, request)
+        return request
+
+    def _not_understood(self, reason: Undecoded) -> None:
+        self._exchange.pass_undecoded(reason)
+        link = self._exchange.link
+        link.forget()
+        if link.translator.undecoded():
+            raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")
+
+    async def _decided(self, demand: Demand) -> Forward | Answer:
+        """What is to be done with the request, after holding it if need be."""
         exchange = self._exchange
         decision = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
         if isinstance(decision, Hold):
             decision = await self._by_task(partial(self._hold, demand, decision))
+        return decision
+
+    async def _do(self, decision: Forward | Answer, head: RequestHead, asked: bytes) -> None:
+        """Forward the request, as it was `asked` or as it was decided, or answer it."""
+        exchange = self._exchange
         match decision:
             case Forward(frame, outlook):
-                exchange.sent(demand.request.head, expects_response=True, outlook=outlook)
-                message = with_length(demand.frame if frame is None else frame)
+                exchange.sent(head, expects_response=True, outlook=outlook)
+                message = with_length(asked if frame is None else frame)
                 await self._leader.send_all(message)
                 exchange.passed_request(len(message))
             case Answer(frame):

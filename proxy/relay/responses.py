@@ -19,18 +19,17 @@ import trio
 from protocol.errors import ProtocolError
 from protocol.fetch_response import replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
+from protocol.topic_blocks import count_bytes
 
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
 from .exchange import MAX_FRAME_BYTES, Undecoded
-from .gather import Gathered
+from .gather import Gathered, topic_count_of
 from .pipe import Pipe, open_pipe
-from .walk import CORRELATION_ID_BYTES, FrameWalk
+from .walk import CORRELATION_ID_BYTES, FrameWalk, header_bytes
 from .whole_frames import passable_responses
 from .window import Window
 
 if TYPE_CHECKING:
-    import mmap
-
     from protocol.walker import ResponseEntry
 
     from ..settings import LimitSettings
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 256 * 1024
 """Copying through 256 KiB costs least CPU per byte; pages of it that stay unused cost no memory."""
 INT32 = struct.Struct(">i")
+MOST_COUNT_BYTES = 4
+"""Beyond its first byte, of a count in flexible versions."""
 
 
 class ResponseRelay:
@@ -85,24 +86,40 @@ class ResponseRelay:
         if size >= CORRELATION_ID_BYTES and await window.fill(LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES):
             (correlation_id,) = INT32.unpack_from(window.buffer, window.start + LENGTH_PREFIX_BYTES)
         outlook = exchange.received(correlation_id, trio.current_time())
-        try:
-            if outlook is None or not await self._has_topic_count(outlook, size):
-                total = LENGTH_PREFIX_BYTES + size
-                await copy(window, self._follower, total, exchange.passed_response, pipe=self._pipe_for(total))
-            elif self._is_over_quota(outlook, size):
-                await self._gather(outlook, size)
-            else:
-                await self._watch(outlook, size)
-        finally:
-            if outlook is not None:
-                outlook.finish(trio.current_time())
+        if outlook is None:
+            await self._pass(LENGTH_PREFIX_BYTES + size)
+        else:
+            try:
+                await self._answer(outlook, size)
+            except BaseException:
+                outlook.lost(trio.current_time())
+                raise
+            outlook.finish(trio.current_time())
         exchange.responded()
 
-    async def _has_topic_count(self, outlook: Outlook, size: int) -> bool:
-        """Have the response's header and topic count in the window; False if it is too short to have them."""
-        header = LENGTH_PREFIX_BYTES + topic_count_at(outlook.version) + INT32.size
-        if LENGTH_PREFIX_BYTES + size >= header:
-            return await self._window.fill(header)
+    async def _pass(self, size: int) -> None:
+        await copy(self._window, self._follower, size, self._exchange.passed_response, pipe=self._pipe_for(size))
+
+    async def _answer(self, outlook: Outlook, size: int) -> None:
+        """The answer to a request that was decided."""
+        if not await self._has_head(outlook, size):
+            outlook.lost(trio.current_time())
+            await self._pass(LENGTH_PREFIX_BYTES + size)
+        elif self._is_over_quota(outlook, size):
+            await self._gather(outlook, size)
+        else:
+            await self._watch(outlook, size)
+
+    async def _has_head(self, outlook: Outlook, size: int) -> bool:
+        """Have what stands before the topics in the window; False if that cannot be."""
+        window, total = self._window, LENGTH_PREFIX_BYTES + size
+        least = LENGTH_PREFIX_BYTES + topic_count_at(outlook.version) + len(count_bytes(outlook.version, 0))
+        if total >= least:
+            if not await window.fill(min(least + MOST_COUNT_BYTES, total)):
+                return False
+            tags_at = window.start + LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
+            if header_bytes(outlook.version) == CORRELATION_ID_BYTES or window.buffer[tags_at] == 0:
+                return True
         if outlook.replays:
             raise ProtocolError("the leader's response ends within its header")
         self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
@@ -118,28 +135,59 @@ class ResponseRelay:
         return True
 
     async def _watch(self, outlook: Outlook, size: int) -> None:
-        """Stream the frame on as it comes; the appended replays are part of the length it announces."""
+        """Stream the frame on as it comes; what is replayed is added where its topics end."""
         window = self._window
         walk = FrameWalk(window, version=outlook.version, size=size)
         topics, replays = replayed_topics(outlook.version, outlook.replays)
-        if size + len(replays) > MAX_FRAME_BYTES:
-            raise ProtocolError("the leader's response leaves no room for what was omitted")
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
-            rows = self._step(walk, passed, alters=bool(replays))
+            rows = self._step(walk, outlook, passed)
+            if passed == 0:
+                passed = await self._begin(walk, outlook, size, added=(topics, len(replays)))
             if rows:
                 outlook.forwards(rows, window.buffer, window.end, trio.current_time())
-            if passed == 0 and replays:
-                INT32.pack_into(window.buffer, window.start, size + len(replays))
-                _add_topics(window.buffer, window.start, version=outlook.version, topics=topics)
+            if replays and walk.topics_end is not None and walk.topics_end - passed <= window.size:
+                await self._send(walk.topics_end - passed)
+                passed = walk.topics_end
+                await self._add(replays)
+                replays = b""
             passable = walk.passable(passed)
-            await send(window, self._follower, passable, self._exchange.passed_response)
+            await self._send(passable)
             passed += passable
             passed += await self._splice(walk.unseen(passed))
             await self._more(passed, total)
         if replays:
-            await self._follower.send_all(replays)
-            self._exchange.passed_response(len(replays))
+            await self._add(replays)
+
+    async def _begin(self, walk: FrameWalk, outlook: Outlook, size: int, *, added: tuple[int, int]) -> int:
+        """The head of the frame is in the window: take what it says, and pass it on if it is to say something else.
+
+        `added`: so many topics, of so many bytes. Returns how many bytes of the frame went on.
+        """
+        outlook.answered(walk.head.get("error_code", 0), walk.head.get("session_id", 0))
+        topics, more_bytes = added
+        if not topics:
+            return 0
+        window, version = self._window, outlook.version
+        count = topic_count_of(version, window.buffer, window.start, window.end)
+        new_count = count_bytes(version, count.topics + topics)
+        new_size = size + more_bytes + len(new_count) - (count.after - count.at)
+        if new_size > MAX_FRAME_BYTES:
+            raise ProtocolError("the leader's response leaves no room for what was omitted")
+        before_count = window.buffer[window.start + LENGTH_PREFIX_BYTES : count.at]
+        await self._add(INT32.pack(new_size) + before_count + new_count)
+        head_bytes = count.after - window.start
+        window.take(head_bytes)
+        return head_bytes
+
+    async def _send(self, size: int) -> None:
+        if size > 0:
+            await send(self._window, self._follower, size, self._exchange.passed_response)
+
+    async def _add(self, data: bytes) -> None:
+        """What is not the leader's."""
+        await self._follower.send_all(data)
+        self._exchange.passed_response(len(data))
 
     async def _gather(self, outlook: Outlook, size: int) -> None:
         """Read the frame whole but for the records that are over quota, then send it."""
@@ -154,15 +202,15 @@ class ResponseRelay:
                     gathered.substitute(row, passed, now)
                 else:
                     outlook.forwards((row,), window.buffer, window.end, now)
+            if passed == 0:
+                outlook.answered(walk.head.get("error_code", 0), walk.head.get("session_id", 0))
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable
             await self._more(passed, total)
         topics, replays = replayed_topics(outlook.version, outlook.replays)
-        frame = gathered.frame(replays)
-        _add_topics(frame, 0, version=outlook.version, topics=topics)
-        await self._follower.send_all(frame)
-        self._exchange.passed_response(len(frame))
+        after_topics = 0 if walk.topics_end is None else total - walk.topics_end
+        await self._add(bytes(gathered.frame(topics, replays, after_topics=after_topics)))
 
     async def _splice(self, size: int) -> int:
         """Pass on the records that are not in the window, if they are worth a splice; return how many bytes."""
@@ -185,18 +233,13 @@ class ResponseRelay:
         if passed < total and not await self._window.more(self._window.capacity):
             raise ConnectionEndedError(f"the leader closed {total - passed} bytes before the end of a response")
 
-    def _step(self, walk: FrameWalk, passed: int, *, alters: bool) -> list[ResponseEntry]:
+    def _step(self, walk: FrameWalk, outlook: Outlook, passed: int) -> list[ResponseEntry]:
         """Step on. Where nothing is altered, a response that cannot be read passes as it is (fail open)."""
         try:
             return walk.step(passed)
         except ProtocolError:
-            if alters:
+            if outlook.replays:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
+            outlook.lost(trio.current_time())
             return walk.give_up()
-
-
-def _add_topics(frame: mmap.mmap | bytearray, start: int, *, version: int, topics: int) -> None:
-    at = start + LENGTH_PREFIX_BYTES + topic_count_at(version)
-    (count,) = INT32.unpack_from(frame, at)
-    INT32.pack_into(frame, at, count + topics)

@@ -6,32 +6,48 @@ Invariant: rows come exactly once, in order, and before any byte of their record
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from typing import TYPE_CHECKING, Any
 
+from protocol.apis import API_FETCH
 from protocol.errors import ProtocolError
 from protocol.framing import LENGTH_PREFIX_BYTES
+from protocol.headers import response_header_version
 from protocol.walker import ResponseEntry, response_walker
 
 if TYPE_CHECKING:
     from .window import Window
 
 CORRELATION_ID_BYTES = 4
-"""Response header v0, which Fetch has up to v11."""
+
+
+TOPICS_END = "responses_end"
+"""What the walker calls it."""
+
+
+@functools.cache
+def header_bytes(version: int) -> int:
+    """Of a Fetch response's header: its correlation id, from v12 on and an empty set of tagged fields."""
+    return CORRELATION_ID_BYTES + response_header_version(API_FETCH, version)
 
 
 class FrameWalk:
     """Walks one response of `size` bytes (length prefix not counted) whose prefix is at `window.start` now."""
 
-    __slots__ = ("_at", "_finished", "_rows", "_steps", "_total", "_window")
+    __slots__ = ("_at", "_finished", "_rows", "_steps", "_total", "_window", "head", "topics_end")
 
     def __init__(self, window: Window, *, version: int, size: int) -> None:
         self._window = window
         self._rows: list[ResponseEntry] = []
         self._total = LENGTH_PREFIX_BYTES + size
-        self._at = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
+        self._at = LENGTH_PREFIX_BYTES + header_bytes(version)
         self._finished = False
-        body = size - CORRELATION_ID_BYTES
-        self._steps = response_walker(version)(window.buffer, body, self._rows.append, {})
+        self.head: dict[str, Any] = {}
+        self.topics_end: int | None = None
+        """Offset in the frame after the last topic, once it is known."""
+        self._steps = response_walker(version)(
+            window.buffer, size - header_bytes(version), self._rows.append, self.head
+        )
         next(self._steps)
 
     def step(self, passed: int) -> list[ResponseEntry]:
@@ -48,6 +64,8 @@ class FrameWalk:
             except StopIteration as done:
                 at, self._finished = done.value, True
             self._at = at - origin
+            if self.topics_end is None and TOPICS_END in self.head:
+                self.topics_end = self.head[TOPICS_END] - origin
         if (self._finished and self._at != self._total) or (
             not self._finished and end == origin + self._total and self._at < self._total
         ):

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
 from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
-from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch_glance import LONGEST_GLANCE_BYTES, glance_replica_id, peek_session
 from protocol.framing import LENGTH_PREFIX_BYTES
+from protocol.headers import RequestHead
 
 if TYPE_CHECKING:
     from .exchange import Exchange
@@ -27,7 +29,6 @@ _REQUEST = struct.Struct(">ihhih")
 """Length prefix, api_key, api_version, correlation_id, length of the client id."""
 _RESPONSE = struct.Struct(">ii")
 """Length prefix, correlation_id."""
-_REPLICA_ID = struct.Struct(">i")
 
 
 def passable_requests(window: Window, exchange: Exchange) -> int:
@@ -52,17 +53,20 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
 
 
 def _passes_unseen(window: Window, exchange: Exchange, version: int, body: tuple[int, int]) -> bool:
-    """Count a Fetch that nothing can throttle, if its replica id is where it can be seen at a glance."""
+    """Count a replica's Fetch that nothing can throttle, if a glance tells all there is to know of it."""
     at, end = body
-    if version > LAST_VERSION_WITH_REPLICA_ID:
+    buffer = window.buffer
+    if version not in SUPPORTED_FETCH_VERSIONS or end - at < LONGEST_GLANCE_BYTES:
         return False
     if is_flexible(API_FETCH, version):
-        if window.buffer[at] != 0:  # tagged fields in the header
+        if buffer[at] != 0:  # tagged fields in the header
             return False
         at += 1
-    if end - at < _REPLICA_ID.size:
+    head = RequestHead(API_FETCH, version, 0, None, at)
+    if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
         return False
-    if _REPLICA_ID.unpack_from(window.buffer, at)[0] >= 0:
+    replica_id = glance_replica_id(head, buffer, end)
+    if replica_id is not None and replica_id >= 0:
         exchange.passed_unseen(version)
     return True
 

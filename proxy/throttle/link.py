@@ -19,9 +19,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from admission.budget import Wish
-from protocol.fetch_request import MAX_INT32, FetchRequest, rebuild_fetch_request
-from protocol.fetch_response import ReplayedEntry, empty_fetch_response
-from protocol.fetch_session import NO_SESSION_ID, Choice, SessionRequest, full_upstream
+from protocol.fetch_request import (
+    MAX_INT32,
+    Asked,
+    FetchRequest,
+    entry_bytes,
+    rebuild_fetch_request,
+    rebuild_session_request,
+)
+from protocol.fetch_response import ReplayedEntry, empty_fetch_response, error_fetch_response
+from protocol.fetch_session import (
+    FIRST_VERSION_WITH_SESSIONS,
+    NO_SESSION_ID,
+    Choice,
+    LocalAnswer,
+    SessionRequest,
+    full_upstream,
+)
+from protocol.fetch_session_translator import SessionTranslator
 
 from ..roles import Role
 from .outlook import Outlook
@@ -29,9 +44,11 @@ from .replicas import Replicas
 from .witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Iterable
 
+    from protocol.fetch_glance import SessionAt
     from protocol.fetch_session import PartitionKey
+    from protocol.fetch_session_translator import Translation
     from protocol.walker import RequestEntry
 
     from .replica import Replica
@@ -77,32 +94,43 @@ Decision = Forward | Hold | Answer
 
 @dataclass(slots=True)
 class Demand:
-    """A request being decided, perhaps several times."""
+    """A request being decided, perhaps several times. `translation`: what becomes of it in its fetch session, v7+."""
 
     frame: bytes
     request: FetchRequest
     arrived: float
+    translation: Translation[Asked] | None = None
 
     @property
     def deadline(self) -> float:
         return self.arrived + self.request.max_wait_ms / 1000
 
     @property
-    def session_request(self) -> SessionRequest[RequestEntry]:
-        entries = self.request.entries
-        return SessionRequest(self.request.head.api_version, {(e.topic, e.partition): e for e in entries})
+    def is_full(self) -> bool:
+        """Its response must hold every partition that the follower wants."""
+        return self.translation is None or self.translation.request.is_full
+
+    @property
+    def partitions(self) -> int:
+        """How many the follower wants, listed or not."""
+        return len(self.request.entries if self.translation is None else self.translation.partitions)
 
 
 class Link:
-    """The throttle's view of one connection. `peer` names the other broker for people: its id, once known."""
+    """The throttle's view of one connection. `peer` names the other broker for people: its id, once known; `leader`
+    tells leaders apart."""
 
-    def __init__(self, throttle: RoleThrottle, peer: str) -> None:
+    def __init__(self, throttle: RoleThrottle, peer: str, *, leader: Hashable = None) -> None:
         self.throttle = throttle
         self.peer = peer
         self.replicas = Replicas(throttle)
         ledger = throttle.ledger
-        self._witness = None if ledger is None else Witness(ledger, throttle.role, self.replicas, peer)
+        self._witness = None if ledger is None else Witness(ledger, throttle, self.replicas, peer)
+        """Who tells the journal, if one is kept."""
+        self.translator = SessionTranslator(throttle.sessions, leader)
         self._entries: list[RequestEntry] = []
+        self._session: object | None = None
+        """The fetch session that `replicas` are of; None: none, or not known yet."""
         self._expected_at: float | None = None
         """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
         self._is_live = False
@@ -113,29 +141,68 @@ class Link:
     def close(self) -> None:
         self.throttle.links.discard(self)
         self.throttle.budget.turns.leave(self._claim)
+        self.translator.close()
+
+    def may_pass_unseen(self, session: SessionAt | None) -> bool:
+        """Tell whether a Fetch may pass without a look; if not it is to `begin`, whatever the lists say."""
+        return self.throttle.is_idle and (session is None or self.translator.may_relay(*session))
 
     def forget(self) -> None:
         """A fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas.clear()
         self._entries = []
+        self._session = None
         self._claim.wants = False
 
-    def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand:
+    def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
         """Take the follower's request. The very entries of the request before may be passed for an equal one."""
         if self.throttle.role is Role.LEADER:
             self.peer = str(request.replica_id)
         if self._expected_at is not None:
             self._is_live = now < self._expected_at
+        if self._witness is not None:
+            self._witness.peer = self.peer
+            self._witness.asked(request.entries)
+        if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
+            return self._begin_in_session(frame, request, now)
         self.replicas.reselect()
         if request.entries is self._entries:
             self.replicas.asked_the_same(now)
         else:
             self.replicas.asked(request.entries, now)
             self._entries = request.entries
-        if self._witness is not None:
-            self._witness.peer = self.peer
-            self._witness.asked(request.entries)
         return Demand(frame, request, now)
+
+    def _begin_in_session(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
+        listed = {
+            (e.topic, e.partition): Asked(e.topic, entry_bytes(frame, e), e.partition_max_bytes)
+            for e in request.entries
+        }
+        version = request.head.api_version
+        taken = self.translator.take(
+            SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
+        )
+        if isinstance(taken, LocalAnswer):
+            return _error(request, taken)
+        if taken.request.is_full:
+            self.replicas.reselect()
+            self.replicas.asked(request.entries, now)
+        elif self._goes_on(taken):
+            self.replicas.asked_more(request.entries, request.forgotten, now)
+        else:
+            taken.lost()
+            return _error(request, self.translator.refuse(request.session_id))
+        return Demand(frame, request, now, taken)
+
+    def _goes_on(self, taken: Translation[Asked]) -> bool:
+        """Tell whether all that is to be known of the session's replicas is known. If not it has to start again: a
+        leader tells a high watermark once, when a partition is new to the session."""
+        if self.throttle.is_idle or taken.session is not self._session:
+            return False
+        if not self.replicas.reselect():
+            return True
+        known, selects = self.replicas.known, self.throttle.selects
+        return all(key in known or not selects(key) for key in taken.partitions)
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
@@ -144,21 +211,22 @@ class Link:
         """
         if self.throttle.is_idle:
             self.forget()
-            return Forward(None, None)
+            if demand.translation is None:
+                return Forward(None, None)
         self.replicas.reselect()
         behind, new = self.replicas.behind, self.replicas.new
         if not behind and not new:
             self._claim.wants = False
-            return self._as_it_came(demand, now)
-        rides = self._is_live and len(demand.request.entries) > len(behind) + len(new)
+            return self._as_it_is(demand, self._outlook(demand, now))
+        rides = self._is_live and demand.partitions > len(behind) + len(new)
         if not self.throttle.enforce:
             return self._observe(demand, self._admit(behind, now, rides=rides), now)
         granted = self._admit({**behind, **new} if self._shapes(demand) else behind, now, rides=rides)
         waiting = [key for key in behind if key not in granted]
-        if len(waiting) == len(demand.request.entries):
+        if len(waiting) == demand.partitions:
             if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
-            if all(behind[key].replayable for key in waiting):
+            if not demand.is_full or all(behind[key].replayable for key in waiting):
                 return self._answer(demand, waiting, now)
         return self._forward(demand, granted, now)
 
@@ -188,19 +256,31 @@ class Link:
         self._withheld(waiting, now)
         self.throttle.statistics.omitted_partitions += len(waiting)
         self.throttle.statistics.local_answers += 1
+        session_id = NO_SESSION_ID
+        if demand.translation is not None:
+            answer = demand.translation.decide(Choice(frozenset(waiting)))
+            if not isinstance(answer, LocalAnswer):
+                raise AssertionError("a request of which nothing is left went on to the leader")
+            if answer.error_code:
+                return _error(demand.request, answer)
+            session_id = answer.session_id
         head = demand.request.head
-        return Answer(empty_fetch_response(head.api_version, head.correlation_id, self._replays(waiting)))
+        replays = self._replays(waiting) if demand.is_full else []
+        return Answer(empty_fetch_response(head.api_version, head.correlation_id, replays, session_id=session_id))
 
-    def _as_it_came(self, demand: Demand, now: float) -> Forward:
-        """Nothing to shape: unthrottled or in sync, every one of them."""
+    def _as_it_is(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
+        """Nothing to shape: unthrottled or in sync, every one of them; or quotas are only observed."""
         self._expected_at = demand.deadline
-        looks = self.replicas.known or self._witness is not None
-        return Forward(None, self._outlook(demand, now) if looks else None)
+        if demand.translation is None:
+            return Forward(None, outlook if self.replicas.known or self._witness is not None else None)
+        return self._sent_on(demand, Choice(), outlook, demand.request.max_wait_ms)
 
-    def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
+    def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
         behind, new = self.replicas.behind, self.replicas.new
-        omitted = [key for key, replica in behind.items() if key not in granted and replica.replayable]
+        replays = demand.is_full
+        omitted = [key for key, replica in behind.items() if key not in granted and (replica.replayable or not replays)]
+        self._withheld(omitted, now)
         left_out = frozenset(omitted)
         if self._shapes(demand):
             probed = (key for key in (*behind, *new) if key not in granted and key not in left_out)
@@ -208,28 +288,54 @@ class Link:
         else:
             choice = Choice(left_out, dict.fromkeys(granted, MAX_INT32))
         self.throttle.statistics.omitted_partitions += len(omitted)
-        self._withheld(omitted, now)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
         outlook.grants = granted
         outlook.first = next((key for key in granted if key in behind), None)
-        outlook.replays = self._replays(omitted)
+        outlook.replays = self._replays(omitted) if replays else []
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self._expected_at = None if granted else now + max_wait_ms / 1000
-        upstream = full_upstream(demand.session_request, choice, NO_SESSION_ID)
-        if upstream.as_it_came:
-            return Forward(None, outlook)
-        asks = [(entry, limit_bytes) for _, entry, limit_bytes in upstream.listed]
-        return Forward(rebuild_fetch_request(demand.frame, demand.request, asks, max_wait_ms=max_wait_ms), outlook)
+        return self._sent_on(demand, choice, outlook, max_wait_ms)
 
-    def _observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
+    def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:
+        frame, request, translation = demand.frame, demand.request, demand.translation
+        if translation is None:
+            entries = {(e.topic, e.partition): e for e in request.entries}
+            asks = full_upstream(SessionRequest(request.head.api_version, entries), choice, NO_SESSION_ID)
+            if asks.as_it_came:
+                return Forward(None, outlook)
+            limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
+            return Forward(rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms), outlook)
+        upstream = translation.decide(choice)
+        if isinstance(upstream, LocalAnswer):
+            outlook.lost(outlook.admitted_at)
+            return _error(request, upstream)
+        outlook.translation = translation
+        outlook.opened = self._opened
+        if upstream.as_it_came and max_wait_ms >= request.max_wait_ms:
+            return Forward(None, outlook)
+        rebuilt = rebuild_session_request(
+            frame,
+            request,
+            (entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in upstream.listed),
+            forgotten=upstream.forgotten,
+            session_id=upstream.session_id,
+            session_epoch=upstream.session_epoch,
+            max_wait_ms=max_wait_ms,
+        )
+        return Forward(rebuilt, outlook)
+
+    def _opened(self, session: object | None) -> None:
+        """The leader answered: this is the session that the replicas are of."""
+        self._session = session
+
+    def _observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Change nothing; remember what enforcing would have left out."""
-        forward = self._as_it_came(demand, now)
-        if forward.outlook is not None:
-            forward.outlook.grants = granted
-            forward.outlook.observed = frozenset(self.replicas.behind.keys() - granted.keys())
-            self.throttle.statistics.omitted_partitions += len(forward.outlook.observed)
-        return forward
+        outlook = self._outlook(demand, now)
+        outlook.grants = granted
+        outlook.observed = frozenset(self.replicas.behind.keys() - granted.keys())
+        self.throttle.statistics.omitted_partitions += len(outlook.observed)
+        return self._as_it_is(demand, outlook)
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
         version = demand.request.head.api_version
@@ -241,7 +347,7 @@ class Link:
 
     def _replays(self, omitted: Iterable[PartitionKey]) -> list[ReplayedEntry]:
         known = self.replicas.known
-        return [_replay(key, known[key]) for key in omitted]
+        return [ReplayedEntry(*key, known[key].high_watermark, known[key].log_start_offset) for key in omitted]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
         """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
@@ -262,7 +368,7 @@ def _wish(replica: Replica) -> Wish:
     return Wish(min(limit, need) if replica.stalls else limit, need)
 
 
-def _replay(key: PartitionKey, replica: Replica) -> ReplayedEntry:
-    topic, partition = key
-    assert isinstance(topic, str)  # noqa: S101 - ids come with versions that the walkers of the data path do not take yet
-    return ReplayedEntry(topic, partition, replica.high_watermark, replica.log_start_offset)
+def _error(request: FetchRequest, answer: LocalAnswer) -> Answer:
+    head = request.head
+    frame = error_fetch_response(head.api_version, head.correlation_id, answer.error_code, session_id=answer.session_id)
+    return Answer(frame)

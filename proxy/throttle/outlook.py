@@ -19,12 +19,14 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from admission.turns import Claim
     from protocol.buffers import Bytes
+    from protocol.fetch_request import Asked
     from protocol.fetch_response import ReplayedEntry
     from protocol.fetch_session import PartitionKey
+    from protocol.fetch_session_translator import Translation
     from protocol.walker import ResponseEntry
 
     from .replica import Replica
@@ -53,6 +55,22 @@ class Outlook:
     replays: list[ReplayedEntry] = field(default_factory=list)
     catches_up: bool = False
     """Some that are behind were asked for."""
+    translation: Translation[Asked] | None = None
+    """Of the request within its fetch session, v7+."""
+    opened: Callable[[object | None], None] | None = None
+    """Told the session, once the leader has answered."""
+
+    def answered(self, error_code: int, session_id: int) -> None:
+        """The head of the leader's answer has come and is about to go on."""
+        if self.translation is not None:
+            self.translation.answered(error_code, session_id)
+            if self.opened is not None:
+                self.opened(self.translation.session)
+
+    @property
+    def looks(self) -> bool:
+        """Some entry of the response matters; if not, no more than its head does."""
+        return bool(self.replicas.known) or self.witness is not None
 
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota by now, so that they must be discarded."""
@@ -76,8 +94,11 @@ class Outlook:
             self.witness.forwarded(entries, now)
         known, changed = self.replicas.known, self.replicas.changed
         leads, usage = self.throttle.role is Role.LEADER, Usage()
+        expects = None if self.translation is None else self.translation.expects
         for entry in entries:
             key = (entry.topic, entry.partition)
+            if expects is not None:
+                expects(key)
             replica = known.get(key)
             if replica is None:
                 continue
@@ -116,9 +137,22 @@ class Outlook:
         statistics.withheld_bytes += entry.records_size
 
     def finish(self, now: float) -> None:
-        """The response is through, or will never come: give back what was not used."""
-        if self.first in self.grants and (replica := self.replicas.known.get(self.first)) is not None:
-            replica.stalled(self.throttle.next_turn())
+        """The response is through: give back what was not used."""
+        whole_session = self.translation is not None
+        for key in self.grants:
+            if key == self.first or whole_session:
+                replica = self.replicas.known.get(key)
+                if replica is not None:
+                    replica.stalled(self.throttle.next_turn(), needs_more=whole_session)
+        self._give_back(now)
+
+    def lost(self, now: float) -> None:
+        """There will be no response, or not all of it came, or it was not understood."""
+        if self.translation is not None:
+            self.translation.lost()
+        self._give_back(now)
+
+    def _give_back(self, now: float) -> None:
         for granted in self.grants.values():
             self.throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
         self.grants.clear()

@@ -42,6 +42,7 @@ class Replica:
     __slots__ = (
         "_delivered",
         "_empty_grants",
+        "_need_bytes",
         "asked_in",
         "fetch_offset",
         "high_watermark",
@@ -65,6 +66,7 @@ class Replica:
         self.largest_batch_bytes = 0
         self.served = 0
         self._empty_grants = 0
+        self._need_bytes = LEAST_NEED_BYTES
         self.asked_in = 0
         """The how manieth request of its connection listed it last."""
         self.replayable = False
@@ -80,7 +82,7 @@ class Replica:
     @property
     def need_bytes(self) -> int:
         """The smallest partition_max_bytes worth asking with: below its first batch a partition answers empty."""
-        return max(LEAST_NEED_BYTES, self.largest_batch_bytes)
+        return max(self._need_bytes, self.largest_batch_bytes)
 
     @property
     def stalls(self) -> bool:
@@ -129,12 +131,19 @@ class Replica:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
         self._empty_grants = 0
+        self._need_bytes = LEAST_NEED_BYTES
         self.meter.add(size, now)
 
-    def stalled(self, turn: int) -> None:
-        """It was granted and asked for first and nothing came: the others go before it until its next turn."""
+    def stalled(self, turn: int, *, needs_more: bool) -> None:
+        """It was granted and asked for and nothing came: the others go before it until its next turn.
+
+        `needs_more`: perhaps because its first batch is larger. Only what a leader takes first may exceed its limit
+        (KIP-74), and within a fetch session the leader has an order of its own.
+        """
         self.served = turn
         self._empty_grants += 1
+        if needs_more:
+            self._need_bytes = min(2 * self.need_bytes, max(self.limit_bytes, LEAST_NEED_BYTES))
 
     def saw_batch(self, size: int | None) -> None:
         """Take the size in bytes of a batch at the front of an answer, where one could be read."""

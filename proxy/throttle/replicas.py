@@ -100,6 +100,22 @@ class Replicas:
             self._miss(known.keys() - {(entry.topic, entry.partition) for entry in entries})
         self._look_again(changed, now)
 
+    def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> None:
+        """Take a request within a fetch session: only what it lists has changed, only what it forgets is left out."""
+        changed, self.changed = self.changed, {}
+        for entry in entries:
+            key = (entry.topic, entry.partition)
+            replica = self.known.get(key)
+            if replica is None:
+                self._meet(key, entry, now)
+                continue
+            self._progress(replica, entry, now)
+            replica.asked(entry, returns=False)
+            changed.pop(key, None)
+            self._place(key, replica)
+        self._miss([key for key in forgotten if key in self.known])
+        self._look_again(changed, now)
+
     def asked_the_same(self, now: float) -> None:
         """Take a request that asks for exactly what the one before asked for."""
         changed, self.changed = self.changed, {}
@@ -111,14 +127,18 @@ class Replicas:
         replica.forget()
         self._place(key, replica)
 
-    def reselect(self) -> None:
-        """Let go of those that the lists no longer select; those they select now are met when they are asked for."""
+    def reselect(self) -> bool:
+        """Let go of those that the lists no longer select; those they select now are met when they are listed next.
+
+        Tell whether the lists have changed.
+        """
         throttle = self._throttle
         if self._selection == throttle.selection:
-            return
+            return False
         self._selection = throttle.selection
         self._free_topics.clear()
         self._let_go([key for key in self.known if not throttle.selects(key)])
+        return True
 
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
         throttle = self._throttle

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
+from protocol.fetch_session_registry import FetchSessions
 
+from ..quotas.rules import METADATA_TOPIC_ID
 from ..roles import Role
+from ..topic_names import TopicNames, written
 from .meter import Meter
 
 if TYPE_CHECKING:
     from admission.turns import Claim
+    from protocol.fetch_request import Asked
     from protocol.fetch_session import PartitionKey
 
     from ..journal.ledger import Ledger
@@ -54,15 +58,18 @@ class RoleThrottle:
         statistics: RoleStatistics,
         now: float,
         ledger: Ledger | None = None,
+        names: TopicNames | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
         self.quota: RoleQuota = quotas.of(role)
         self.enforce = quotas.enforce
-        self.selection = 0
-        """Changes whenever other partitions are throttled than before."""
+        self.names = TopicNames() if names is None else names
+        self._lists = 0
         self.ledger = ledger
         """Where traffic is reported to; None: no journal is kept."""
+        self.sessions: FetchSessions[Asked] = FetchSessions()
+        """The fetch sessions that are translated: omission is forgetting, v7+."""
         self.links: set[Link] = set()
         self.rate = _simple_rate(settings)
         self.gain = Meter(now)
@@ -76,7 +83,7 @@ class RoleThrottle:
         before, self.quota = self.quota, quotas.of(self.role)
         self.enforce = quotas.enforce
         if self.quota.listed() != before.listed():
-            self.selection += 1
+            self._lists += 1
         self.budget.change_rate(self.quota.bytes_per_second, now)
 
     @property
@@ -85,13 +92,35 @@ class RoleThrottle:
         the headers."""
         return self.ledger is None and self.quota.selects_nothing
 
+    @property
+    def selection(self) -> tuple[int, int]:
+        """Changes whenever other partitions are throttled than before."""
+        return self._lists, self.names.generation
+
     def selects(self, key: PartitionKey) -> bool:
-        """Whether the lists of this broker and role name this partition."""
+        """Whether the lists of this broker and role name this partition: of a topic whose name is awaited they may."""
         topic, partition = key
-        return isinstance(topic, str) and self.quota.selects(topic, partition)
+        if isinstance(topic, str):
+            return self.quota.selects(topic, partition)
+        if topic == METADATA_TOPIC_ID:
+            return False
+        if not self.quota.names_topics:
+            return partition in self.quota.otherwise
+        name = self.names.of(topic)
+        return self.names.is_awaited(topic) if name is None else self.quota.selects(name, partition)
 
     def selects_any_of(self, topic: str | bytes) -> bool:
-        return isinstance(topic, str) and bool(self.quota.partitions_of(topic))
+        if isinstance(topic, str):
+            return bool(self.quota.partitions_of(topic))
+        if not self.quota.names_topics:
+            return topic != METADATA_TOPIC_ID and bool(self.quota.otherwise)
+        name = self.names.known(topic)
+        return self.names.is_awaited(topic) if name is None else bool(self.quota.partitions_of(name))
+
+    def topic_name(self, topic: str | bytes) -> str:
+        """For people and the journal: the topic's name, or its id until that is known."""
+        name = topic if isinstance(topic, str) else self.names.of(topic)
+        return written(topic) if name is None else name
 
     @property
     def shapes(self) -> bool:

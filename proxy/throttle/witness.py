@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from protocol.walker import RequestEntry, ResponseEntry
 
     from ..journal.ledger import Ledger
-    from ..roles import Role
     from .replicas import Replicas
+    from .role_throttle import RoleThrottle
 
 
 class Witness:
     """One per connection. `peer` is the other broker, as far as it is known."""
 
-    __slots__ = ("_high_watermarks", "_ledger", "_offsets", "_replicas", "_role", "peer")
+    __slots__ = ("_high_watermarks", "_ledger", "_offsets", "_replicas", "_role", "_topic_name", "peer")
 
-    def __init__(self, ledger: Ledger, role: Role, replicas: Replicas, peer: str) -> None:
+    def __init__(self, ledger: Ledger, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self.peer = peer
         self._ledger = ledger
-        self._role = role.value
+        self._role = throttle.role.value
+        self._topic_name = throttle.topic_name
         self._replicas = replicas
         self._offsets: dict[PartitionKey, int] = {}
         self._high_watermarks: dict[PartitionKey, int] = {}
@@ -75,5 +76,4 @@ class Witness:
 
     def _key(self, key: PartitionKey, *, throttled: bool, in_sync: bool) -> TrafficKey:
         topic, partition = key
-        name = topic if isinstance(topic, str) else topic.hex()
-        return TrafficKey(self._role, self.peer, name, partition, throttled, in_sync)
+        return TrafficKey(self._role, self.peer, self._topic_name(topic), partition, throttled, in_sync)

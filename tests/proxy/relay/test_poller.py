@@ -177,9 +177,11 @@ async def test_a_cancelled_task_ends_its_flow(poller: Poller, *, waits_by_trio: 
 async def test_a_flow_that_moves_much_lets_others_go_on(poller: Poller) -> None:
     """Two flows that never have to wait for the kernel take turns."""
     order = []
+    both = trio.Event()
 
     async def flow(leg: Leg, name: str) -> None:
-        for _ in range(3):
+        await by_task(both.wait)
+        for _ in range(20):
             order.append(name)
             if leg.moves(CHECKPOINT_BYTES):
                 await leg.turn()
@@ -188,7 +190,28 @@ async def test_a_flow_that_moves_much_lets_others_go_on(poller: Poller) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(poller.drive, flow(one, "one"))
             nursery.start_soon(poller.drive, flow(other, "other"))
-    assert sorted(order[:2]) == sorted(order[2:4]) == ["one", "other"]
+            await settle()
+            both.set()
+    assert order[8:24].count("one") == order[8:24].count("other") == 8
+
+
+async def test_flows_that_are_woken_together_may_all_ask_for_a_turn(poller: Poller) -> None:
+    """Two legs become ready at once, and what they move is enough for a turn each."""
+
+    async def drain(leg: Leg, size: int) -> int:
+        buffer = bytearray(CHECKPOINT_BYTES)
+        received = 0
+        with memoryview(buffer) as view:
+            while received < size:
+                received += await leg.receive_into(view)
+        return received
+
+    size = 16 * CHECKPOINT_BYTES
+    with attached(poller) as (one, first), attached(poller) as (other, second), trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            for leg, peer in ((one, first), (other, second)):
+                nursery.start_soon(poller.drive, drain(leg, size))
+                nursery.start_soon(trio.to_thread.run_sync, peer.sendall, bytes(size))
 
 
 async def test_trio_goes_on_while_flows_are_busy(poller: Poller) -> None:

@@ -159,7 +159,7 @@ async def test_a_kafka_frame_without_a_readable_header_is_counted(clock: MockClo
 async def test_versions_that_cannot_be_read_are_counted_if_they_could_be_throttled(
     idle: bool, clock: MockClock
 ) -> None:
-    frame = with_length(bytes.fromhex("0001 000b 00000007 ffff 00000066") + bytes(40))
+    frame = with_length(bytes.fromhex("0001 0013 00000007 ffff 00000066") + bytes(40))
     of = throttle(0)
     if idle:
         of.apply(Quotas(), 0.0)

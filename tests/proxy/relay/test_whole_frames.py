@@ -63,7 +63,7 @@ def exchange_of(of: RoleThrottle, state: State = State.KAFKA) -> Exchange:
         (b"\x16\x03\x01\x00\xfa" * 10, 0),
         (CONSUMER + fetch() + METADATA, len(CONSUMER + fetch() + METADATA)),
         (golden("fetch-v12") + METADATA, len(golden("fetch-v12") + METADATA)),
-        (golden("fetch-v17"), 0),
+        (golden("fetch-v17") + METADATA, len(golden("fetch-v17") + METADATA)),
     ],
 )  # fmt: skip
 async def test_of_an_idle_throttle(data: bytes, passable: int) -> None:
