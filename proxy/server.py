@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from .statistics import Statistics
 
 VERSION = version("kafka-throttle-sidecar")
+UNKNOWN_TOPIC_ID = "unknown_topic_id"
+"""Why a topic's partitions are not throttled, among `Undecoded`'s reasons: no broker has a name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +181,14 @@ class Server:
 
     async def follow_topic_names(self) -> None:
         """Learn what topic ids stand for, from the broker beside or else from a remote leader."""
-        upstreams = [route.upstream for route in routes(self._settings)]
-        await self._names.run(upstreams, self._changes.notify, self._log)
+        found = routes(self._settings)
+
+        def changed() -> None:
+            if self._names.unnamed:
+                self._throttles[found[0].role].statistics.undecoded[UNKNOWN_TOPIC_ID] = self._names.unnamed
+            self._changes.notify()
+
+        await self._names.run([route.upstream for route in found], changed, self._log)
 
     async def follow_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""
