@@ -95,31 +95,30 @@ class Outlook:
         known, changed = self.replicas.known, self.replicas.changed
         leads, usage = self.throttle.role is Role.LEADER, Usage()
         expects = None if self.translation is None else self.translation.expects
-        for entry in entries:
-            key = (entry.topic, entry.partition)
+        for topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size in entries:
+            key = (topic, partition)
             if expects is not None:
                 expects(key)
             replica = known.get(key)
             if replica is None:
                 continue
-            if entry.error_code:
+            if error_code:
                 self.replicas.forget(key)
                 continue
-            if entry.high_watermark != replica.high_watermark:
-                self._learn(key, replica, entry.high_watermark, now)
-            replica.log_start_offset = entry.log_start_offset
+            if high_watermark != replica.high_watermark:
+                self._learn(key, replica, high_watermark, now)
+            replica.log_start_offset = log_start_offset
             replica.replayable = True
-            size = entry.records_size
             if size <= 0:
                 continue
             changed[key] = None
             replica.delivered(size, now)
-            used = size + entry.records_at - entry.entry_at if leads else size
+            used = size + records_at - entry_at if leads else size
             if replica.standing is Standing.IN_SYNC:
                 usage.in_sync += used
                 usage.ungranted += used
             else:
-                replica.saw_batch(first_batch_size(buffer, entry.records_at, end))
+                replica.saw_batch(first_batch_size(buffer, records_at, end))
                 self._use(usage, key, replica, used=used)
         if usage.in_sync or usage.catching_up:
             self.throttle.account(self.claim, usage, now)
