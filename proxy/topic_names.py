@@ -41,12 +41,13 @@ class TopicNames:
     def __init__(self) -> None:
         self.generation = 0
         self.unnamed = 0
-        """Ids for which a broker was asked in vain, each time it was."""
+        """Ids for which a broker was asked in vain; one that is asked for again is not counted again."""
         self._names: dict[bytes, str] = {}
         self._awaited: set[bytes] = set()
         """No broker has been asked since they were met."""
         self._without: set[bytes] = set()
-        """No broker had a name for them, or none answered."""
+        """No broker had a name for them, or none answered: asked for again when they are met, but awaited no more, or
+        they would count as listed now and then."""
         self._wanted = Changes()
 
     def of(self, topic_id: bytes) -> str | None:
@@ -74,8 +75,8 @@ class TopicNames:
             self.generation += 1
         if names is not None:
             self._names = names
-            self._without.clear()
-        self._without |= missed
+        without = (self._without - self._names.keys()) | missed
+        self._without = without if len(without) <= MOST_UNKNOWN else missed
         self._awaited.clear()
 
     async def run(self, brokers: Sequence[Address], changed: Callable[[], None], log: Log) -> None:
