@@ -29,6 +29,9 @@ begin now, perhaps below 0: ``records_at - entry_at`` is right in every case. A 
 of its topics' at BLOCK_TAGS, by topic, where a topic has any. ``NAME_end`` is where top-level field NAME
 ended, in the buffer as it was then, for every field from the topics on.
 
+What is stepped over is measured, not read: that rack_id is not UTF-8, or that a tagged field does not hold what
+it should, only plain Construct says.
+
 Invariant: nothing at or beyond ``end`` is read; a count or length that the rest of the body cannot hold
 raises ProtocolError when it is read, before anything is done ``count`` times.
 """
