@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence, Set
 
 NO_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -106,46 +106,42 @@ def wire_order(key: PartitionKey) -> tuple[bytes, int]:
 
 def upstream(
     request: SessionRequest[E],
-    asks: list[tuple[PartitionKey, E, int]],
+    keys: list[PartitionKey],
+    entries: Mapping[PartitionKey, E],
+    limits: Mapping[PartitionKey, int],
     *,
-    session_id: int,
-    session_epoch: int,
+    session: tuple[int, int],
     forgotten: list[PartitionKey],
 ) -> Upstream[E]:
-    """What goes on in place of `request`."""
+    """Ask for `keys` in place of `request`, each with its own partition_max_bytes or a lower limit.
+
+    `session` is the id and epoch to send.
+    """
+    asks = [(key, entry := entries[key], entry.partition_max_bytes) for key in keys]
+    lowers = False
+    if limits:
+        for place, (key, entry, own) in enumerate(asks):
+            if limits.get(key, own) < own:
+                lowers = True
+                asks[place] = (key, entry, limits[key])
     as_it_came = (
-        (session_id, session_epoch) == (request.session_id, request.session_epoch)
-        and len(asks) == len(request.listed)
-        and [key for key, _, _ in asks] == list(request.listed)
-        and all(limit == entry.partition_max_bytes for _, entry, limit in asks)
+        not lowers
+        and session == (request.session_id, request.session_epoch)
+        and len(keys) == len(request.listed)
+        and keys == list(request.listed)
         and forgotten == list(request.forgotten)
     )
-    return Upstream(session_id, session_epoch, asks, forgotten, as_it_came)
-
-
-def asks_of(
-    keys: Iterable[PartitionKey], entries: Mapping[PartitionKey, E], limits: Mapping[PartitionKey, int]
-) -> list[tuple[PartitionKey, E, int]]:
-    """The entries of `keys`, each with its own partition_max_bytes or a lower limit."""
-    asks = []
-    for key in keys:
-        entry = entries[key]
-        own = entry.partition_max_bytes
-        asks.append((key, entry, min(limits.get(key, own), own)))
-    return asks
+    return Upstream(*session, asks, forgotten, as_it_came)
 
 
 def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -> Upstream[E]:
     """What is left of a full request; `session_id` is the session that it closes."""
     limits = choice.limits()
-    wanted = {key: None for key in request.listed if key not in choice.omitted}
-    first = [key for key in choice.grants if key in wanted]
-    last = [key for key in choice.probes if key in wanted and key not in choice.grants]
-    between = [key for key in wanted if key not in limits] if limits else wanted
-    return upstream(
-        request,
-        asks_of([*first, *between, *last], request.listed, limits),
-        session_id=session_id,
-        session_epoch=request.session_epoch,
-        forgotten=[],
-    )
+    wanted = [key for key in request.listed if key not in choice.omitted] if choice.omitted else list(request.listed)
+    if limits:
+        left = set(wanted)
+        first = [key for key in choice.grants if key in left]
+        last = [key for key in choice.probes if key in left and key not in choice.grants]
+        wanted = [*first, *(key for key in wanted if key not in limits), *last]
+    session = (session_id, request.session_epoch)
+    return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

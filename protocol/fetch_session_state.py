@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
-from .fetch_session import E, LocalAnswer, asks_of, next_epoch, upstream, wire_order
+from .fetch_session import E, LocalAnswer, next_epoch, upstream, wire_order
 
 if TYPE_CHECKING:
     from collections.abc import Set
@@ -96,15 +96,16 @@ class FetchSession(Generic[E]):
         if self.partitions and len(omitted) == len(self.partitions):
             raise ValueError(f"all {len(omitted)} partitions of the session are omitted: the leader would close it")
         limits = choice.limits()
-        asks = asks_of(self._unlike(choice, limits, omitted), self.partitions, limits)
+        unlike = self._unlike(choice, limits, omitted)
         forgotten = [*self._unforgotten, *sorted(omitted - self._absent, key=wire_order)]
         self._absent = omitted
         self._lowered = self._lowered_by(limits, omitted)
         self._unsent.clear()
         self._unforgotten.clear()
-        epoch, self.leader_epoch = self.leader_epoch, next_epoch(self.leader_epoch)
+        session = (self.session_id, self.leader_epoch)
+        self.leader_epoch = next_epoch(self.leader_epoch)
         self.follower_epoch = next_epoch(self.follower_epoch)
-        return upstream(request, asks, session_id=self.session_id, session_epoch=epoch, forgotten=forgotten)
+        return upstream(request, unlike, self.partitions, limits, session=session, forgotten=forgotten)
 
     def skip(self) -> LocalAnswer:
         """The leader is not asked; what it has not heard goes with the next request that is forwarded."""
@@ -113,14 +114,14 @@ class FetchSession(Generic[E]):
 
     def _unlike(
         self, choice: Choice, limits: dict[PartitionKey, int], omitted: Set[PartitionKey]
-    ) -> dict[PartitionKey, None]:
+    ) -> list[PartitionKey]:
         """What must be listed for the leader to have it as chosen: granted first, then the follower's own order."""
         returning = sorted(self._absent - omitted, key=wire_order)
         restored = [key for key in self._lowered if key not in limits]
         wanted = dict.fromkeys(key for key in choice.grants if self._differs(key, limits))
         wanted.update((key, None) for key in (*self._unsent, *returning, *restored) if key not in limits)
         wanted.update(dict.fromkeys(key for key in choice.probes if self._differs(key, limits)))
-        return {key: None for key in wanted if key not in omitted}
+        return [key for key in wanted if key not in omitted]
 
     def _differs(self, key: PartitionKey, limits: dict[PartitionKey, int]) -> bool:
         entry = self.partitions.get(key)

@@ -305,6 +305,11 @@ class TestFullRequests:
         assert follower.goes_on("(77, 1) B@3", choice(probes={"A": 1})) == "(77, 1) B@3"
         assert follower.goes_on("(77, 2)") == "(77, 2) A@0"
 
+    def test_a_limit_above_its_own_changes_nothing(self) -> None:
+        assert (
+            Conversation().says("(0, -1) A@0 B@0", choice(grants={"A": 5000}, probes={"B": 5000})) == "(0, -1) A@0 B@0"
+        )
+
     def test_an_untouched_one_may_go_on_as_it_came(self) -> None:
         taken = Conversation().takes("(0, 0) A@0 B@0")
         assert isinstance(taken, Translation)
