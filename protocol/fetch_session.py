@@ -31,14 +31,14 @@ PartitionKey: TypeAlias = tuple[str | bytes, int]
 """Topic name, since v13 the topic id's 16 bytes; partition."""
 
 
-class Asked(Protocol):
+class SessionEntry(Protocol):
     """A partition's entry in a Fetch request. A session keeps it, so it must not refer to a frame that goes away."""
 
     @property
     def partition_max_bytes(self) -> int: ...
 
 
-E = TypeVar("E", bound=Asked)
+E = TypeVar("E", bound=SessionEntry)
 
 
 class SessionRequest(NamedTuple, Generic[E]):
