@@ -85,12 +85,13 @@ class SessionTranslator(Generic[E]):
             return False
         return began or session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
-    def undecoded(self) -> bool:
-        """A request came that is not understood: end the sessions that it may go on with. Tell whether there were any.
+    def undecoded(self, session: tuple[int, int] | None = None) -> bool:
+        """A request is not understood: end the sessions that it may go on with, and tell whether there may be any.
 
-        If so it must not go on: the leader would take it if the epochs happen to be equal, and if nothing after it is
-        understood either, what was omitted last is left behind for ever. End the connection; the follower begins the
-        next one with a full request.
+        `session` is the id and epoch that it names, where so much of it can be read. If there may be any the request
+        must not go on: the leader would take it if the epochs happen to be equal, and if nothing after it is understood
+        either, what was omitted last is left behind for ever. End the connection; the follower begins the next one with
+        a full request.
         """
         began, self._began = self._began, True
         places = [
@@ -100,7 +101,7 @@ class SessionTranslator(Generic[E]):
         ]
         for place in places:
             self._sessions.end(place)
-        return bool(places)
+        return bool(places) or not (began or session is None or session[1] in (INITIAL_EPOCH, FINAL_EPOCH))
 
     def close(self) -> None:
         """The connection has ended. What is under way is lost; the follower may go on with the rest on another."""

@@ -112,7 +112,7 @@ class Sidecar:
     choice: Choice = field(default_factory=Choice)
     is_idle: bool = False
     is_blind: bool = False
-    """It does not understand any request, as if they were of a version that it does not know."""
+    """It understands no request but for the session that it names."""
     forwarded: dict[PartitionKey, tuple[int, int]] = field(default_factory=dict)
     """Leader epoch and high watermark."""
 
@@ -182,7 +182,8 @@ class World:
             return self.leader.serve(request, self.now)
         sidecar, fault = self.sidecars[place], self._fault_at(place)
         if sidecar.is_blind:
-            return None if sidecar.translator.undecoded() else self._through(place + 1, request)
+            named = (request.session_id, request.session_epoch)
+            return None if sidecar.translator.undecoded(named) else self._through(place + 1, request)
         if sidecar.is_idle and sidecar.translator.may_relay(request.session_id, request.session_epoch):
             return self._through(place + 1, request)
         if fault is Fault.SENT_TWICE:

@@ -373,6 +373,15 @@ class TestUndecoded:
         assert not follower.translator.undecoded()
         assert follower.says("(77, 1)") == NOT_FOUND
 
+    @pytest.mark.parametrize(("session", "ends"), [((7, 5), True), ((7, 0), False), ((7, -1), False), (None, False)])
+    def test_a_connection_must_not_begin_with_it_in_a_session(
+        self, session: tuple[int, int] | None, ends: bool
+    ) -> None:
+        """The process before this one may have translated that."""
+        translator = Conversation().translator
+        assert translator.undecoded(session) is ends
+        assert not translator.undecoded((77, 6))
+
     def test_but_not_one_that_goes_on_with_its_own(self) -> None:
         gone = Conversation()
         gone.opens()

@@ -116,3 +116,15 @@ def test_wrong_3_by_a_sidecar_that_restarts_without_a_throttle() -> None:
         world.fetch()
     assert world.follower.handler.errors == [70]
     assert offsets(world) == [BACKLOG, BACKLOG]
+
+
+def test_wrong_3_by_a_sidecar_that_restarts_and_understands_nothing() -> None:
+    """The old process could read what the new one cannot."""
+    world = begun(World())
+    world.sidecars[0].choice = Choice({A})
+    world.fetch()
+    world.sidecars[0].restart()
+    world.sidecars[0].is_blind = True
+    for _ in range(11):
+        world.fetch()
+    assert offsets(world) == [BACKLOG, BACKLOG]
