@@ -19,6 +19,7 @@ from lab.embedded.leader import EmbeddedLeader
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
 from proxy.relay.leg import adopt
+from proxy.relay.poller import open_poller
 from proxy.settings import Address, LimitSettings
 from tests.proxy.conversation import MIB
 from tests.proxy.recorded_log import RecordedLog
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
     from lab.embedded.follower import Delivery
+    from proxy.relay.poller import Poller
     from proxy.throttle.role_throttle import RoleThrottle
 
 PATIENCE_SECONDS = 0.01
@@ -50,6 +52,11 @@ class Sidecar:
 
     @asynccontextmanager
     async def listening(self, upstream: tuple[str, int]) -> AsyncIterator[tuple[str, int]]:
+        async with open_poller() as poller, self._listening(upstream, poller) as address:
+            yield address
+
+    @asynccontextmanager
+    async def _listening(self, upstream: tuple[str, int], poller: Poller | None) -> AsyncIterator[tuple[str, int]]:
         async def handle(stream: trio.SocketStream) -> None:
             await relay(
                 adopt(stream),
@@ -59,6 +66,7 @@ class Sidecar:
                 limits=LIMITS,
                 changes=self.changes,
                 draining=Draining(),
+                poller=poller,
                 log=self.log,
             )
 
