@@ -35,6 +35,7 @@ from .window import Window
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from protocol.fetch_glance import SessionAt
     from protocol.fetch_request import FetchRequest
     from protocol.headers import RequestHead
 
@@ -137,12 +138,12 @@ class RequestRelay:
         if shows_replica and (replica_id is None or replica_id < 0):
             exchange.sent(head, expects_response=True)
             await self._pass(size)
-        elif exchange.link.may_pass_unseen(peek_session(head, window.buffer, end)):
+        elif exchange.link.may_pass_unseen(session := peek_session(head, window.buffer, end)):
             exchange.passed_unseen(head.api_version)
             exchange.sent(head, expects_response=True)
             await self._pass(size)
         else:
-            await self._replica_fetch(head, size)
+            await self._replica_fetch(head, size, session)
 
     async def _expects_response(self, head: RequestHead, size: int) -> bool:
         window = self._window
@@ -159,10 +160,10 @@ class RequestRelay:
             if end - window.start == LENGTH_PREFIX_BYTES + size or not await self._read_on():
                 return True
 
-    async def _replica_fetch(self, head: RequestHead, size: int) -> None:
+    async def _replica_fetch(self, head: RequestHead, size: int, session: SessionAt | None) -> None:
         """Read the request whole and decide it, if it can be understood and is a replica's."""
         exchange, window = self._exchange, self._window
-        request = await self._whole_request(size)
+        request = await self._whole_request(size, session)
         if request is None or request.replica_id < 0:
             exchange.sent(head, expects_response=True)
             await self._pass(size)
@@ -177,14 +178,14 @@ class RequestRelay:
             decision = begun if isinstance(begun, Answer) else await self._decided(begun)
             await self._do(decision, request.head, frame)
 
-    async def _whole_request(self, size: int) -> FetchRequest | None:
+    async def _whole_request(self, size: int, session: SessionAt | None) -> FetchRequest | None:
         """Read the request whole; None if it cannot be understood and so passes as it is.
 
         Raises ProtocolError if it must not pass: it may go on with a fetch session that has been altered.
         """
         window = self._window
         if size > self._limits.max_request_bytes:
-            self._not_understood(Undecoded.REQUEST_TOO_LARGE)
+            self._not_understood(Undecoded.REQUEST_TOO_LARGE, session)
             return None
         if not await window.fill(LENGTH_PREFIX_BYTES + size):
             return None
@@ -192,7 +193,7 @@ class RequestRelay:
         try:
             return self._parsed(window.buffer[start : start + size])
         except ProtocolError:
-            self._not_understood(Undecoded.MALFORMED_REQUEST)
+            self._not_understood(Undecoded.MALFORMED_REQUEST, session)
             return None
 
     def _parsed(self, frame: bytes) -> FetchRequest:
@@ -207,11 +208,11 @@ class RequestRelay:
         self._last = (frame, request)
         return request
 
-    def _not_understood(self, reason: Undecoded) -> None:
+    def _not_understood(self, reason: Undecoded, session: SessionAt | None) -> None:
         self._exchange.pass_undecoded(reason)
         link = self._exchange.link
         link.forget()
-        if link.translator.undecoded():
+        if link.translator.undecoded(session):
             raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")
 
     async def _decided(self, demand: Demand) -> Forward | Answer:
