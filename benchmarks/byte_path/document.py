@@ -74,11 +74,15 @@ def sections(runs: Runs) -> Iterator[str]:
 
 
 def _everything(machines: list[Machine]) -> Machine:
-    """The last machine, with the last that was said about each peer."""
+    """The last machine, with all that was said about each peer: runs of several versions may be told together."""
     if not machines:
         raise click.ClickException("the files hold no runs: expected what --json of byte_path wrote")
     last = machines[-1]
-    peers = {name: about for machine in machines for name, about in machine.peers.items()}
+    said: dict[str, dict[str, None]] = {}
+    for machine in machines:
+        for name, about in machine.peers.items():
+            said.setdefault(name, {})[about] = None
+    peers = {name: "; ".join(abouts) for name, abouts in said.items()}
     return Machine(last.cores, last.kernel, last.congestion_control, peers)
 
 

@@ -56,7 +56,8 @@ def test_the_most_memory_of_any_load_is_told() -> None:
 def _file(folder: Path) -> Path:
     path = folder / "runs.jsonl"
     file = RunsFile(path, "byte path")
-    file.add_machine(Machine(2, "6.1", "bbr", {"haproxy": "HAProxy 2.6"}))
+    for version in ("HAProxy 2.6", "HAProxy 3.0", "HAProxy 2.6"):
+        file.add_machine(Machine(2, "6.1", "bbr", {"haproxy": version}))
     for run in RUNS:
         file.add(run)
     return path
@@ -66,6 +67,7 @@ def test_it_is_printed(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, [str(_file(tmp_path))])
     assert result.exit_code == 0
     assert "congestion control bbr" in result.output
+    assert "* haproxy: HAProxy 2.6; HAProxy 3.0\n" in result.output
     assert "**1 connection**, medians of 1 rounds" in result.output
 
 
