@@ -80,10 +80,11 @@ class SessionTranslator(Generic[E]):
         Not if its session is translated already; nor if the connection begins in the middle of a session: the process
         before this one may have translated that.
         """
-        began, self._began = self._began, True
         if self._sessions.find(self.leader, session_id) is not None:
             return False
-        return began or session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+        # Noted only if it passes: whoever is told no may ask again before the request is taken.
+        self._began = self._began or session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+        return self._began
 
     def undecoded(self, session: tuple[int, int] | None = None) -> bool:
         """A request is not understood: end the sessions that it may go on with, and tell whether there may be any.
