@@ -97,6 +97,8 @@ class SessionLeader:
 
     ends: dict[PartitionKey, int] = field(default_factory=dict)
     slots: int = 1000
+    gives_nothing: bool = False
+    """It is throttled itself, or nothing fits."""
     asked: list[SessionRequest[Ask]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -112,6 +114,7 @@ class SessionLeader:
             end = self.ends[key]
             count = min(ask.partition_max_bytes, left) // MESSAGE_BYTES
             count = max(min(max(count, int(at_least_one)), end - ask.fetch_offset), 0)
+            count = 0 if self.gives_nothing else count
             at_least_one = at_least_one and not count
             left = max(left - count * MESSAGE_BYTES, 0)
             reads[key] = Read(end, records_size=count * MESSAGE_BYTES)

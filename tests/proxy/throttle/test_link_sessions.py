@@ -315,22 +315,34 @@ def test_the_metadata_topic_is_never_throttled(to: Quotas) -> None:
 @each_version
 def test_a_grant_that_brings_nothing_is_worth_more_next_time_until_something_comes(version: int) -> None:
     """Within a session the leader takes another first: a batch larger than the grant does not come."""
-    talk = opened(version=version, partitions=1)
-    replica = talk.link.replicas.known[topic_of(version), 0]
-    ends, talk.leader.ends = talk.leader.ends, dict(talk.wants)
-    needs = []
-    for _ in range(7):
+    talk = opened(version=version, partitions=2)
+    replicas = [talk.link.replicas.known[key] for key in talk.wants]
+    talk.leader.gives_nothing = True
+    for _ in range(12):
         talk.now += 1
-        talk.leader.cache.sessions[talk.session_id].partitions[topic_of(version), 0].high_watermark = talk.wants[
-            topic_of(version), 0
-        ]
         talk.fetch()
-        needs.append(replica.need_bytes)
-    assert needs == [min(LEAST_NEED_BYTES * 2**n, LIMIT) for n in range(1, 8)]
-    talk.leader.ends = ends
+    assert [replica.need_bytes for replica in replicas] == [LIMIT, LIMIT]
+    assert all(replica.stalls for replica in replicas)
+    talk.leader.gives_nothing = False
+    for _ in range(4):
+        talk.now += 5
+        talk.fetch()
+    assert [replica.need_bytes for replica in replicas] == [LEAST_NEED_BYTES, LEAST_NEED_BYTES]
+
+
+@each_version
+def test_each_grant_that_brings_nothing_doubles_what_the_next_is_worth(version: int) -> None:
+    """Two are granted at once; whichever the leader takes first, neither comes first for certain."""
+    talk = opened(40 * MIB, version=version, partitions=2)
+    replicas = [talk.link.replicas.known[key] for key in talk.wants]
+    before = [replica.need_bytes for replica in replicas]
     talk.now += 5
-    assert talk.fetch().entries
-    assert replica.need_bytes == LEAST_NEED_BYTES
+    decision = talk.waited(talk.ask())
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    assert set(decision.outlook.grants) == set(talk.wants)
+    decision.outlook.finish(talk.now)
+    assert [replica.need_bytes for replica in replicas] == [min(2 * need, LIMIT) for need in before]
 
 
 @each_version
@@ -421,6 +433,16 @@ class Flips:
         self.rate = rate
         self.apply()
 
+    def lift(self, how: str) -> None:
+        match how:
+            case "list":
+                self.list("none")
+            case "rate":
+                self.change_rate(float("inf"))
+            case _:
+                self.enforced(False)
+        self.talk.now += 20  # whatever debt there was is forgotten
+
     def list(self, which: str) -> None:
         self.listed = which
         self.apply()
@@ -429,8 +451,8 @@ class Flips:
         self.enforce = enforce
         self.apply()
 
-    def produce(self, number: int) -> None:
-        self.talk.leader.ends[self.keys[number]] += 50
+    def produce(self, number: int, count: int = 50) -> None:
+        self.talk.leader.ends[self.keys[number]] += count
 
     def assign(self, number: int) -> None:
         """Another partition is this follower's, or no longer; one stays."""
@@ -464,15 +486,21 @@ class Flips:
     version=st.sampled_from([7, 11, 12, 13, 17, 18]),
     policy=st.sampled_from([Policy.STRICT, Policy.KIP73]),
     slots=st.sampled_from([0, 1000]),
+    lifted=st.sampled_from(["list", "rate", "enforce"]),
 )
 @settings(max_examples=150, deadline=None)
 def test_whatever_happens_every_partition_reaches_the_end_once_the_throttle_is_lifted(
-    happens: list[tuple[object, ...]], version: int, policy: Policy, slots: int
+    happens: list[tuple[object, ...]], version: int, policy: Policy, slots: int, lifted: str
 ) -> None:
+    """Where lists stay as they are, within the session that was translated."""
     flips = Flips(version, policy, slots)
     for what, *how in happens:
         flips.happen({"rate": "change_rate", "enforce": "enforced"}.get(str(what), str(what)), *how)
-    flips.happen("list", "none")
-    for _ in range(12):
+    for number in range(len(flips.keys)):
+        flips.happen("produce", number, 2000)
+    for _ in range(4):  # whatever came last, something is omitted now, if anything may be
+        flips.happen("fetch")
+    flips.lift(lifted)
+    for _ in range(25):
         flips.happen("fetch")
     assert flips.talk.lag == 0
