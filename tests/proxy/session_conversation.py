@@ -22,6 +22,8 @@ from protocol.fetch_session import PartitionKey, SessionRequest
 from protocol.headers import request_header, request_header_version, response_header_version
 from protocol.layout import TAGS, bare, member
 from protocol.walker import ResponseEntry
+from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.link import Answer, Decision, Demand, Forward, Hold, Link
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB
@@ -38,6 +40,12 @@ LEADER = "101"
 def topic_of(version: int, name: str = "t") -> str | bytes:
     """What Fetch calls a topic: by its id since v13."""
     return name.encode().ljust(16, b"-") if version >= 13 else name
+
+
+def only(topic: str, bytes_per_second: float = 4 * MIB, partitions: Partitions = EVERY_PARTITION) -> Quotas:
+    """Quotas that list nothing but these partitions."""
+    quota = RoleQuota(bytes_per_second, topics={topic: partitions})
+    return Quotas(leader=quota, follower=quota)
 
 
 def session_frame(version: int, request: SessionRequest[Ask], *, max_wait_ms: int = 500) -> bytes:
