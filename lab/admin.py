@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .addresses import KAFKA_PORT
 from .errors import LabError
@@ -24,8 +24,10 @@ from .kafka_python import (
     ElectionType,
     KafkaAdminClient,
     KafkaError,
+    NodeNotReadyError,
     OffsetSpec,
     TopicPartition,
+    UnknownBrokerIdError,
 )
 
 if TYPE_CHECKING:
@@ -67,20 +69,16 @@ class Admin:
 
     def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
         self.hosts = hosts
+        self._names = list(names)
+        self._outdated: list[Any] = []
         try:
-            self._client = KafkaAdminClient(
-                bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],
-                proxy_url=f"hosts://{hosts}",
-                client_id="lab-admin",
-                request_timeout_ms=_TIMEOUT_MS,
-                # A stale view would ask the wrong broker for a leader's offsets.
-                metadata_max_age_ms=1000,
-            )
+            self._client = self._connected()
         except KafkaError as error:
             raise LabError(f"no broker answers the admin client: {error}") from error
 
     def close(self) -> None:
-        self._client.close()
+        for client in (self._client, *self._outdated):
+            client.close()
 
     def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic with exactly these replicas and wait until every partition has its leader."""
@@ -88,29 +86,28 @@ class Admin:
             "assignments": {partition: list(replicas) for partition, replicas in assignment.items()},
             "configs": dict(configs or {}),
         }
-        with _translated(f"creating topic {topic}"):
-            self._client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True)
+        self._ask(
+            f"creating topic {topic}",
+            lambda client: client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True),
+        )
         # Metadata names a leader before that broker knows of it: wait until each one answers for its own.
         self.end_offsets(topic, assignment)
 
     def delete_topic(self, topic: str) -> None:
-        with _translated(f"deleting topic {topic}"):
-            self._client.delete_topics([topic], timeout_ms=_TIMEOUT_MS)
+        self._ask(f"deleting topic {topic}", lambda client: client.delete_topics([topic], timeout_ms=_TIMEOUT_MS))
 
     def describe(self, topic: str) -> list[PartitionState]:
         """Leader, replicas and in-sync replicas of each partition, by partition."""
-        with _translated(f"describing topic {topic}"):
-            described = self._client.describe_topics([topic])[0]["partitions"]
+        described = self._ask(f"describing topic {topic}", lambda client: client.describe_topics([topic]))
         states = [
             PartitionState(p["partition_index"], p["leader_id"], tuple(p["replica_nodes"]), tuple(p["isr_nodes"]))
-            for p in described
+            for p in described[0]["partitions"]
         ]
         return sorted(states, key=lambda state: state.partition)
 
     def topic_names(self) -> dict[str, str]:
         """Topic id, as Kafka writes it (22 characters, KIP-516) -> name."""
-        with _translated("asking for topic ids"):
-            described = self._client.describe_topics()
+        described = self._ask("asking for topic ids", lambda client: client.describe_topics())
         return {kafka_uuid(uuid.UUID(topic["topic_id"])): topic["name"] for topic in described}
 
     def upgrade_metadata(self, level: int) -> None:
@@ -122,8 +119,10 @@ class Admin:
         Raises:
             LabError: the controller refused.
         """
-        with _translated(f"upgrading metadata.version to {level}"):
-            self._client.update_features({"metadata.version": level}, timeout_ms=_TIMEOUT_MS)
+        self._ask(
+            f"upgrading metadata.version to {level}",
+            lambda client: client.update_features({"metadata.version": level}, timeout_ms=_TIMEOUT_MS),
+        )
 
     def reassign(self, topic: str, assignment: Assignment | Mapping[int, None]) -> None:
         """Start moving partitions to these replicas; None as replicas cancels (KIP-455)."""
@@ -131,16 +130,18 @@ class Admin:
             TopicPartition(topic, partition): None if replicas is None else list(replicas)
             for partition, replicas in assignment.items()
         }
-        with _translated(f"reassigning {topic}"):
-            answers = self._client.alter_partition_reassignments(wanted, timeout_ms=_TIMEOUT_MS)
+        answers = self._ask(
+            f"reassigning {topic}",
+            lambda client: client.alter_partition_reassignments(wanted, timeout_ms=_TIMEOUT_MS),
+        )
         refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error}
         if refused:
             raise LabError(f"the controller refused to reassign: {refused}")
 
     def moving(self, topic: str, partitions: Iterable[int]) -> list[int]:
         """The partitions whose reassignment has not finished."""
-        with _translated("listing reassignments"):
-            ongoing = self._client.list_partition_reassignments({topic: list(partitions)})
+        asked = {topic: list(partitions)}
+        ongoing = self._ask("listing reassignments", lambda client: client.list_partition_reassignments(asked))
         return sorted(place.partition for place in ongoing)
 
     def wait_moved(
@@ -192,8 +193,8 @@ class Admin:
 
     def replica_sizes(self, topic: str, brokers: Iterable[int]) -> dict[tuple[int, int], int]:
         """(broker, partition) -> bytes on disk (DescribeLogDirs)."""
-        with _translated("describing log dirs"):
-            answers = self._client.describe_log_dirs([topic], brokers=list(brokers))
+        asked = list(brokers)
+        answers = self._ask("describing log dirs", lambda client: client.describe_log_dirs([topic], brokers=asked))
         return {
             (answer["broker"], partition["partition_index"]): partition["partition_size"]
             for answer in answers
@@ -205,8 +206,11 @@ class Admin:
 
     def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
         """Make the first replica of each partition its leader."""
-        with _translated(f"electing leaders of {topic}"):
-            self._client.elect_leaders(ElectionType.PREFERRED, {topic: list(partitions)}, raise_errors=False)
+        asked = {topic: list(partitions)}
+        self._ask(
+            f"electing leaders of {topic}",
+            lambda client: client.elect_leaders(ElectionType.PREFERRED, asked, raise_errors=False),
+        )
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Raise the log start offset of each partition to the given offset.
@@ -216,8 +220,10 @@ class Admin:
         """
         places = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
         try:
-            with _translated(f"deleting records of {topic}"):
-                self._client.delete_records(places, timeout_ms=_DELETE_TIMEOUT_MS)
+            self._ask(
+                f"deleting records of {topic}",
+                lambda client: client.delete_records(places, timeout_ms=_DELETE_TIMEOUT_MS),
+            )
         except LabError:
             starts = self.start_offsets(topic, before)
             if any(starts[partition] < offset for partition, offset in before.items()):
@@ -243,19 +249,45 @@ class Admin:
             key: (AlterConfigOp.DELETE, None) if value is None else (AlterConfigOp.SET, value)
             for key, value in configs.items()
         }
-        with _translated(f"setting {', '.join(configs)}"):
-            self._client.alter_configs(
-                [ConfigResource(kind, name, dict(changes)) for name in names], raise_on_unknown=False
-            )
+        resources = [ConfigResource(kind, name, dict(changes)) for name in names]
+        self._ask(
+            f"setting {', '.join(configs)}", lambda client: client.alter_configs(resources, raise_on_unknown=False)
+        )
 
+    def _ask(self, doing: str, call: Callable[[Any], Any]) -> Any:
+        """The answer to one request; kafka-python's errors become LabErrors that say what was being done.
 
-@contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    """kafka-python's errors become LabErrors that say what was being done."""
-    try:
-        yield
-    except (KafkaError, OSError) as error:
-        raise _lab_error(doing, error) from error
+        A client that has lost its broker, such as a controller that was restarted, never looks for another one; a new
+        client does. Only requests that were never sent are repeated.
+        """
+        deadline = time.monotonic() + _TIMEOUT_MS / 1000
+        while True:
+            try:
+                return call(self._client)
+            except (UnknownBrokerIdError, NodeNotReadyError) as error:
+                if time.monotonic() > deadline:
+                    raise _lab_error(doing, error) from error
+            except (KafkaError, OSError) as error:
+                raise _lab_error(doing, error) from error
+            time.sleep(_POLL_SECONDS)
+            self._reconnect()
+
+    def _reconnect(self) -> None:
+        with suppress(KafkaError, OSError):
+            client = self._connected()
+            # Another thread may be in the middle of a call on the old one.
+            self._outdated.append(self._client)
+            self._client = client
+
+    def _connected(self) -> Any:
+        return KafkaAdminClient(
+            bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in self._names],
+            proxy_url=f"hosts://{self.hosts}",
+            client_id="lab-admin",
+            request_timeout_ms=_TIMEOUT_MS,
+            # A stale view would ask the wrong broker for a leader's offsets.
+            metadata_max_age_ms=1000,
+        )
 
 
 def _lab_error(doing: str, error: Exception) -> LabError:

@@ -9,7 +9,7 @@ Invariant: a generator asks for exactly the bytes of its part of the frame; it r
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .identifiers import kafka_uuid
 
@@ -26,6 +26,7 @@ Read = tuple[int, bool]
 
 _SHORT = struct.Struct(">h")
 _INT = struct.Struct(">i")
+_SESSION = struct.Struct(">hi")
 _TOPIC_ID_BYTES = 16
 _ABORTED_BYTES = 16
 _MAX_VARINT_SHIFT = 28
@@ -36,15 +37,27 @@ _REQUEST_ENTRY_BYTES = 32
 _REPLICA_STATE_TAG = 1
 
 
+class Session(NamedTuple):
+    """What a response says of the fetch session (v7+): 0, 0 if it has none."""
+
+    error_code: int
+    id: int
+
+
+def answer_head(version: int) -> Generator[Read, bytes, Session]:
+    """Reads a response up to its topics."""
+    yield from _struct_end(version >= FIRST_FLEXIBLE)  # of the header
+    if version >= 1:
+        yield 4, False  # throttle time
+    return Session._make(_SESSION.unpack((yield _SESSION.size, True))) if version >= 7 else Session(0, 0)
+
+
 def answered_partitions(version: int, found: list[tuple[str, int, int]]) -> Generator[Read, bytes, None]:
-    """Reads a response's body and adds (topic, partition, record bytes) of every entry that carries records.
+    """Reads the rest of a response and adds (topic, partition, record bytes) of every entry that carries records.
 
     From v13 on the topic is its id, as Kafka writes it.
     """
     flexible = version >= FIRST_FLEXIBLE
-    yield from _struct_end(flexible)  # of the header
-    if version >= 1:
-        yield (10 if version >= 7 else 4), False  # throttle time, error code and session id
     # error code, high watermark, last stable offset, log start offset
     head = 10 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0)
     for _ in range((yield from _count(flexible))):

@@ -10,7 +10,15 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from .fetch_frames import FIRST_FLEXIBLE, HIDDEN_REPLICA, LAST_VERSION, answered_partitions, replica_of
+from .fetch_frames import (
+    FIRST_FLEXIBLE,
+    HIDDEN_REPLICA,
+    LAST_VERSION,
+    Session,
+    answer_head,
+    answered_partitions,
+    replica_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from .fetch_frames import Read
 
 API_FETCH = 1
+NO_SESSION = Session(0, 0)
 MAX_REQUEST_BYTES = 16 << 20
 
 _REQUEST = struct.Struct(">ihhih")  # size, api key, api version, correlation id, client id length
@@ -38,6 +47,7 @@ class FetchAnswered(NamedTuple):
     partitions: list[tuple[str, int, int]]
     """(topic, partition, record bytes) of every entry that carries records; from v13 on the topic is its id."""
     response_bytes: int
+    session: Session = NO_SESSION
 
 
 class StreamReader:
@@ -116,12 +126,15 @@ class FetchLink:
             size, correlation = _RESPONSE.unpack((yield _RESPONSE.size, True))
             asked = self._asked.pop(correlation, None)
             partitions: list[tuple[str, int, int]] = []
+            session = NO_SESSION
             if asked is not None and asked.api_version <= LAST_VERSION:
+                session = yield from answer_head(asked.api_version)
                 yield from answered_partitions(asked.api_version, partitions)
             else:
                 yield _not_negative(size - 4), False
             if asked is not None:
-                self._answers.append(FetchAnswered(asked.api_version, asked.replica_id, partitions, size + 4))
+                version, _, replica_id = asked
+                self._answers.append(FetchAnswered(version, replica_id, partitions, size + 4, session))
 
 
 def _not_negative(count: int) -> int:

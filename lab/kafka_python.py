@@ -15,7 +15,7 @@ with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
     from kafka import KafkaAdminClient, TopicPartition
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
     from kafka.net.inet import KafkaNetSocket
     from kafka.protocol.admin import ElectionType
     from kafka.protocol.consumer import OffsetSpec
@@ -30,8 +30,10 @@ __all__ = [
     "KafkaAdminClient",
     "KafkaError",
     "MemoryRecords",
+    "NodeNotReadyError",
     "OffsetSpec",
     "TopicPartition",
+    "UnknownBrokerIdError",
 ]
 
 

@@ -37,6 +37,10 @@ class Answer(NamedTuple):
     version: int
     partitions: tuple[tuple[str, int, int], ...]
     """(topic, partition, record bytes), entries with records only."""
+    error_code: int = 0
+    """Of the whole response (v7+), such as 70: the fetch session is unknown."""
+    session_id: int = 0
+    """0: the follower has no fetch session with this leader (v7+)."""
 
 
 Sample = Asked | Answer

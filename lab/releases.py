@@ -31,6 +31,7 @@ class Release:
         fetch_version: what its followers send.
         mode: who keeps the cluster's metadata.
         records: format of its logs.
+        metadata_level: feature level of its `metadata.version`; 0 in ZooKeeper mode.
         noise: what its brokers log without anybody's interference.
     """
 
@@ -39,6 +40,7 @@ class Release:
     fetch_version: int
     mode: Mode = "zookeeper"
     records: MessageFormat = "v2"
+    metadata_level: int = 0
     noise: tuple[Noise, ...] = ()
 
     @property
@@ -60,11 +62,11 @@ RELEASES: tuple[Release, ...] = (
     Release("3.9.1", "2.2", 10),
     Release("3.9.1", "2.4", 11, noise=(FENCED_BY_NEW_EPOCH,)),
     Release("3.9.1", "2.8", 12, noise=(FENCED_BY_NEW_EPOCH,)),
-    Release("3.9.1", "3.3", 13, "kraft", noise=_KRAFT_NOISE),
-    Release("3.9.1", "3.5", 15, "kraft", noise=_KRAFT_NOISE),
-    Release("3.9.1", "3.7", 16, "kraft", noise=_KRAFT_NOISE),
-    Release("3.9.1", "3.9", 17, "kraft", noise=_KRAFT_NOISE),
-    Release("4.1.0", "4.1", 18, "kraft", noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.3", 13, "kraft", metadata_level=7, noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.5", 15, "kraft", metadata_level=11, noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.7", 16, "kraft", metadata_level=19, noise=_KRAFT_NOISE),
+    Release("3.9.1", "3.9", 17, "kraft", metadata_level=21, noise=_KRAFT_NOISE),
+    Release("4.1.0", "4.1", 18, "kraft", metadata_level=27, noise=_KRAFT_NOISE),
 )
 """Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
 

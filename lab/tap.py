@@ -7,7 +7,8 @@ Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be u
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
-`{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]]}` as its answer ends.
+`{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]],"error":0,"session":0}` as its
+answer ends; the last two are the fetch session's (v7+), and from v13 on a topic is its id.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ class TappedConnection:
                 self._recorder.write(
                     kind="response", leader=self._leader, follower=answer.replica_id,
                     version=answer.api_version, bytes=answer.response_bytes, partitions=answer.partitions,
+                    error=answer.session.error_code, session=answer.session.id,
                 )  # fmt: skip
 
 

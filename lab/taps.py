@@ -78,8 +78,10 @@ class Taps:
                   "version": int(version)}:  # fmt: skip
                 return Asked(t, leader, follower, version)
             case {"kind": "response", "t": float(t), "leader": int(leader), "follower": int(follower),
-                  "version": int(version), "partitions": list(partitions)}:  # fmt: skip
+                  "version": int(version), "partitions": list(partitions), "error": int(error),
+                  "session": int(session)}:  # fmt: skip
                 named = self._topic_name if version >= FIRST_TOPIC_IDS else str
-                return Answer(t, leader, follower, version, tuple((named(p[0]), p[1], p[2]) for p in partitions))
+                carried = tuple((named(p[0]), p[1], p[2]) for p in partitions)
+                return Answer(t, leader, follower, version, carried, error, session)
             case _:
                 return None

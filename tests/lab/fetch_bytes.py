@@ -71,7 +71,7 @@ def response(version: int, correlation: int, topics: Topics) -> bytes:
     if version >= 1:
         parts.append(struct.pack(">i", 0))
     if version >= 7:
-        parts.append(struct.pack(">hi", 0, 7))
+        parts.append(struct.pack(">hi", 70, 7))
     parts.append(_count(len(topics), flexible))
     for topic, entries in topics.items():
         parts += (_topic(topic, version), _count(len(entries), flexible))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.fetch_frames import Session
 from lab.fetch_stream import FetchAnswered, FetchLink, FetchRequested
 from lab.identifiers import kafka_uuid
 
@@ -33,9 +34,11 @@ def test_every_version_in_any_chunks(version: int, size: int) -> None:
     first = response(version, 5, {"orders": [(0, b"x" * 40), (1, b"")], "clicks": [(2, b"y")]})
     second = response(version, 6, {})
     answered = fed(split(first + second, size), link.response_bytes)
+    session = Session(70, 7) if version >= 7 else Session(0, 0)
+    carried = [(named(version, "orders"), 0, 40), (named(version, "clicks"), 2, 1)]
     assert answered == [
-        FetchAnswered(version, 102, [(named(version, "orders"), 0, 40), (named(version, "clicks"), 2, 1)], len(first)),
-        FetchAnswered(version, 102, [], len(second)),
+        FetchAnswered(version, 102, carried, len(first), session),
+        FetchAnswered(version, 102, [], len(second), session),
     ]
 
 

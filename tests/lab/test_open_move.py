@@ -46,7 +46,10 @@ def test_quotas_name_the_brokers_that_throttle(
 
 def test_what_moved_is_told_apart_by_time_and_by_either_end(tmp_path: Path) -> None:
     move = made(tmp_path, Move("sidecar strict"))
-    line = '{{"t":{},"kind":"response","leader":101,"follower":{},"version":3,"bytes":9,"partitions":[["{}",0,{}]]}}\n'
+    line = (
+        '{{"t":{},"kind":"response","leader":101,"follower":{},"version":3,"bytes":9,"partitions":[["{}",0,{}]],'
+        '"error":0,"session":0}}\n'
+    )
     with (tmp_path / "tap.jsonl").open("a") as file:
         file.write(line.format(2.0, 102, move.topic, 10))
         file.write(line.format(3.0, 103, move.topic, 20))

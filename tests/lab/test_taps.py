@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 REQUEST = '{"t":1.5,"kind":"request","leader":101,"follower":102,"version":3}\n'
-RESPONSE = '{"t":2.0,"kind":"response","leader":101,"follower":102,"version":3,"bytes":90,"partitions":[["a",0,50]]}\n'
+RESPONSE = (
+    '{"t":2.0,"kind":"response","leader":101,"follower":102,"version":3,"bytes":90,"partitions":[["a",0,50]],'
+    '"error":70,"session":9}\n'
+)
 
 
 def made(home: Path) -> Taps:
@@ -25,8 +28,8 @@ def test_topic_ids_become_names(tmp_path: Path) -> None:
     by_id = RESPONSE.replace('"version":3', '"version":13').replace('"a"', '"AAAAAAAAAAAAAAAAAAAAAQ"')
     taps.samples_file.write_text(named + by_id)
     assert taps.samples() == [
-        Answer(2.0, 101, 102, 12, (("a", 0, 50),)),
-        Answer(2.0, 101, 102, 13, (("orders", 0, 50),)),
+        Answer(2.0, 101, 102, 12, (("a", 0, 50),), 70, 9),
+        Answer(2.0, 101, 102, 13, (("orders", 0, 50),), 70, 9),
     ]
 
 
@@ -40,5 +43,5 @@ def test_samples_are_read_from_a_mark_and_half_lines_later(tmp_path: Path) -> No
         file.flush()
         assert taps.read_from(mark) == ([], mark)
         file.write(RESPONSE[40:])
-    assert taps.samples(since=mark) == [Answer(2.0, 101, 102, 3, (("a", 0, 50),))]
+    assert taps.samples(since=mark) == [Answer(2.0, 101, 102, 3, (("a", 0, 50),), 70, 9)]
     assert taps.position() == len(taps.samples_file.read_bytes())

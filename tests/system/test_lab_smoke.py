@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.cluster import ClusterPlan, cluster
 from lab.load import fill
 from lab.mover import Mover
 from lab.moves import MIB, Move
+from lab.releases import release
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -29,6 +31,19 @@ async def test_an_unthrottled_move_is_fast_and_complete(native_cluster: Cluster)
 async def test_a_move_through_idle_sidecars_is_complete(sidecar_cluster: Cluster) -> None:
     result = await Mover(sidecar_cluster).run(Move("unthrottled", bytes_per_partition=2 * MIB, partitions=4))
     assert result.equal
+    assert (result.bad_log_lines, result.shrinks) == ([], [])
+
+
+async def test_kraft_brokers_move_partitions_under_their_own_throttle() -> None:
+    """The short form of test_versions.py: 3.9, Fetch v17, topic ids on the wire."""
+    newest = release(kafka="3.9.1", protocol="3.9")
+    wanted = Move("native cold", quota_bytes_per_second=8 * MIB, partitions=4, bytes_per_partition=4 * MIB)
+    async with cluster(ClusterPlan(brokers=(101, 102), release=newest)) as running:
+        result = await Mover(running).run(wanted)
+    assert result.equal
+    assert set(result.fetch_versions) == {newest.fetch_version}
+    assert result.figures[101].total_bytes >= 16 * MIB
+    assert result.duration_ratio >= 0.8
     assert (result.bad_log_lines, result.shrinks) == ([], [])
 
 
