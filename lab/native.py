@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.1
 _APPLIED_SECONDS = 10.0
-# ZooKeeper mode says the first, KRaft the second.
-_OVERRIDE = re.compile(
+APPLIED = re.compile(
     r"Processing override for entityPath"
     r"|DynamicConfigPublisher broker id=\d+\] Updating (?:topic|node|broker) \S+ with new configuration"
 )
+"""A broker has heard of a change of configs: the first in ZooKeeper mode, the second in KRaft."""
 _RATES = {"leader": keys.LEADER_RATE, "follower": keys.FOLLOWER_RATE}
 _LISTS = {"leader": keys.LEADER_REPLICAS, "follower": keys.FOLLOWER_REPLICAS}
 
@@ -66,4 +66,4 @@ async def unthrottle_natively(cluster: Cluster, *, brokers: Sequence[int]) -> No
 
 def _overrides(cluster: Cluster, brokers: Sequence[int]) -> list[int]:
     """Per broker, how many config changes it says it has processed."""
-    return [len(cluster.brokers[broker].log_lines(_OVERRIDE)) for broker in brokers]
+    return [len(cluster.brokers[broker].log_lines(APPLIED)) for broker in brokers]
