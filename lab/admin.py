@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,11 @@ from .addresses import KAFKA_PORT
 from .errors import LabError
 from .identifiers import kafka_uuid
 from .kafka_python import (
+    AdminClient,
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,
     ElectionType,
-    KafkaAdminClient,
     KafkaError,
     NodeNotReadyError,
     OffsetSpec,
@@ -69,16 +68,20 @@ class Admin:
 
     def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
         self.hosts = hosts
-        self._names = list(names)
-        self._outdated: list[Any] = []
         try:
-            self._client = self._connected()
+            self._client = AdminClient(
+                bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],
+                proxy_url=f"hosts://{hosts}",
+                client_id="lab-admin",
+                request_timeout_ms=_TIMEOUT_MS,
+                # A stale view would ask the wrong broker for a leader's offsets.
+                metadata_max_age_ms=1000,
+            )
         except KafkaError as error:
             raise LabError(f"no broker answers the admin client: {error}") from error
 
     def close(self) -> None:
-        for client in (self._client, *self._outdated):
-            client.close()
+        self._client.close()
 
     def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic with exactly these replicas and wait until every partition has its leader."""
@@ -257,8 +260,7 @@ class Admin:
     def _ask(self, doing: str, call: Callable[[Any], Any]) -> Any:
         """The answer to one request; kafka-python's errors become LabErrors that say what was being done.
 
-        A client that has lost its broker, such as a controller that was restarted, never looks for another one; a new
-        client does. Only requests that were never sent are repeated.
+        Only requests that were never sent are repeated: a broker was gone, and by now another may be the controller.
         """
         deadline = time.monotonic() + _TIMEOUT_MS / 1000
         while True:
@@ -270,24 +272,7 @@ class Admin:
             except (KafkaError, OSError) as error:
                 raise _lab_error(doing, error) from error
             time.sleep(_POLL_SECONDS)
-            self._reconnect()
-
-    def _reconnect(self) -> None:
-        with suppress(KafkaError, OSError):
-            client = self._connected()
-            # Another thread may be in the middle of a call on the old one.
-            self._outdated.append(self._client)
-            self._client = client
-
-    def _connected(self) -> Any:
-        return KafkaAdminClient(
-            bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in self._names],
-            proxy_url=f"hosts://{self.hosts}",
-            client_id="lab-admin",
-            request_timeout_ms=_TIMEOUT_MS,
-            # A stale view would ask the wrong broker for a leader's offsets.
-            metadata_max_age_ms=1000,
-        )
+            self._client.forget_controller()
 
 
 def _lab_error(doing: str, error: Exception) -> LabError:

@@ -89,6 +89,7 @@ class Cluster:
         self.brokers = {broker: self._broker(broker) for broker in plan.brokers}
         self.sidecars = self._sidecars()
         self._topic_names: dict[str, str] = {}
+        self._noise = dict.fromkeys(plan.brokers, plan.release.noise)
         self.taps = self._taps() if plan.taps else None
 
     @cached_property
@@ -138,6 +139,7 @@ class Cluster:
             raise LabError(f"a {self.plan.release.mode} cluster cannot become {release.mode}")
         jars = await trio.to_thread.run_sync(kafka_jars, release.kafka)
         restarted = self.brokers[broker]
+        self._noise[broker] += release.noise
         await restarted.stop()
         restarted.become(self._properties(broker, release), jars=jars)
         await restarted.start()
@@ -162,8 +164,11 @@ class Cluster:
 
     def bad_log_lines(self) -> list[str]:
         """Lines of brokers' logs that altered fetches must never cause."""
-        noise = self.plan.release.noise
-        return [line for broker in self.brokers.values() for line in complaints(broker.log_lines(RELEVANT), noise)]
+        return [
+            line
+            for broker in self.brokers.values()
+            for line in complaints(broker.log_lines(RELEVANT), self._noise[broker.id])
+        ]
 
     def shrinks(self) -> list[str]:
         """Lines of brokers' logs that say a replica left the in-sync set."""

@@ -22,12 +22,12 @@ with warnings.catch_warnings():
     from kafka.record.memory_records import MemoryRecords
 
 __all__ = [
+    "AdminClient",
     "AlterConfigOp",
     "ConfigResource",
     "ConfigResourceType",
     "ElectionType",
     "HostsFileSocket",
-    "KafkaAdminClient",
     "KafkaError",
     "MemoryRecords",
     "NodeNotReadyError",
@@ -35,6 +35,13 @@ __all__ = [
     "TopicPartition",
     "UnknownBrokerIdError",
 ]
+
+
+class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
+    """One that can be told to look for the controller again: by itself it never does when that broker is gone."""
+
+    def forget_controller(self) -> None:
+        self._controller_id = None
 
 
 class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types

@@ -59,7 +59,7 @@ RELEASES: tuple[Release, ...] = (
     Release("3.9.1", "0.11.0", 5),
     Release("3.9.1", "1.1", 7),
     Release("3.9.1", "2.0", 8),
-    Release("3.9.1", "2.2", 10),
+    Release("3.9.1", "2.2", 10, noise=(FENCED_BY_NEW_EPOCH,)),
     Release("3.9.1", "2.4", 11, noise=(FENCED_BY_NEW_EPOCH,)),
     Release("3.9.1", "2.8", 12, noise=(FENCED_BY_NEW_EPOCH,)),
     Release("3.9.1", "3.3", 13, "kraft", metadata_level=7, noise=_KRAFT_NOISE),

@@ -13,58 +13,48 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class FakeClients:
-    """Stands in for the class of kafka-python's admin client; each client made fails with the next error, if any."""
-
-    def __init__(self, *errors: Exception | None) -> None:
-        self._errors = list(errors)
-        self.made: list[FakeClient] = []
-
-    def __call__(self, **_: object) -> FakeClient:
-        self.made.append(FakeClient(self._errors.pop(0) if self._errors else None))
-        return self.made[-1]
-
-
 class FakeClient:
-    def __init__(self, error: Exception | None) -> None:
-        self._error = error
+    """Stands in for kafka-python's admin client; fails with these errors, one after the other."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self.asked = 0
+        self.forgotten = 0
         self.deleted: list[str] = []
-        self.closed = False
 
     def delete_topics(self, topics: list[str], **_: object) -> None:
-        if self._error:
-            raise self._error
+        self.asked += 1
+        if self._errors:
+            raise self._errors.pop(0)
         self.deleted += topics
 
     def describe_topics(self) -> list[dict[str, str]]:
         return [{"name": "orders", "topic_id": "00000000-0000-0000-0000-000000000001"}]
 
-    def close(self) -> None:
-        self.closed = True
+    def forget_controller(self) -> None:
+        self.forgotten += 1
 
 
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *errors: Exception | None) -> tuple[Admin, FakeClients]:
-    clients = FakeClients(*errors)
-    monkeypatch.setattr(lab.admin, "KafkaAdminClient", clients)
-    return Admin(hosts=tmp_path / "hosts", names=["kafka-101"]), clients
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> tuple[Admin, FakeClient]:
+    client = FakeClient(*errors)
+    monkeypatch.setattr(lab.admin, "AdminClient", lambda **_: client)
+    monkeypatch.setattr(lab.admin.time, "sleep", lambda _: None)
+    return Admin(hosts=tmp_path / "hosts", names=["kafka-101"]), client
 
 
-@pytest.mark.parametrize("lost", [UnknownBrokerIdError(103), NodeNotReadyError(103)])
-def test_a_client_that_lost_its_broker_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: Exception
+def test_another_controller_is_looked_for_when_the_one_it_knew_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, clients = made(tmp_path, monkeypatch, lost)
+    admin, client = made(tmp_path, monkeypatch, UnknownBrokerIdError(103), NodeNotReadyError(103))
     admin.delete_topic("orders")
-    assert [client.deleted for client in clients.made] == [[], ["orders"]]
-    admin.close()
-    assert all(client.closed for client in clients.made)
+    assert (client.deleted, client.asked, client.forgotten) == (["orders"], 3, 2)
 
 
 def test_what_may_have_been_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    admin, clients = made(tmp_path, monkeypatch, KafkaError("cut off"))
+    admin, client = made(tmp_path, monkeypatch, KafkaError("cut off"))
     with pytest.raises(LabError, match=r"deleting topic orders: KafkaError.*cut off"):
         admin.delete_topic("orders")
-    assert len(clients.made) == 1
+    assert (client.asked, client.forgotten) == (1, 0)
 
 
 def test_topic_ids_are_written_as_on_the_wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
