@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lab.moves import MIB, How, Move
+from lab.moves import MIB, How, Move, Side
 from lab.records import BIG
 
 if TYPE_CHECKING:
@@ -105,3 +105,13 @@ CASES = (
     Case("in-sync traffic on the same fetcher, follower side", _move(side="follower", live=True)),
     Case("4 fetchers per broker", _move(), fetchers=4),
 )
+
+VERSION_SIDES: tuple[Side, ...] = ("leader", "follower")
+VERSION_BOUNDS = Bounds(least_mean=0.93)
+"""A short move: its clock starts with the request, and a controller's word takes up to half a second to become a
+fetch."""
+
+
+def at_every_version(how: How, side: Side) -> Move:
+    """Return the move that each version of Fetch is held to: eight seconds, beside a busy partition in sync."""
+    return Move(how, side, QUOTA, bytes_per_partition=4 * MIB, live=True)

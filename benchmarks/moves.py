@@ -1,9 +1,9 @@
-"""The table of moves at quota in docs/benchmarks.md, from what `make system` measured.
+"""The tables of moves at quota in docs/benchmarks.md, from what `make system` measured: by case, and by version.
 
-    python -m benchmarks.moves                             print it
-    python -m benchmarks.moves --write docs/benchmarks.md  put it between its marks there
+    python -m benchmarks.moves                             print them
+    python -m benchmarks.moves --write docs/benchmarks.md  put each between its marks there
 
-Knows the results' format alone. Invariant: text outside the marks is never touched.
+Knows the results' format alone. Invariant: text outside the marks is never touched, nor a table without results.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-RESULTS = Path(__file__).parents[1] / "build" / "moves.jsonl"
-BEGIN, END = "<!-- moves: begin -->", "<!-- moves: end -->"
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Row = dict[str, Any]
+
+BUILD = Path(__file__).parents[1] / "build"
+RESULTS = BUILD / "moves.jsonl"
+VERSION_RESULTS = BUILD / "moves_by_version.jsonl"
 LEAST_SECONDS_FOR_DEVIATION = 5.0
 """A move that is over in one burst has no seconds between the first and the last to compare."""
 COLUMNS = (
@@ -28,53 +34,125 @@ COLUMNS = (
     ("acks=all p95, ms", "live_p95_ms", 0),
     ("acks=all worst, ms", "live_worst_ms", 0),
 )
+VERSION_COLUMNS = (
+    ("mean / Q", "mean_over_quota", 2),
+    ("worst second / Q", "worst_second_over_quota", 2),
+    ("st. dev. / Q", "deviation_over_quota", 2),
+    ("fetches/s", "fetches_per_second", 0),
+    ("acks=all p95, ms", "live_p95_ms", 0),
+    ("worst, ms", "live_worst_ms", 0),
+)
+
+
+class Table(NamedTuple):
+    """A file of results, the marks between which its table stands, and how it is made."""
+
+    results: Path
+    name: str
+    make: Callable[[list[Row]], str]
+
+    @property
+    def marks(self) -> tuple[str, str]:
+        return f"<!-- {self.name}: begin -->", f"<!-- {self.name}: end -->"
+
+    def text(self) -> str:
+        """Return the table. Raises ClickException: there are no results, or a line is not JSON."""
+        if not self.results.exists():
+            raise click.ClickException(f"{self.results}: no results: run `make system` first")
+        rows = []
+        for number, line in enumerate(self.results.read_text("utf-8").splitlines(), 1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise click.ClickException(f"{self.results}:{number}: expected a line of JSON: {error}") from error
+        return self.make(rows)
+
+    def put(self, document: str, where: Path) -> str:
+        """Return the document with the table between its marks. Raises ClickException: it lacks them."""
+        begin, end = self.marks
+        if begin not in document or end not in document:
+            raise click.ClickException(f"{where}: expected the marks {begin} and {end}")
+        before, _, rest = document.partition(begin)
+        return f"{before}{begin}\n{self.text()}\n{end}{rest.partition(end)[2]}"
 
 
 @click.command()
-@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="What `make system` left.")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="Of moves by case.")
+@click.option("--versions", type=click.Path(path_type=Path), default=VERSION_RESULTS, help="Of moves by version.")
 @click.option(
     "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
 )
-def main(results: Path, write: Path | None) -> None:
-    """Make the table of moves at quota, the broker's own quota and the sidecar's side by side."""
-    if not results.exists():
-        raise click.ClickException(f"{results}: no results: run `make system` first")
-    rows = [json.loads(line) for line in results.read_text("utf-8").splitlines()]
-    text = table(rows)
+def main(results: Path, versions: Path, write: Path | None) -> None:
+    """Make the tables of moves at quota, the broker's own quota and the sidecar's side by side.
+
+    A table whose results are not there stays as it is.
+    """
+    tables = [Table(results, "moves", table), Table(versions, "moves by version", table_by_version)]
+    measured = [each for each in tables if each.results.exists()]
+    if not measured:
+        raise click.ClickException(f"neither {results} nor {versions} is there: run `make system` first")
     if write is None:
-        click.echo(text)
+        click.echo("\n\n".join(each.text() for each in measured))
         return
     document = write.read_text("utf-8")
-    if BEGIN not in document or END not in document:
-        raise click.ClickException(f"{write}: expected the marks {BEGIN} and {END}")
-    before, _, rest = document.partition(BEGIN)
-    write.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
-    click.echo(f"{write}: {len(rows)} rows")
+    for each in measured:
+        document = each.put(document, write)
+    write.write_text(document, "utf-8")
+    for each in tables:
+        click.echo(f"{write}: {each.name}: {'written' if each in measured else f'as it was: no {each.results}'}")
 
 
-def table(rows: list[dict[str, Any]]) -> str:
+def table(rows: list[Row]) -> str:
     """Return Markdown: one block of rows per case, in the order in which cases first came."""
-    by_case: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_case: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_case[row["case"]].append(row)
-    lines = [
-        "| case | who throttles | " + " | ".join(title for title, _, _ in COLUMNS) + " |",
-        "|---|---|" + "---|" * len(COLUMNS),
-    ]
+    lines = _head("case", "who throttles", *(title for title, _, _ in COLUMNS))
     for case, found in by_case.items():
         lines += [f"| {case} | {_who(row['how'])} | {_figures(row)} |" for row in found]
     return "\n".join(lines)
+
+
+def table_by_version(rows: list[Row]) -> str:
+    """Return Markdown: one row per version and side; in each cell the broker's own quota, then the sidecar's."""
+    by_move: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_move[row["fetch_version"], row["side"]].append(row)
+    lines = _head("Fetch", "Kafka", "side", *(f"{title}: own, **sidecar**" for title, _, _ in VERSION_COLUMNS))
+    for (version, side), found in by_move.items():
+        about = found[0]
+        who = f"{about['protocol']} on {about['kafka']}, {'KRaft' if about['mode'] == 'kraft' else 'ZooKeeper'}"
+        cells = (_beside(found, key, digits) for _, key, digits in VERSION_COLUMNS)
+        lines.append(f"| v{version} | {who} | {side} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _head(*titles: str) -> list[str]:
+    return ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
+
+
+def _beside(found: list[Row], key: str, digits: int) -> str:
+    own = [_number(_shown(row).get(key), digits) for row in found if not row["how"].startswith("sidecar")]
+    ours = [_number(_shown(row).get(key), digits) for row in found if row["how"].startswith("sidecar")]
+    return ", ".join([*own, *(f"**{number}**" for number in ours)])
 
 
 def _who(how: str) -> str:
     return f"**{how}**" if how.startswith("sidecar") else f"broker, {how.removeprefix('native ')}"
 
 
-def _figures(row: dict[str, Any]) -> str:
-    if row["duration_seconds"] < LEAST_SECONDS_FOR_DEVIATION:
-        row = {**row, "deviation_over_quota": None}
-    shown = ((row.get(key), digits) for _, key, digits in COLUMNS)
-    return " | ".join("" if value is None else f"{value:.{digits}f}" for value, digits in shown)
+def _figures(row: Row) -> str:
+    shown = _shown(row)
+    cells = ((shown.get(key), digits) for _, key, digits in COLUMNS)
+    return " | ".join("" if value is None else _number(value, digits) for value, digits in cells)
+
+
+def _shown(row: Row) -> Row:
+    return {**row, "deviation_over_quota": None} if row["duration_seconds"] < LEAST_SECONDS_FOR_DEVIATION else row
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":

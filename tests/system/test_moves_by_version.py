@@ -1,0 +1,130 @@
+"""The quota holds whatever version of Fetch brokers speak, from the 0.10.1 protocol to Kafka 4.1, on either side.
+
+Each release runs beside its own brokers' quota; what came of both goes to build/moves_by_version.jsonl, for the table
+in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from benchmarks.cases import VERSION_BOUNDS, VERSION_SIDES, at_every_version
+from benchmarks.moves import VERSION_RESULTS
+from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.mover import Mover
+from lab.moves import MIB, Move
+from lab.releases import RELEASES, Release, release
+from lab.sidecars import UNLIMITED, SidecarPlan
+
+from .busy import assert_undisturbed, busy_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lab.cluster import Cluster
+    from lab.moves import MoveResult
+
+BROKERS = (101, 102)
+BUSY_FETCHES_PER_SECOND = 150
+"""50 records a second of the acks=all producer take two fetches each at most, one that brings it and one that tells the
+leader, and ten grants a few. A follower that does not like its answers asks a thousand times a second."""
+FETCHES_PER_SECOND = 25
+IN_SYNC_SECONDS = 4.0
+
+EVERYTHING_STOPPED = "".join(
+    ["[brokers.default]\n"]
+    + [
+        f'{role}.replication.throttled.rate = 0\n{role}.replication.throttled.replicas = "*"\n'
+        for role in ("leader", "follower")
+    ]
+)
+
+
+def plan(row: Release, *, sidecars: SidecarPlan | None = None) -> ClusterPlan:
+    return ClusterPlan(brokers=BROKERS, release=row, sidecars=sidecars)
+
+
+@pytest.fixture(scope="module")
+def keep() -> Iterator[Callable[[Release, MoveResult], None]]:
+    """Keep what a release came to, one JSON line each."""
+    VERSION_RESULTS.parent.mkdir(exist_ok=True)
+    with VERSION_RESULTS.open("w", encoding="utf-8") as lines:
+
+        def write(row: Release, result: MoveResult) -> None:
+            about = {"kafka": row.kafka, "protocol": row.name, "mode": row.mode, "fetch_version": row.fetch_version}
+            lines.write(json.dumps(about | result.summary()) + "\n")
+            lines.flush()
+
+        yield write
+
+
+@pytest.fixture(scope="module", params=RELEASES, ids=[f"v{row.fetch_version}-{row.name}" for row in RELEASES])
+def with_sidecars(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """Two brokers of a release, a sidecar beside each, both roles."""
+    made = trio.run(start_cluster, plan(request.param, sidecars=SidecarPlan()))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def assert_nothing_lost(row: Release, result: MoveResult) -> None:
+    assert result.equal, result.comparisons
+    assert (result.bad_log_lines, result.shrinks) == ([], [])
+    assert set(result.fetch_versions) == {row.fetch_version}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+async def test_every_version_keeps_to_the_quota(
+    with_sidecars: Cluster, keep: Callable[[Release, MoveResult], None]
+) -> None:
+    row = with_sidecars.plan.release
+    async with cluster(plan(row)) as native:
+        mover = Mover(native)
+        for side in VERSION_SIDES:
+            keep(row, await mover.run(at_every_version("native cold", side)))
+    mover = Mover(with_sidecars)
+    for side in VERSION_SIDES:
+        result = await mover.run(at_every_version("sidecar strict", side))
+        keep(row, result)
+        assert_nothing_lost(row, result)
+        assert VERSION_BOUNDS.problems(result) == []
+        assert result.latencies is not None
+        assert result.latencies.errors == 0
+        assert result.fetches_per_second <= BUSY_FETCHES_PER_SECOND
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+async def test_replicas_in_sync_are_not_throttled(
+    with_sidecars: Cluster, record_property: Callable[[str, object], None]
+) -> None:
+    """Everything is listed on both sides and the quota is 0: what is in sync goes on as if there were none."""
+    before = len(with_sidecars.bad_log_lines()), len(with_sidecars.shrinks())
+    async with busy_partitions(with_sidecars, {0: [101, 102], 1: [102, 101]}) as producers:
+        for sidecar in with_sidecars.sidecars.values():
+            await sidecar.set_quotas(EVERYTHING_STOPPED)
+        await trio.sleep(IN_SYNC_SECONDS)
+        for sidecar in with_sidecars.sidecars.values():
+            await sidecar.set_quotas(UNLIMITED)
+    record_property("worst latency", [round(producer.percentile(1.0), 3) for producer in producers])
+    assert all(len(producer.acknowledged) > 0.9 * 50 * IN_SYNC_SECONDS for producer in producers)
+    assert_undisturbed(producers, worst_seconds=1.0)
+    assert (len(with_sidecars.bad_log_lines()), len(with_sidecars.shrinks())) == before
+
+
+@pytest.mark.brokers
+async def test_fetch_sessions_and_topic_ids_keep_to_the_quota() -> None:
+    """The short form: 3.9, Fetch v17, both sides at once."""
+    row = release(protocol="3.9")
+    wanted = Move("sidecar strict", "both", 4.0 * MIB, partitions=8, bytes_per_partition=2 * MIB)
+    async with cluster(plan(row, sidecars=SidecarPlan())) as running:
+        result = await Mover(running).run(wanted)
+    assert_nothing_lost(row, result)
+    assert VERSION_BOUNDS.problems(result) == []
+    assert result.fetches_per_second <= FETCHES_PER_SECOND
