@@ -31,7 +31,7 @@ class Standing(enum.Enum):
     """What the sidecar knows of a replica when it asks to fetch."""
 
     NEW = "no high watermark yet on this connection"
-    TRUNCATED = "fetch_offset went back or the epoch changed: an ISR member may do so, and stalls acks=all if held"
+    TRUNCATED = "fetch_offset went back, or it was in sync before the epoch: an ISR member that stalls acks=all if held"
     IN_SYNC = "fetch_offset >= high watermark"
     BEHIND = "fetch_offset < high watermark: catching up"
 
@@ -98,10 +98,12 @@ class Replica:
             self.replayable = False
         went_back = entry.fetch_offset < self.fetch_offset
         jumped = entry.fetch_offset > self.fetch_offset and not self._delivered
-        if went_back or entry.current_leader_epoch != self.leader_epoch:
+        new_epoch = entry.current_leader_epoch != self.leader_epoch
+        # One that was behind is no ISR member for it: a leader that restarts would bring a whole limit of each at once.
+        if went_back or (new_epoch and self.standing in (Standing.IN_SYNC, Standing.TRUNCATED)):
             self.forget()
             self.standing = Standing.TRUNCATED
-        elif jumped:
+        elif new_epoch or jumped:
             self.forget()
         else:
             self._classify(entry.fetch_offset)

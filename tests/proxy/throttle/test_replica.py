@@ -46,11 +46,30 @@ def test_what_may_be_wrong_is_forgotten(standing: Standing) -> None:
     assert (replica.high_watermark, replica.log_start_offset, replica.replayable) == (UNKNOWN, UNKNOWN, False)
 
 
-def test_a_new_leader_epoch_makes_everything_unknown() -> None:
-    replica = known(high_watermark=150)
+@pytest.mark.parametrize(
+    ("high_watermark", "before", "standing"),
+    [
+        (100, Standing.IN_SYNC, Standing.TRUNCATED),
+        (150, Standing.BEHIND, Standing.NEW),
+        (UNKNOWN, Standing.NEW, Standing.NEW),
+    ],
+)
+def test_a_new_leader_epoch_makes_everything_unknown(high_watermark: int, before: Standing, standing: Standing) -> None:
+    """Only one that was in sync may be in the ISR still; the others are met again, with what the budget allows."""
+    replica = known(high_watermark=high_watermark)
+    replica.asked(entry(100), returns=False)
+    assert replica.standing is before
     replica.asked(entry(100, epoch=5), returns=False)
-    assert replica.standing is Standing.TRUNCATED
-    assert replica.lag == 0
+    assert replica.standing is standing
+    assert (replica.high_watermark, replica.replayable, replica.lag) == (UNKNOWN, False, 0)
+
+
+def test_an_epoch_after_the_other_leaves_it_truncated() -> None:
+    replica = known(high_watermark=100)
+    replica.asked(entry(100), returns=False)
+    for epoch in (5, 6):
+        replica.asked(entry(100, epoch=epoch), returns=False)
+        assert replica.standing is Standing.TRUNCATED
 
 
 def test_one_that_was_missing_is_replayed_only_after_the_leader_confirms_it() -> None:
