@@ -8,7 +8,9 @@ Invariant: names that are not in the hosts file are resolved as ever.
 from __future__ import annotations
 
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 
 with warnings.catch_warnings():
@@ -20,6 +22,9 @@ with warnings.catch_warnings():
     from kafka.protocol.admin import ElectionType
     from kafka.protocol.consumer import OffsetSpec
     from kafka.record.memory_records import MemoryRecords
+
+if TYPE_CHECKING:
+    from socket import socket
 
 __all__ = [
     "AdminClient",
@@ -56,3 +61,13 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
         return super().dns_lookup(self._addresses.get(host, host), port, raise_error)
+
+    async def sock_connect(
+        self, net: object, sock: socket, sockaddr: object, timeout_at: float | None = None
+    ) -> object:
+        """kafka-python leaves a socket whose connection is refused open, and the garbage collector complains."""
+        with ExitStack() as unless_connected:
+            unless_connected.callback(sock.close)
+            connected: object = await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
+            unless_connected.pop_all()
+        return connected
