@@ -23,15 +23,18 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.registry import Collector
 
+from .relay.exchange import Undecoded
 from .reload import ReloadResult, ReloadStatistics
 from .roles import Role
 from .statistics import HOLD_BUCKETS_SECONDS, Histogram, RoleStatistics, Statistics
+from .topic_names import UNKNOWN_TOPIC_ID
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from .journal.writer import JournalStatistics
     from .quotas import Quotas
+    from .throttle.role_throttle import ReplicaCounts
 
 PREFIX = "replication_throttle_"
 
@@ -53,6 +56,7 @@ class Sources:
     """Over the KIP-73 window."""
     lag_messages: Callable[[Role], int]
     """How far throttled replicas are behind, summed."""
+    replica_counts: Callable[[Role], ReplicaCounts]
     version: str
     journal: JournalStatistics | None = None
     """None: no journal is kept, and nothing said of one."""
@@ -106,9 +110,18 @@ def _fetch_requests(sources: Sources) -> Iterator[Sample]:
             yield (role.value, str(version)), count
 
 
+def _replica_counts(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        counts = sources.replica_counts(role)
+        yield (role.value, "true"), counts.in_sync
+        yield (role.value, "false"), counts.behind
+
+
 def _undecoded(sources: Sources) -> list[Sample]:
+    # Every reason from the start: Prometheus' increase() sees no rise in a series that begins with its first event.
     both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
-    return [((reason,), count) for reason, count in sorted(both.items())]
+    reasons = {UNKNOWN_TOPIC_ID, *both, *(reason.value for reason in Undecoded)}
+    return [((reason,), both[reason]) for reason in sorted(reasons)]
 
 
 def _journal(read: Callable[[JournalStatistics], float]) -> Read:
@@ -218,6 +231,13 @@ METRICS = (
         ("role",),
         "Messages that throttled replicas are behind, as seen in this role.",
         _per_role(lambda sources, role: sources.lag_messages(role)),
+    ),
+    Metric(
+        PREFIX + "replicas",
+        "gauge",
+        ("role", "in_sync"),
+        "Throttled replicas on connections open now.",
+        _replica_counts,
     ),
     Metric(
         PREFIX + "fetch_requests_total",

@@ -30,7 +30,7 @@ from .roles import Role
 from .settings import Address
 from .status_page import StatusPage
 from .throttle.role_throttle import RoleThrottle
-from .topic_names import TopicNames
+from .topic_names import UNKNOWN_TOPIC_ID, TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from .statistics import Statistics
 
 VERSION = version("kafka-throttle-sidecar")
-UNKNOWN_TOPIC_ID = "unknown_topic_id"
-"""Why a topic's partitions are not throttled, among `Undecoded`'s reasons: no broker has a name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +147,7 @@ class Server:
                 quotas=lambda: quota_watch.current,
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
                 lag_messages=lambda role: self._throttles[role].lag_messages(),
+                replica_counts=lambda role: self._throttles[role].replica_counts(),
                 version=VERSION,
                 journal=None if self.journal is None else self.journal.statistics,
             )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
@@ -18,6 +18,7 @@ from ..quotas.rules import METADATA_TOPIC_ID
 from ..roles import Role
 from ..topic_names import TopicNames, written
 from .meter import Meter
+from .replica import Standing
 
 if TYPE_CHECKING:
     from admission.turns import Claim
@@ -44,6 +45,13 @@ class Usage:
     granted: int = 0
     ungranted: int = 0
     observed: int = 0
+
+
+class ReplicaCounts(NamedTuple):
+    """Throttled replicas on connections that are open; one of unknown standing counts as in sync (KAFKA-4313)."""
+
+    in_sync: int
+    behind: int
 
 
 class RoleThrottle:
@@ -154,6 +162,11 @@ class RoleThrottle:
 
     def lag_messages(self) -> int:
         return sum(replica.lag for link in self.links for _, replica in link.replicas)
+
+    def replica_counts(self) -> ReplicaCounts:
+        standings = [replica.standing for link in self.links for _, replica in link.replicas]
+        behind = standings.count(Standing.BEHIND)
+        return ReplicaCounts(in_sync=len(standings) - behind, behind=behind)
 
     def eta_seconds(self, now: float) -> float | None:
         """Lag over the speed at which it shrinks; 0 when there is none, None while it does not shrink."""

@@ -12,10 +12,12 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.reload import ReloadResult, ReloadStatistics
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
+from proxy.throttle.role_throttle import ReplicaCounts
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 LAGS = {Role.LEADER: 100, Role.FOLLOWER: 200}
+REPLICAS = {Role.LEADER: ReplicaCounts(in_sync=3, behind=1), Role.FOLLOWER: ReplicaCounts(in_sync=0, behind=2)}
 
 
 def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
@@ -41,6 +43,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         quotas=lambda: Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc"),
         rate_bytes_per_second=RATES.__getitem__,
         lag_messages=LAGS.__getitem__,
+        replica_counts=REPLICAS.__getitem__,
         version="1.2.3",
         partition_rates=None if partition_rates is None else lambda: partition_rates,
     )
@@ -82,7 +85,12 @@ PREFIX = "replication_throttle_"
         (PREFIX + "held_requests", {"role": "leader"}, 10),
         (PREFIX + "replica_lag_messages", {"role": "leader"}, 100),
         (PREFIX + "fetch_requests_total", {"role": "leader", "api_version": "11"}, 13),
+        (PREFIX + "replicas", {"role": "leader", "in_sync": "true"}, 3),
+        (PREFIX + "replicas", {"role": "leader", "in_sync": "false"}, 1),
+        (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
         (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
+        (PREFIX + "undecoded_total", {"reason": "malformed_request"}, 0),
+        (PREFIX + "undecoded_total", {"reason": "unknown_topic_id"}, 0),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
         (PREFIX + "connections", {"role": "leader"}, 9),

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from proxy.quotas import Quotas
+from proxy.throttle.role_throttle import ReplicaCounts
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, throttle
 
 KEY = ("t", 0)
@@ -18,6 +19,17 @@ def test_lag_is_the_sum_over_connections() -> None:
         conversation = Conversation(shared, offsets={KEY: offset})
         conversation.meet()
     assert shared.lag_messages() == 1100
+
+
+def test_replicas_are_counted_by_whether_they_are_behind() -> None:
+    shared = throttle()
+    links = [Conversation(shared, offsets={KEY: offset}) for offset in (999_000, 999_900, 1_000_000)]
+    for link in links:
+        link.meet()
+    assert shared.replica_counts() == ReplicaCounts(in_sync=3, behind=0)  # not known to be behind until they ask again
+    for link in links:
+        link.ask()
+    assert shared.replica_counts() == ReplicaCounts(in_sync=1, behind=2)
 
 
 def test_eta_is_lag_over_what_it_shrinks_by() -> None:
