@@ -12,6 +12,7 @@ COPY journal_schema ./journal_schema
 COPY pipeline ./pipeline
 COPY protocol ./protocol
 COPY proxy ./proxy
+COPY reassignment ./reassignment
 COPY lab ./lab
 RUN /opt/uv/bin/uv sync --frozen --no-dev --no-editable
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from reassignment import Size, TopicPartition
+
 from .moves import MOVE, partition_sizes, sightings
-from .planning import Size
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from .planning import Partition
 
 BUSIEST = 0.95
 """Of the minutes: a plan has to hold in all but the busiest few."""
@@ -54,10 +53,17 @@ def inflow(traffic: DataFrame) -> DataFrame:
     return minutes.groupBy("broker").agg(F.percentile("rate", F.lit(BUSIEST)).alias("inflow_bytes_per_second"))
 
 
-def measure(traffic: DataFrame) -> tuple[dict[Partition, Size], dict[str, float]]:
+def measure(traffic: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
     """Return sizes by partition and inflow by broker."""
     sizes = {
-        (row.topic, row.partition): Size(row.source, row.size_bytes or 0.0, row.written_bytes_per_second)
+        TopicPartition(row.topic, row.partition): Size(
+            _broker(row.source), row.size_bytes or 0.0, row.written_bytes_per_second
+        )
         for row in written(traffic).collect()
     }
-    return sizes, {str(row.broker): row.inflow_bytes_per_second for row in inflow(traffic).collect()}
+    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in inflow(traffic).collect()}
+
+
+def _broker(source: str) -> int | None:
+    """A peer that is known by its address alone is nobody's id."""
+    return int(source) if source.isdecimal() else None

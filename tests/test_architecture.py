@@ -11,11 +11,12 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("admission", "journal_schema", "pipeline", "protocol", "proxy", "lab", "benchmarks")
+PACKAGES = ("admission", "journal_schema", "pipeline", "protocol", "proxy", "reassignment", "lab", "benchmarks")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PURE = (
     "admission",
+    "reassignment",
     "journal_schema",
     "proxy/throttle",
     "proxy/quotas",
@@ -38,6 +39,7 @@ RULES = (
     # What the sidecar and the pipeline share, and therefore knows neither.
     Rule("admission", {"proxy", "protocol", "pipeline", "lab", "benchmarks", "trio", "time", "socket", "logging",
                        "random", "pyspark", "journal_schema"}),
+    Rule("reassignment", {"proxy", "protocol", "pipeline", "lab", "benchmarks", "admission", "journal_schema", "time"}),
     Rule("pipeline", {"proxy", "protocol", "lab", "benchmarks", "trio"}),
     Rule("protocol", {"proxy", "lab", "benchmarks", "trio", "structlog", "prometheus_client", "socket", "threading",
                       "time", "logging", "random", "asyncio", "msgspec"}),
@@ -76,9 +78,10 @@ def test_protocol_needs_the_standard_library_and_construct_alone() -> None:
     assert {name for path in below("protocol") for name in imports(path)} <= allowed
 
 
-def test_the_journal_schema_needs_the_standard_library_alone() -> None:
-    allowed = {*sys.stdlib_module_names, "journal_schema"}
-    assert {name for path in below("journal_schema") for name in imports(path)} <= allowed
+@pytest.mark.parametrize("package", ["journal_schema", "reassignment"])
+def test_what_all_share_needs_the_standard_library_alone(package: str) -> None:
+    allowed = {*sys.stdlib_module_names, package}
+    assert {name for path in below(package) for name in imports(path)} <= allowed
 
 
 @pytest.mark.parametrize("where", PURE)
@@ -133,5 +136,5 @@ def test_broad_excepts_are_only_where_a_connection_ends() -> None:
 def test_no_other_distribution_claims_our_packages() -> None:
     """`proxy` is a generic name: proxy.py has it as well."""
     claims = packages_distributions()
-    for package in ("admission", "journal_schema", "pipeline", "protocol", "proxy", "lab"):
+    for package in ("admission", "journal_schema", "pipeline", "protocol", "proxy", "reassignment", "lab"):
         assert set(claims.get(package, [])) <= {"kafka-throttle-sidecar"}

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from reassignment import Capacity, Deadline
+
 from .. import moves as moves_job
 from .. import replay as replay_job
 from ..errors import InputError
@@ -145,14 +147,16 @@ def plan_command(
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
     with session("plan", spark_settings) as spark:
         sizes, inflow = measure(tables(spark, path).traffic)
-    planned = plan(target, before, sizes, inflow, Wanted(finish_in, capacity, replication_factor, percent / 100))
-    for rate in planned.rates:
+    wanted = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
+    planned = plan(target, before, sizes, inflow, wanted)
+    for load in planned.loads:
         tell(
-            f"broker {rate.broker} as {rate.role}: {rate.move_bytes:.0f} bytes to move,"
-            f" {rate.low:.0f} < T < {rate.high:.0f} B/s, {rate.needed:.0f} B/s to end in time"
+            f"broker {load.broker} as {load.role}: {load.move_bytes:.0f} bytes to move,"
+            f" {load.low:.0f} < T < {load.high(wanted.capacity):.0f} B/s,"
+            f" {load.needed(wanted.deadline):.0f} B/s to end in time"
         )
-    for topic, partition in planned.unknown:
-        tell(f"warning: {topic}-{partition}: not in the journals; counted as empty")
+    for partition in planned.unknown:
+        tell(f"warning: {partition}: not in the journals; counted as empty")
     text = quotas_toml(planned, until=until)
     if out is None:
         click.echo(text, nl=False)

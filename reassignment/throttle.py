@@ -1,0 +1,89 @@
+"""The throttle of a move, written as a quotas.toml that the sidecars take.
+
+Pure text. Knows neither how rates were found nor who reads the file.
+Invariant: every replica that the lists name has a rate on its broker in that role.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .moves import ROLES, Lists, MoveMap, RoleName, moving, throttled_replicas, written
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Rates = Mapping[tuple[int, RoleName], int]
+"""Bytes per second by broker and role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """Args: rates: of the brokers; lists: by role, then by topic."""
+
+    rates: Rates
+    lists: Mapping[RoleName, Lists]
+
+    def brokers(self) -> list[int]:
+        return sorted({broker for broker, _ in self.rates})
+
+    def of_broker(self, broker: int) -> Throttle:
+        """What concerns one broker."""
+        return Throttle(
+            {key: rate for key, rate in self.rates.items() if key[0] == broker},
+            {role: _only(lists, broker) for role, lists in self.lists.items()},
+        )
+
+    def settings(self) -> list[tuple[str, str, str, int | str]]:
+        """(table, name, key, value) of the quotas file, in its order: ``("brokers", "101", …rate, 20971520)``."""
+        settings: list[tuple[str, str, str, int | str]] = [
+            ("brokers", str(broker), f"{role}.replication.throttled.rate", self.rates[broker, role])
+            for broker in self.brokers()
+            for role in ROLES
+            if (broker, role) in self.rates
+        ]
+        topics = sorted({topic for lists in self.lists.values() for topic in lists})
+        settings += [
+            ("topics", topic, f"{role}.replication.throttled.replicas", written(self.lists[role][topic]))
+            for topic in topics
+            for role in ROLES
+            if topic in self.lists[role]
+        ]
+        return settings
+
+
+def throttle(moves: MoveMap, rates: Rates) -> Throttle:
+    """The lists of what really moves, and the rates."""
+    return Throttle(rates, throttled_replicas(moving(moves)))
+
+
+def quotas_toml(found: Throttle, *, comment: str, until: datetime | str | None = None) -> str:
+    """A whole quotas file.
+
+    Args:
+        found: at least one rate.
+        comment: first lines, without their #.
+        until: when every section ends by itself.
+    """
+    lines = [f"# {line}".rstrip() for line in comment.splitlines()]
+    section = None
+    for table, name, key, value in found.settings():
+        if (table, name) != section:
+            section = (table, name)
+            lines += ["", f"[{table}.{_key(name)}]"]
+            if until is not None:
+                lines.append(f"until = {until if isinstance(until, str) else until.isoformat()}")
+        lines.append(f"{key} = {json.dumps(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if name.replace("-", "").replace("_", "").isalnum() and name.isascii() else json.dumps(name)
+
+
+def _only(lists: Lists, broker: int) -> Lists:
+    kept = {topic: tuple(entry for entry in entries if entry[1] == broker) for topic, entries in lists.items()}
+    return {topic: entries for topic, entries in kept.items() if entries}

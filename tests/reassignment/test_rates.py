@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reassignment import (
+    Capacity,
+    Deadline,
+    Load,
+    PartitionMove,
+    Size,
+    TopicPartition,
+    loads,
+    problems,
+    rate_to_set,
+    standing_in,
+)
+
+MB = 1_000_000.0
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MOVES = {A: PartitionMove((101, 102), (104,)), B: PartitionMove((101, 103), (104, 105))}
+SIZES = {A: Size(101, 1000 * MB, 0.5 * MB), B: Size(101, 2000 * MB)}
+IN_1000_SECONDS = Deadline(1000)
+PLENTY = Capacity(100 * MB, 2)
+
+
+def by_broker(found: tuple[Load, ...]) -> dict[tuple[int, str], float]:
+    return {(load.broker, load.role): load.move_bytes / MB for load in found}
+
+
+def test_every_copy_is_sent_by_the_leader_and_fetched_by_its_destination() -> None:
+    """1000 MB once, and 2000 MB twice: 101 sends 5000."""
+    assert by_broker(loads(MOVES, SIZES, {})) == {
+        (101, "leader"): 5000, (104, "follower"): 3000, (105, "follower"): 2000,
+    }  # fmt: skip
+
+
+def test_what_is_already_there_is_not_moved_again() -> None:
+    """A move that is under way: 104 has 400 of 1000 MB; what it has of B is more than the leader by now has."""
+    sizes = {A: Size(101, 1000 * MB, present={104: 400 * MB}), B: Size(101, 2000 * MB, present={104: 2001 * MB})}
+    assert by_broker(loads(MOVES, sizes, {})) == {
+        (101, "leader"): 2600, (104, "follower"): 600, (105, "follower"): 2000,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [None, Size(None, 1000 * MB)])
+def test_the_preferred_leader_sends_while_nobody_knows_better(size: Size | None) -> None:
+    found = loads({A: MOVES[A]}, {} if size is None else {A: size}, {})
+    assert by_broker(found).keys() == {(101, "leader"), (104, "follower")}
+
+
+def test_moves_that_do_not_move_load_nobody() -> None:
+    assert loads({A: PartitionMove((101, 102), ())}, SIZES, {}) == ()
+
+
+def test_the_rate_ends_the_move_in_time() -> None:
+    """5000 MB in 1000 s are 5 MB/s, and 0.5 MB/s are written meanwhile; up to the next KiB."""
+    leader, *_ = loads(MOVES, SIZES, {})
+    assert leader.needed(IN_1000_SECONDS) == 5.5 * MB
+    assert 5.5 * MB <= rate_to_set(leader, IN_1000_SECONDS) < 5.5 * MB + 1024
+    assert leader.seconds_at(5.5 * MB) == 1000
+
+
+def test_a_part_of_the_data_in_the_time_wanted() -> None:
+    leader, *_ = loads(MOVES, SIZES, {})
+    assert leader.needed(Deadline(1000, fraction=0.5)) == 3 * MB
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"), [(0.5 * MB, math.inf), (0.4 * MB, math.inf), (1.5 * MB, 1000), (100.5 * MB, 10)]
+)
+def test_what_is_written_meanwhile_has_to_be_moved_as_well(rate: float, seconds: float) -> None:
+    assert Load(104, "follower", 1000 * MB, 0.5 * MB, 0).seconds_at(rate) == seconds
+
+
+def test_a_slow_wish_is_raised_above_the_inflow() -> None:
+    """IN < T, however much time there is."""
+    load = Load(104, "follower", MB, 0.0, 50 * MB)
+    assert 50 * MB < rate_to_set(load, IN_1000_SECONDS) <= 50 * MB + 1024
+    assert load.high(PLENTY) == 75 * MB  # N - IN/R = 100 - 50/2
+
+
+@pytest.mark.parametrize(
+    ("load", "seconds", "problem"),
+    [
+        (Load(101, "leader", 3000 * MB, 0.5 * MB, 0), 10,
+         ("broker 101 as leader: needs 300500992 B/s to end in time, and must stay below 100000000 B/s;"
+          " allow at least 30 s")),
+        (Load(104, "follower", MB, 0, 90 * MB), 1000,
+         "broker 104 as follower: no rate is admissible: inflow 90000000 B/s, capacity leaves 55000000 B/s"),
+        (Load(104, "follower", MB, 0, 0), 1000, None),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said(load: Load, seconds: float, problem: str | None) -> None:
+    assert problems([load], Deadline(seconds), PLENTY) == ([problem] if problem else [])
+
+
+def test_the_time_to_allow_is_enough() -> None:
+    load = Load(101, "leader", 3000 * MB, 0.5 * MB, 0)
+    assert problems([load], Deadline(30), PLENTY)
+    assert problems([load], Deadline(31), PLENTY) == []
+
+
+def test_who_may_become_leader_has_a_rate_too() -> None:
+    """102 and 103 are listed as leaders; without a rate they would send as fast as they can when 101 fails."""
+    rates = {(101, "leader"): 7, (104, "follower"): 5, (105, "follower"): 5}
+    assert standing_in(MOVES, SIZES, rates) == {**rates, (102, "leader"): 7, (103, "leader"): 7}  # type: ignore[arg-type]
+
+
+def test_who_leads_other_partitions_keeps_the_rate_of_those() -> None:
+    moves = {A: PartitionMove((101, 102), (104,)), B: PartitionMove((102, 101), (104,))}
+    sizes = {A: Size(101, 1.0), B: Size(102, 1.0)}
+    assert standing_in(moves, sizes, {(101, "leader"): 7, (102, "leader"): 3}) == {
+        (101, "leader"): 7, (102, "leader"): 3,
+    }  # fmt: skip
+
+
+@given(
+    size=st.floats(0, 1e15), written=st.floats(0, 1e9), inflow=st.floats(0, 1e9), seconds=st.floats(0.1, 1e7)
+)  # fmt: skip
+def test_the_rate_set_keeps_the_deadline_and_is_above_the_inflow(
+    size: float, written: float, inflow: float, seconds: float
+) -> None:
+    load = Load(101, "leader", size, written, inflow)
+    rate = rate_to_set(load, Deadline(seconds))
+    assert rate > load.low
+    assert rate % 1024 == 0
+    assert load.seconds_at(rate) <= seconds * (1 + 1e-9)
