@@ -67,11 +67,6 @@ class Outlook:
             if self.opened is not None:
                 self.opened(self.translation.session)
 
-    @property
-    def looks(self) -> bool:
-        """Some entry of the response matters; if not, no more than its head does."""
-        return bool(self.replicas.known) or self.witness is not None
-
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota by now, so that they must be discarded."""
         throttle = self.throttle
@@ -88,7 +83,8 @@ class Outlook:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
 
         Their positions are in `buffer`, of which nothing beyond `end` has been read. What is not throttled costs a
-        lookup: this is called with every entry of every response that may hold a throttled one.
+        lookup: this is called with every entry of every response that may hold a throttled one. What is accounted for
+        is what Kafka records: a follower its record bytes, a leader the entry's bytes on the wire (KIP-73).
         """
         if self.witness is not None:
             self.witness.forwarded(entries, now)

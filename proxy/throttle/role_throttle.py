@@ -15,7 +15,6 @@ from admission.simple_rate import SimpleRate
 from protocol.fetch_session_registry import FetchSessions
 
 from ..quotas.rules import METADATA_TOPIC_ID
-from ..roles import Role
 from ..topic_names import TopicNames, written
 from .meter import Meter
 from .replica import Standing
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..journal.ledger import Ledger
     from ..quotas.rules import Quotas, RoleQuota
+    from ..roles import Role
     from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
     from .link import Link
@@ -138,10 +138,6 @@ class RoleThrottle:
     def next_turn(self) -> int:
         self._turn += 1
         return self._turn
-
-    def accounted(self, *, entry_bytes: int, record_bytes: int) -> int:
-        """What Kafka records: the follower its record bytes, the leader the entry's bytes on the wire (KIP-73)."""
-        return record_bytes if self.role is Role.FOLLOWER else entry_bytes + record_bytes
 
     def account(self, claim: Claim, usage: Usage, now: float) -> None:
         """Throttled bytes are forwarded: count them, and take them from the budget."""
