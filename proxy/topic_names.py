@@ -1,9 +1,8 @@
 """What topic ids stand for: Fetch names no topic since v13 (KIP-516), lists of throttled replicas know no ids.
 
 Asked of a broker by Metadata, on a connection of its own, when an id is met that nobody knows: a topic is new, or was
-deleted and made again. Lists that name no topic (`*`) need none of this. Until the answer comes, a few milliseconds, a
-topic counts as listed, so that a move does not begin with a response of 10 MiB; if none comes, it passes unthrottled
-and is counted.
+deleted and made again. Lists that name no topic (`*`) need none of this. Until the answer comes, a topic counts as
+listed, so that a move does not begin with a response of 10 MiB; if none comes, it passes unthrottled and is counted.
 
 Invariant: a broker is asked at most once per `LEAST_PAUSE_SECONDS`, whatever ids a follower makes up.
 """

@@ -4,8 +4,8 @@ A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking
 byte path uses plain sockets. It waits by the poller where the leg is attached to one, else by Trio itself, which is
 what there is without epoll. `CHECKPOINT_BYTES` keeps it fair to the other connections. Knows no frames.
 
-Invariants: every `async` method lets the others go on at least once per `CHECKPOINT_BYTES` moved; `may_read` and
-`may_write` are false only if the kernel said so after it last told us otherwise, so no wait misses its wake-up.
+Invariants: every `async` method lets the others go on at least once per `CHECKPOINT_BYTES` moved; a side that is not
+`ready` was found so after it last was, so no wait misses its wake-up.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from .poller import park, take_turn
+from .poller import Side, park, take_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from protocol.buffers import Bytes
 
     from ..settings import Address
-    from .poller import Flow
 
 CHECKPOINT_BYTES = 512 * 1024
 """Beside four saturating connections a budget of 256 KiB to 1 MiB costs no throughput and keeps p50 near 1 ms."""
@@ -31,7 +32,7 @@ CHECKPOINT_BYTES = 512 * 1024
 class Leg:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("_moved", "hung_up", "may_read", "may_write", "polled", "reader", "sock", "writer")
+    __slots__ = ("_moved", "hung_up", "polled", "reading", "sock", "writing")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
@@ -40,11 +41,10 @@ class Leg:
         self.sock = sock
         self.polled = False
         """A poller tells when it is ready; false: Trio does."""
-        self.may_read = self.may_write = True
+        self.reading = Side()
+        self.writing = Side()
         self.hung_up = False
         """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
-        self.reader: Flow | None = None
-        self.writer: Flow | None = None
         self._moved = 0
 
     async def receive_into(self, view: memoryview) -> int:
@@ -53,16 +53,16 @@ class Leg:
         Raises OSError when the connection is broken.
         """
         while True:
-            if not self.may_read:
+            if not self.reading.ready:
                 await self.readable()
             try:
                 received = self.sock.recv_into(view)
             except BlockingIOError:
-                self.may_read = False
+                self.reading.ready = False
                 continue
             # epoll(7): of a stream, fewer bytes than asked for is all there was.
             if received < len(view):
-                self.may_read = self.hung_up
+                self.reading.ready = self.hung_up
             if self.moves(received):
                 await self.turn()
             return received
@@ -83,33 +83,24 @@ class Leg:
             try:
                 sent += self.sock.send(view[sent:])
             except BlockingIOError:
-                self.may_write = False
+                self.writing.ready = False
                 await self.writable()
 
     async def readable(self) -> None:
         """Wait for something to read, or the end, if there is none known of."""
-        self._moved = 0
-        while not self.may_read:
-            if self.polled:
-                await park(self._park_reader)
-            else:
-                await trio.lowlevel.wait_readable(self.sock)
-                self.may_read = True
+        await self._ready(self.reading, trio.lowlevel.wait_readable)
 
     async def writable(self) -> None:
+        await self._ready(self.writing, trio.lowlevel.wait_writable)
+
+    async def _ready(self, side: Side, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
         self._moved = 0
-        while not self.may_write:
+        while not side.ready:
             if self.polled:
-                await park(self._park_writer)
+                await park(side.park)
             else:
-                await trio.lowlevel.wait_writable(self.sock)
-                self.may_write = True
-
-    def _park_reader(self, flow: Flow) -> None:
-        self.reader = flow
-
-    def _park_writer(self, flow: Flow) -> None:
-        self.writer = flow
+                await wait(self.sock)
+                side.ready = True
 
     def finish_sending(self) -> None:
         """Propagate a half-close; a peer that is already gone needs none."""

@@ -43,14 +43,14 @@ class Pipe:
         """Move exactly the next `size` bytes. Raises ConnectionEndedError if fewer come, OSError if either breaks."""
         left, inside = size, 0
         while left or inside:
-            if left and (source.may_read or not inside):
+            if left and (source.reading.ready or not inside):
                 entered = await self._enter(source, left, inside=inside)
                 left -= entered
                 inside += entered
             try:
                 moved = os.splice(self._out, to.sock.fileno(), inside)
             except BlockingIOError:
-                to.may_write = False
+                to.writing.ready = False
                 await to.writable()
             else:
                 inside -= moved
@@ -69,7 +69,7 @@ class Pipe:
                 # A pipe that holds something may be what is full.
                 if inside:
                     return 0
-                source.may_read = False
+                source.reading.ready = False
             else:
                 if not entered:
                     raise ConnectionEndedError(f"the peer closed {left} bytes before the end of a frame")

@@ -64,10 +64,10 @@ async def test_what_came_while_nobody_waited_is_not_missed(poller: Poller) -> No
     with attached(poller) as (leg, peer), trio.fail_after(5):
         peer.sendall(b"a")
         assert await poller.drive(receive(leg, 10)) == b"a"  # a short read: the leg counts as drained
-        assert not leg.may_read
+        assert not leg.reading.ready
         peer.sendall(b"b")
         await settle()
-        assert leg.may_read
+        assert leg.reading.ready
         assert await poller.drive(receive(leg, 10)) == b"b"
 
 
@@ -117,7 +117,7 @@ async def test_both_directions_of_a_leg_wait_at_once(poller: Poller) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(poller.drive, leg.send_all(bytes(8 * CHECKPOINT_BYTES)))
             await settle()
-            assert leg.writer is not None
+            assert leg.writing.flow is not None
             peer.sendall(b"hello")
             assert await poller.drive(receive(leg, 10)) == b"hello"
             nursery.cancel_scope.cancel()
