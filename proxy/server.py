@@ -24,6 +24,7 @@ from .journal.recorder import Journal
 from .listening import CannotListenError, open_listeners
 from .metrics import Exposition, Sources
 from .relay.connection import Draining, relay
+from .relay.exchange import Undecoded
 from .relay.leg import adopt
 from .relay.poller import open_poller
 from .roles import Role
@@ -183,8 +184,9 @@ class Server:
         found = routes(self._settings)
 
         def changed() -> None:
+            reason = Undecoded.UNKNOWN_TOPIC_ID.value
             if self._names.unnamed:
-                self._throttles[found[0].role].statistics.undecoded[UNKNOWN_TOPIC_ID] = self._names.unnamed
+                self._throttles[found[0].role].statistics.undecoded[reason] = self._names.unnamed
             self._changes.notify()
 
         await self._names.run([route.upstream for route in found], changed, self._log)

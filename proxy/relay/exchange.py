@@ -53,6 +53,8 @@ class Undecoded(enum.Enum):
     MALFORMED_RESPONSE = "malformed_response"
     REQUEST_TOO_LARGE = "request_too_large"
     RESPONSE_TOO_LARGE = "response_too_large"
+    UNKNOWN_TOPIC_ID = "unknown_topic_id"
+    """No broker has a name for it, and the lists name topics."""
 
 
 class _Sent(NamedTuple):
