@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .buffers import Bytes
     from .headers import RequestHead
 
-LONGEST_GLANCE_BYTES = 16
+LEAST_BODY_BYTES = 16
 """The smallest body there is, of a v0 request that asks for nothing."""
 
 _SESSION = struct.Struct(">ii")

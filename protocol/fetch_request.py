@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from .apis import API_FETCH
 from .errors import ProtocolError
 from .fetch import FIRST_VERSION_WITH_REPLICA_STATE, FIRST_VERSION_WITH_SESSIONS, request_layout
+from .fetch_session import FINAL_EPOCH, NO_SESSION_ID
 from .headers import RequestHead, peek_request
 from .layout import TAGS, item_struct, member, offset_bytes, parse_whole
 from .topic_blocks import count_bytes, topic_blocks
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 MAX_INT32 = 2**31 - 1
 LAST_VERSION_WITH_REPLICA_ID = FIRST_VERSION_WITH_REPLICA_STATE - 1  # v15 moves it into a tag (KIP-903)
 CONSUMER = -1
-NO_SESSION = 0
-FINAL_EPOCH = -1  # FetchMetadata: outside any session, or ending one
 
 _INT32 = struct.Struct(">i")
 
@@ -44,7 +43,7 @@ class FetchRequest:
     min_bytes: int
     max_bytes: int  # 2**31 - 1 before v3
     entries: list[RequestEntry]
-    session_id: int = NO_SESSION  # before v7 there are none (KIP-227)
+    session_id: int = NO_SESSION_ID  # before v7 there are none (KIP-227)
     session_epoch: int = FINAL_EPOCH
     forgotten: list[tuple[Topic, int]] = field(default_factory=list)  # (topic, partition)
     topics_end: int = 0  # where the topics end in the frame
@@ -130,7 +129,7 @@ def parse_fetch_request(
         min_bytes=fields["min_bytes"],
         max_bytes=fields.get("max_bytes", MAX_INT32),
         entries=entries,
-        session_id=fields.get("session_id", NO_SESSION),
+        session_id=fields.get("session_id", NO_SESSION_ID),
         session_epoch=fields.get("session_epoch", FINAL_EPOCH),
         forgotten=[
             (topic, partition)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from .buffers import Bytes
     from .walker import Topic
 
-FETCH_SESSION_ID_NOT_FOUND = 70  # Errors.java: the follower starts a full session at once
-
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")

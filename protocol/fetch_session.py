@@ -23,7 +23,6 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 """A full request without a session; with a session id it closes that one. Every request before v7."""
 MAX_EPOCH = 2**31 - 1
-FIRST_VERSION_WITH_SESSIONS = 7
 FETCH_SESSION_ID_NOT_FOUND = 70
 """The follower sends a full request at once, without a back-off (0.1 s, measured)."""
 

@@ -25,10 +25,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic
 
+from .fetch import FIRST_VERSION_WITH_SESSIONS
 from .fetch_session import (
     FETCH_SESSION_ID_NOT_FOUND,
     FINAL_EPOCH,
-    FIRST_VERSION_WITH_SESSIONS,
     INITIAL_EPOCH,
     NO_SESSION_ID,
     Choice,

@@ -12,6 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from protocol.fetch import FIRST_VERSION_WITH_TOPIC_IDS
+from protocol.fetch_session import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    MAX_EPOCH,
+    NO_SESSION_ID,
+)
+
 from .session_values import Ask, Read, SessionResponse
 
 if TYPE_CHECKING:
@@ -19,20 +28,16 @@ if TYPE_CHECKING:
 
     from protocol.fetch_session import PartitionKey, SessionRequest
 
-NO_SESSION = 0
-FETCH_SESSION_ID_NOT_FOUND = 70
 INVALID_FETCH_SESSION_EPOCH = 71
 FETCH_SESSION_TOPIC_ID_ERROR = 106
-FIRST_VERSION_WITH_TOPIC_IDS = 13
-EPOCH_INITIAL, EPOCH_FINAL, EPOCH_LAST = 0, -1, 2**31 - 1
 UNKNOWN_OFFSET = -1
 
 
 def epoch_after(epoch: int) -> int:
     """FetchMetadata.nextEpoch."""
     if epoch < 0:
-        return EPOCH_FINAL
-    return 1 if epoch == EPOCH_LAST else epoch + 1
+        return FINAL_EPOCH
+    return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
 class CachedPartition:
@@ -68,7 +73,7 @@ class CachedSession:
         self.uses_topic_ids = uses_topic_ids
         self.is_follower = is_follower
         self.partitions: dict[PartitionKey, CachedPartition] = {}
-        self.epoch = epoch_after(EPOCH_INITIAL)
+        self.epoch = epoch_after(INITIAL_EPOCH)
         self.created_at = self.used_at = created_at
         self.is_evictable = not is_follower
         """By a follower's; decided when it was used last."""
@@ -108,7 +113,7 @@ class ErrorContext:
 
     def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
         del reads
-        return SessionResponse(NO_SESSION, error_code=self._error_code)
+        return SessionResponse(NO_SESSION_ID, error_code=self._error_code)
 
 
 class SessionlessContext:
@@ -118,7 +123,7 @@ class SessionlessContext:
         self.partitions = dict(request.listed)
 
     def respond(self, reads: Mapping[PartitionKey, Read]) -> SessionResponse:
-        return SessionResponse(NO_SESSION, dict(reads))
+        return SessionResponse(NO_SESSION_ID, dict(reads))
 
 
 class FullContext:
@@ -136,7 +141,7 @@ class FullContext:
         session = self._cache.create(
             cached, uses_topic_ids=self._uses_topic_ids, is_follower=self._is_follower, now=self._now
         )
-        return SessionResponse(NO_SESSION if session is None else session.session_id, dict(reads))
+        return SessionResponse(NO_SESSION_ID if session is None else session.session_id, dict(reads))
 
 
 class IncrementalContext:
@@ -174,9 +179,9 @@ class FetchSessionCache:
         self._evict_seconds = evict_seconds
 
     def context(self, request: SessionRequest[Ask], now: float, *, is_follower: bool = True) -> Context:
-        if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
+        if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self.sessions.pop(request.session_id, None)
-            if request.session_epoch == EPOCH_FINAL:
+            if request.session_epoch == FINAL_EPOCH:
                 return SessionlessContext(request)
             return FullContext(self, request, now, follower=is_follower)
         session = self.sessions.get(request.session_id)
@@ -199,10 +204,10 @@ class FetchSessionCache:
         self, cached: dict[PartitionKey, CachedPartition], *, uses_topic_ids: bool, is_follower: bool, now: float
     ) -> CachedSession | None:
         """Return the new session; None if there is no room for it."""
-        if len(self.sessions) >= self._slots and not self._evict((is_follower, len(cached), NO_SESSION), now):
+        if len(self.sessions) >= self._slots and not self._evict((is_follower, len(cached), NO_SESSION_ID), now):
             return None
         session_id = self._new_id()
-        while session_id == NO_SESSION or session_id in self.sessions:
+        while session_id == NO_SESSION_ID or session_id in self.sessions:
             session_id = self._new_id()
         session = CachedSession(session_id, uses_topic_ids=uses_topic_ids, is_follower=is_follower, created_at=now)
         session.partitions = cached

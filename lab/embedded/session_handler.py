@@ -13,9 +13,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch_session import SessionRequest
+from protocol.fetch_session import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION_ID,
+    SessionRequest,
+)
 
-from .session_cache import EPOCH_FINAL, EPOCH_INITIAL, FETCH_SESSION_ID_NOT_FOUND, NO_SESSION, epoch_after
+from .session_cache import epoch_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,15 +36,15 @@ class FetchSessionHandler:
 
     def __init__(self, version: int) -> None:
         self.version = version
-        self.session_id = NO_SESSION
-        self.epoch = EPOCH_INITIAL
+        self.session_id = NO_SESSION_ID
+        self.epoch = INITIAL_EPOCH
         self.partitions: dict[PartitionKey, Ask] = {}
         self.complaints: list[str] = []
         self.errors: list[int] = []
 
     @property
     def is_full(self) -> bool:
-        return self.epoch in (EPOCH_INITIAL, EPOCH_FINAL)
+        return self.epoch in (INITIAL_EPOCH, FINAL_EPOCH)
 
     def build(self, wanted: Mapping[PartitionKey, Ask]) -> SessionRequest[Ask]:
         """Return the request for everything in `wanted`, in its order."""
@@ -74,16 +80,16 @@ class FetchSessionHandler:
             else:
                 self.failed()
             return False
-        if response.session_id == NO_SESSION:
+        if response.session_id == NO_SESSION_ID:
             self._start_over()
         else:
             self.session_id = response.session_id
-            self.epoch = epoch_after(EPOCH_INITIAL if self.is_full else self.epoch)
+            self.epoch = epoch_after(INITIAL_EPOCH if self.is_full else self.epoch)
         return True
 
     def failed(self) -> None:
         """There was no response: close the session and try for another one."""
-        self.epoch = EPOCH_INITIAL
+        self.epoch = INITIAL_EPOCH
 
     def _start_over(self) -> None:
-        self.session_id, self.epoch = NO_SESSION, EPOCH_INITIAL
+        self.session_id, self.epoch = NO_SESSION_ID, INITIAL_EPOCH

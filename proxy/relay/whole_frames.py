@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
 from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS
-from protocol.fetch_glance import LONGEST_GLANCE_BYTES, glance_replica_id, peek_session
+from protocol.fetch_glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
 from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.headers import RequestHead
 
@@ -56,7 +56,7 @@ def _passes_unseen(window: Window, exchange: Exchange, version: int, body: tuple
     """Count a replica's Fetch that nothing can throttle, if a glance tells all there is to know of it."""
     at, end = body
     buffer = window.buffer
-    if version not in SUPPORTED_FETCH_VERSIONS or end - at < LONGEST_GLANCE_BYTES:
+    if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
         return False
     if is_flexible(API_FETCH, version):
         if buffer[at] != 0:  # tagged fields in the header

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from admission.budget import Wish
+from protocol.fetch import FIRST_VERSION_WITH_SESSIONS
 from protocol.fetch_request import (
     MAX_INT32,
     Asked,
@@ -29,7 +30,6 @@ from protocol.fetch_request import (
 )
 from protocol.fetch_response import ReplayedEntry, empty_fetch_response, error_fetch_response
 from protocol.fetch_session import (
-    FIRST_VERSION_WITH_SESSIONS,
     NO_SESSION_ID,
     Choice,
     LocalAnswer,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from protocol.fetch import FIRST_VERSION_WITH_SESSIONS, SUPPORTED_FETCH_VERSIONS
-from protocol.fetch_glance import LONGEST_GLANCE_BYTES, SessionAt, glance_replica_id, peek_session, session_at
+from protocol.fetch_glance import LEAST_BODY_BYTES, SessionAt, glance_replica_id, peek_session, session_at
 from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request
 from protocol.headers import peek_request
 
@@ -66,7 +66,7 @@ def test_a_torn_frame_tells_no_replica_id_before_that_is_all_there(case: Golden)
     head = head_of(case.frame)
     ends = 4 if case.version <= LAST_VERSION_WITH_REPLICA_ID else 15
     for end in range(head.body_at, min(head.body_at + ends, len(case.frame))):
-        torn = case.frame[:end] + bytes([POISON]) * LONGEST_GLANCE_BYTES
+        torn = case.frame[:end] + bytes([POISON]) * LEAST_BODY_BYTES
         assert glance_replica_id(head, torn, end) is None
 
 

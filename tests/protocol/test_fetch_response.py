@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from protocol.errors import ProtocolError
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from protocol.fetch_response import (
-    FETCH_SESSION_ID_NOT_FOUND,
     ReplayedEntry,
     TopicCount,
     empty_fetch_response,
@@ -22,6 +21,7 @@ from protocol.fetch_response import (
     replayed_topics,
     topic_count_at,
 )
+from protocol.fetch_session import FETCH_SESSION_ID_NOT_FOUND
 from protocol.headers import peek_response
 from protocol.kafka_json import response_json
 from protocol.topic_blocks import count_bytes
