@@ -129,11 +129,10 @@ class Exchange:
         self.frames += 1
         self.correlator.await_answer(correlation_id, _Sent(self.frames, None))
 
-    def passed_unseen(self, api_version: int) -> None:
-        """A replica's Fetch goes on that nothing can throttle: what was known of its replicas is out of date."""
+    def fetched(self, api_version: int) -> None:
+        """Count a replica's Fetch."""
         self.replica_fetches += 1
         self.statistics.fetch_requests[api_version] += 1
-        self.link.forget()
 
     def received_whole(self, correlation_id: int) -> bool:
         """Take a response, if it answers the oldest request and nothing is to be done about it."""

@@ -29,7 +29,7 @@ from ..throttle.link import Answer, Forward, Hold
 from .copying import copy, copy_rest, send
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .poller import by_task
-from .whole_frames import passable_requests
+from .whole_frames import passable_requests, passes_unseen
 from .window import Window
 
 if TYPE_CHECKING:
@@ -97,11 +97,14 @@ class RequestRelay:
         else:
             if head.api_key == API_FETCH and not exchange.link.throttle.is_idle:
                 exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
-            exchange.sent(head, expects_response=await self._expects_response(head, size))
-            await self._pass(size)
+            await self._pass_on(head, size, expects_response=await self._expects_response(head, size))
+
+    async def _pass_on(self, head: RequestHead, size: int, *, expects_response: bool = True) -> None:
+        """The request goes on as it comes, and nothing is to be done about its answer."""
+        self._exchange.sent(head, expects_response=expects_response)
+        await self._pass(size)
 
     async def _pass(self, size: int) -> None:
-        """The frame goes on as it comes."""
         total = LENGTH_PREFIX_BYTES + size
         await copy(self._window, self._leader, total, self._exchange.passed_request)
 
@@ -128,22 +131,18 @@ class RequestRelay:
 
     async def _fetch(self, head: RequestHead, size: int) -> None:
         """A consumer's passes, a replica's is decided unless nothing can come of it."""
-        exchange, window, start = self._exchange, self._window, self._window.start
-        await window.fill(min(head.body_at - start + GLANCE_BYTES, LENGTH_PREFIX_BYTES + size))
+        exchange, window, start, total = self._exchange, self._window, self._window.start, LENGTH_PREFIX_BYTES + size
+        shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
+        await window.fill(min(head.body_at - start + GLANCE_BYTES if shows_replica else window.capacity, total))
         if window.start != start:
             head = head._replace(body_at=head.body_at - start + window.start)
-        end = min(window.end, window.start + LENGTH_PREFIX_BYTES + size)
+        end = min(window.end, window.start + total)
         replica_id = peek_replica_id(head, window.buffer, end)
-        shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
-        if shows_replica and (replica_id is None or replica_id < 0):
-            exchange.sent(head, expects_response=True)
-            await self._pass(size)
-        elif exchange.link.may_pass_unseen(session := peek_session(head, window.buffer, end)):
-            exchange.passed_unseen(head.api_version)
-            exchange.sent(head, expects_response=True)
-            await self._pass(size)
+        is_consumers = shows_replica and (replica_id is None or replica_id < 0)
+        if is_consumers or passes_unseen(exchange, head, window.buffer, end, is_whole=end - window.start == total):
+            await self._pass_on(head, size)
         else:
-            await self._replica_fetch(head, size, session)
+            await self._replica_fetch(head, size, peek_session(head, window.buffer, end))
 
     async def _expects_response(self, head: RequestHead, size: int) -> bool:
         window = self._window
@@ -162,24 +161,21 @@ class RequestRelay:
 
     async def _replica_fetch(self, head: RequestHead, size: int, session: SessionAt | None) -> None:
         """Read the request whole and decide it, if it can be understood and is a replica's."""
-        exchange, window = self._exchange, self._window
-        request = await self._whole_request(size, session)
-        if request is None or request.replica_id < 0:
-            exchange.sent(head, expects_response=True)
-            await self._pass(size)
+        exchange = self._exchange
+        read = await self._read(size, session)
+        if read is None or read[1].replica_id < 0:
+            await self._pass_on(head, size)
             return
-        exchange.replica_fetches += 1
-        exchange.statistics.fetch_requests[head.api_version] += 1
-        start = window.start + LENGTH_PREFIX_BYTES
-        frame = window.buffer[start : start + size]
-        window.take(LENGTH_PREFIX_BYTES + size)
+        frame, request = read
+        exchange.fetched(head.api_version)
+        self._window.take(LENGTH_PREFIX_BYTES + size)
         with exchange.deciding():
             begun = exchange.link.begin(frame, request, trio.current_time())
             decision = begun if isinstance(begun, Answer) else await self._decided(begun)
             await self._do(decision, request.head, frame)
 
-    async def _whole_request(self, size: int, session: SessionAt | None) -> FetchRequest | None:
-        """Read the request whole; None if it cannot be understood and so passes as it is.
+    async def _read(self, size: int, session: SessionAt | None) -> tuple[bytes, FetchRequest] | None:
+        """Read the request whole, which stays in the window; None if it cannot be understood and so passes as it is.
 
         Raises ProtocolError if it must not pass: it may go on with a fetch session that has been altered.
         """
@@ -190,8 +186,9 @@ class RequestRelay:
         if not await window.fill(LENGTH_PREFIX_BYTES + size):
             return None
         start = window.start + LENGTH_PREFIX_BYTES
+        frame = window.buffer[start : start + size]
         try:
-            return self._parsed(window.buffer[start : start + size])
+            return frame, self._parsed(frame)
         except ProtocolError:
             self._not_understood(Undecoded.MALFORMED_REQUEST, session)
             return None

@@ -16,10 +16,13 @@ from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_S
 from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from protocol.fetch_glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
+from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
 from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.headers import RequestHead
 
 if TYPE_CHECKING:
+    from protocol.buffers import Bytes
+
     from .exchange import Exchange
     from .window import Window
 
@@ -43,7 +46,7 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
             break
         if api_key == API_FETCH:
             body_at = at + _REQUEST.size + max(client_id_bytes, 0)
-            if not exchange.link.throttle.is_idle or not _passes_unseen(window, exchange, version, (body_at, after)):
+            if not exchange.link.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
                 break
         elif api_key not in PLAIN_APIS:
             break
@@ -52,22 +55,30 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
     return at - window.start
 
 
-def _passes_unseen(window: Window, exchange: Exchange, version: int, body: tuple[int, int]) -> bool:
-    """Count a replica's Fetch that nothing can throttle, if a glance tells all there is to know of it."""
+def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[int, int]) -> bool:
     at, end = body
-    buffer = window.buffer
     if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
         return False
     if is_flexible(API_FETCH, version):
         if buffer[at] != 0:  # tagged fields in the header
             return False
         at += 1
-    head = RequestHead(API_FETCH, version, 0, None, at)
+    return passes_unseen(exchange, RequestHead(API_FETCH, version, 0, None, at), buffer, end)
+
+
+def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True) -> bool:
+    """Tell whether nothing can come of a Fetch, and count it if it passes and is known to be a replica's.
+
+    `is_whole`: it ends at `end`, where the replica id stands from v15 on.
+    """
     if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
         return False
-    replica_id = glance_replica_id(head, buffer, end)
+    sees_replica = is_whole or head.api_version <= LAST_VERSION_WITH_REPLICA_ID
+    replica_id = glance_replica_id(head, buffer, end) if sees_replica else None
+    if replica_id is None or replica_id >= 0:
+        exchange.link.forget()
     if replica_id is not None and replica_id >= 0:
-        exchange.passed_unseen(version)
+        exchange.fetched(head.api_version)
     return True
 
 

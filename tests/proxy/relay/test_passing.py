@@ -197,6 +197,19 @@ def test_in_pieces(name: str, data: st.DataObject) -> None:
     trio.run(scenario, clock=patient_clock())
 
 
+@pytest.mark.parametrize("pieces", [[1 << 20], [40], [7]])
+@pytest.mark.parametrize("version", [3, 14, 15, 17])
+async def test_only_replicas_fetches_are_counted(
+    version: int, pieces: list[int], clock: trio.testing.MockClock
+) -> None:
+    """However the frames come, and by whichever way they pass."""
+    asks = golden_fetch(version) if version > 6 else fetch(version)
+    case = Case(asks + consumer(version) * 2 + asks, told(asks) + told(consumer(version)) * 2 + told(asks), {})
+    wire = await passes(case, pieces, pieces, of=idle)
+    assert wire.throttle.statistics.fetch_requests == {version: 2}
+    assert wire.ending["replica_fetches"] == 2
+
+
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.asks) + len(case.tells) < 700])
 def test_one_byte_at_a_time(name: str) -> None:
     async def scenario() -> None:
