@@ -164,7 +164,7 @@ class ResponseRelay:
 
         `added`: so many topics, of so many bytes. Returns how many bytes of the frame went on.
         """
-        outlook.answered(walk.head.get("error_code", 0), walk.head.get("session_id", 0))
+        outlook.answered(*walk.says)
         topics, more_bytes = added
         if not topics:
             return 0
@@ -196,14 +196,14 @@ class ResponseRelay:
         walk = FrameWalk(window, version=outlook.version, size=size)
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
-            now = trio.current_time()
-            for row in walk.step(passed):
+            now, rows = trio.current_time(), walk.step(passed)
+            if passed == 0:
+                outlook.answered(*walk.says)
+            for row in rows:
                 if outlook.withholds(row):
                     gathered.substitute(row, passed, now)
                 else:
                     outlook.forwards((row,), window.buffer, window.end, now)
-            if passed == 0:
-                outlook.answered(walk.head.get("error_code", 0), walk.head.get("session_id", 0))
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable

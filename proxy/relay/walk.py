@@ -50,6 +50,11 @@ class FrameWalk:
         )
         next(self._steps)
 
+    @property
+    def says(self) -> tuple[int, int]:
+        """The error code and the session id of the whole answer: 0 before v7, and if there is no head."""
+        return self.head.get("error_code", 0), self.head.get("session_id", 0)
+
     def step(self, passed: int) -> list[ResponseEntry]:
         """Look at what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
 

@@ -129,8 +129,8 @@ class Link:
         """Who tells the journal, if one is kept."""
         self.translator = SessionTranslator(throttle.sessions, leader)
         self._entries: list[RequestEntry] = []
-        self._session: object | None = None
-        """The fetch session that `replicas` are of; None: none, or not known yet."""
+        self._sent: Translation[Asked] | None = None
+        """What was forwarded last within a fetch session: of that one are `replicas`, once the leader has answered."""
         self._expected_at: float | None = None
         """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
         self._is_live = False
@@ -151,7 +151,7 @@ class Link:
         """A fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas.clear()
         self._entries = []
-        self._session = None
+        self._sent = None
         self._claim.wants = False
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
@@ -197,7 +197,7 @@ class Link:
     def _goes_on(self, taken: Translation[Asked]) -> bool:
         """Tell whether all that is to be known of the session's replicas is known. If not it has to start again: a
         leader tells a high watermark once, when a partition is new to the session."""
-        if self.throttle.is_idle or taken.session is not self._session:
+        if self.throttle.is_idle or self._sent is None or taken.session is not self._sent.session:
             return False
         if not self.replicas.reselect():
             return True
@@ -310,8 +310,7 @@ class Link:
         if isinstance(upstream, LocalAnswer):
             outlook.lost(outlook.admitted_at)
             return _error(request, upstream)
-        outlook.translation = translation
-        outlook.opened = self._opened
+        outlook.translation = self._sent = translation
         if upstream.as_it_came and max_wait_ms >= request.max_wait_ms:
             return Forward(None, outlook)
         rebuilt = rebuild_session_request(
@@ -324,10 +323,6 @@ class Link:
             max_wait_ms=max_wait_ms,
         )
         return Forward(rebuilt, outlook)
-
-    def _opened(self, session: object | None) -> None:
-        """The leader answered: this is the session that the replicas are of."""
-        self._session = session
 
     def _observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Change nothing; remember what enforcing would have left out."""

@@ -19,7 +19,7 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from admission.turns import Claim
     from protocol.buffers import Bytes
@@ -57,15 +57,11 @@ class Outlook:
     """Some that are behind were asked for."""
     translation: Translation[Asked] | None = None
     """Of the request within its fetch session, v7+."""
-    opened: Callable[[object | None], None] | None = None
-    """Told the session, once the leader has answered."""
 
     def answered(self, error_code: int, session_id: int) -> None:
         """The head of the leader's answer has come and is about to go on."""
         if self.translation is not None:
             self.translation.answered(error_code, session_id)
-            if self.opened is not None:
-                self.opened(self.translation.session)
 
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota by now, so that they must be discarded."""
