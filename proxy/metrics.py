@@ -27,7 +27,6 @@ from .relay.exchange import Undecoded
 from .reload import ReloadResult, ReloadStatistics
 from .roles import Role
 from .statistics import HOLD_BUCKETS_SECONDS, Histogram, RoleStatistics, Statistics
-from .topic_names import UNKNOWN_TOPIC_ID
 
 if TYPE_CHECKING:
     from prometheus_client import Metric as Family
@@ -120,7 +119,7 @@ def _replica_counts(sources: Sources) -> Iterator[Sample]:
 def _undecoded(sources: Sources) -> list[Sample]:
     # Every reason from the start: Prometheus' increase() sees no rise in a series that begins with its first event.
     both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
-    reasons = {UNKNOWN_TOPIC_ID, *both, *(reason.value for reason in Undecoded)}
+    reasons = {*both, *(reason.value for reason in Undecoded)}
     return [((reason,), both[reason]) for reason in sorted(reasons)]
 
 

@@ -31,7 +31,7 @@ from .roles import Role
 from .settings import Address
 from .status_page import StatusPage
 from .throttle.role_throttle import RoleThrottle
-from .topic_names import UNKNOWN_TOPIC_ID, TopicNames
+from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -32,8 +32,6 @@ MOST_BYTES = 64 * 1024 * 1024
 """Of a Metadata response: of some hundred thousand partitions."""
 MOST_UNKNOWN = 10_000
 CLIENT_ID = "throttle-sidecar"
-UNKNOWN_TOPIC_ID = "unknown_topic_id"
-"""Why a topic's partitions are not throttled, beside `Undecoded`'s reasons: no broker has a name for it."""
 
 
 class TopicNames:
