@@ -1,7 +1,7 @@
 """Replaces quotas.toml as a whole: a sidecar that watches it never sees half of it.
 
-Blocking. Knows not what was changed. Invariant: the file is either as it was or as it shall be, with the mode and owner it had;
-what `check` refuses is never written.
+Blocking. Knows not what was changed. Invariant: the file is either as it was or as it shall be, with the mode and owner
+it had; what `check` refuses is never written.
 """
 
 from __future__ import annotations
