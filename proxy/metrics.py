@@ -23,6 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.registry import Collector
 
+from .redirected import Refusal
 from .relay.exchange import Undecoded
 from .reload import ReloadResult, ReloadStatistics
 from .roles import Role
@@ -121,6 +122,11 @@ def _undecoded(sources: Sources) -> list[Sample]:
     both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
     reasons = {*both, *(reason.value for reason in Undecoded)}
     return [((reason,), both[reason]) for reason in sorted(reasons)]
+
+
+def _refused(sources: Sources) -> list[Sample]:
+    refused = sources.statistics.follower.refused
+    return [((reason.value,), refused[reason.value]) for reason in Refusal]
 
 
 def _journal(read: Callable[[JournalStatistics], float]) -> Read:
@@ -265,6 +271,13 @@ METRICS = (
         ("role",),
         "Connections open now.",
         _counted(lambda statistics: statistics.connections),
+    ),
+    Metric(
+        PREFIX + "refused_connections_total",
+        "counter",
+        ("reason",),
+        "Connections to the transparent listener that were not relayed.",
+        _refused,
     ),
     Metric(
         PREFIX + "config_reloads_total",

@@ -37,8 +37,9 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     )
     for seconds in (0.004, 0.05, 0.3, 2.0):
         leader.hold_seconds.observe(seconds)
+    follower = RoleStatistics(undecoded=Counter({"tls": 2}), refused=Counter({"own_connection": 2}))
     return Sources(
-        statistics=Statistics(leader=leader, follower=RoleStatistics(undecoded=Counter({"tls": 2}))),
+        statistics=Statistics(leader=leader, follower=follower),
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
         quotas=lambda: Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc"),
         rate_bytes_per_second=RATES.__getitem__,
@@ -90,6 +91,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
         (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
         (PREFIX + "undecoded_total", {"reason": "malformed_request"}, 0),
+        (PREFIX + "refused_connections_total", {"reason": "own_connection"}, 2),
+        (PREFIX + "refused_connections_total", {"reason": "not_redirected"}, 0),
         (PREFIX + "undecoded_total", {"reason": "unknown_topic_id"}, 0),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
