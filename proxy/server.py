@@ -165,6 +165,7 @@ class Server:
                 statistics=statistics,
                 reloads=quota_watch.statistics,
                 quotas=lambda: quota_watch.current,
+                upcoming=lambda: quota_watch.upcoming,
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
                 lag_messages=lambda role: self._throttles[role].lag_messages(),
                 replica_counts=lambda role: self._throttles[role].replica_counts(),
