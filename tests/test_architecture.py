@@ -11,7 +11,17 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("admission", "journal_schema", "pipeline", "protocol", "proxy", "reassignment", "lab", "benchmarks")
+PACKAGES = (
+    "admission",
+    "journal_schema",
+    "pipeline",
+    "protocol",
+    "proxy",
+    "reassignment",
+    "lab",
+    "benchmarks",
+    "deploy",
+)
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 PURE = (

@@ -1,0 +1,1 @@
+"""What is installed beside the sidecar: manifests, rules, a dashboard. Only the dashboard is made by code."""
