@@ -1,0 +1,153 @@
+"""From panels to Grafana's JSON, by Grafana's own typed builders. Knows layout and colours, no metric.
+
+Invariant: the same panels give the same bytes, so the committed file can be compared.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from grafana_foundation_sdk.builders import dashboard, prometheus, stat, timeseries
+from grafana_foundation_sdk.builders.common import ReduceDataOptions, VizLegendOptions, VizTooltipOptions
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import (
+    BigValueColorMode,
+    LegendDisplayMode,
+    LegendPlacement,
+    SortOrder,
+    TooltipDisplayMode,
+)
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardCursorSync,
+    DataSourceRef,
+    Threshold,
+    ThresholdsMode,
+    VariableRefresh,
+    VariableSort,
+)
+
+from .panels import ROWS
+
+if TYPE_CHECKING:
+    from .panels import Panel, Query
+
+FILE = Path(__file__).with_name("kafka-throttle-sidecar.json")
+SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
+_WIDTH, _HEIGHT = 12, 8
+_STAT_WIDTH, _STAT_HEIGHT = 4, 4
+BAD_WHEN_LOW = frozenset({"bool_yes_no"})
+
+
+def as_json() -> str:
+    """The dashboard as it is committed and provisioned."""
+    built = _dashboard().build()
+    return json.dumps(built, cls=JSONEncoder, sort_keys=True, indent=1) + "\n"
+
+
+def _dashboard() -> dashboard.Dashboard:
+    made = (
+        dashboard.Dashboard("Kafka throttle sidecar")
+        .uid("kafka-throttle-sidecar")
+        .description(
+            "Replication traffic, its quotas and how far replicas are behind. Generated: python -m deploy.grafana"
+        )
+        .tags(["kafka", "replication", "throttle"])
+        .timezone("browser")
+        .tooltip(DashboardCursorSync.CROSSHAIR)
+        .refresh("10s")
+        .time("now-1h", "now")
+        .with_variable(dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
+        .with_variable(_instances())
+        .with_variable(
+            dashboard.CustomVariable("role")
+            .label("Role")
+            .values("leader,follower")
+            .multi(multi=True)
+            .include_all(include_all=True)
+        )
+    )
+    ids = itertools.count(1)
+    for row in ROWS:
+        made = made.with_row(dashboard.Row(row.title).id(next(ids)))
+        for panel in row.panels:
+            made = made.with_panel((_stat if panel.kind == "stat" else _timeseries)(panel).id(next(ids)))
+    return made
+
+
+def _instances() -> dashboard.QueryVariable:
+    return (
+        dashboard.QueryVariable("instance")
+        .label("Sidecar")
+        .datasource(SOURCE)
+        .query("label_values(replication_throttle_build_info, instance)")
+        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(VariableSort.ALPHABETICAL_ASC)
+        .multi(multi=True)
+        .include_all(include_all=True)
+    )
+
+
+def _timeseries(panel: Panel) -> timeseries.Panel:
+    made = (
+        timeseries.Panel()
+        .title(panel.title)
+        .description(panel.description)
+        .datasource(SOURCE)
+        .unit(panel.unit)
+        .min(0)
+        .span(_WIDTH)
+        .height(_HEIGHT)
+        .line_width(1)
+        .fill_opacity(8)
+        .legend(
+            VizLegendOptions()
+            .display_mode(LegendDisplayMode.TABLE)
+            .placement(LegendPlacement.BOTTOM)
+            .show_legend(show_legend=True)
+            .calcs(["lastNotNull", "max"])
+        )
+        .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
+    )
+    for number, query in enumerate(panel.queries):
+        made = made.with_target(_target(query, number))
+    return made
+
+
+def _stat(panel: Panel) -> stat.Panel:
+    good_below = panel.unit not in BAD_WHEN_LOW
+    steps = (
+        [Threshold(None, "green"), Threshold(1, "orange")]
+        if good_below
+        else [
+            Threshold(None, "red"),
+            Threshold(1, "green"),
+        ]
+    )
+    made = (
+        stat.Panel()
+        .title(panel.title)
+        .description(panel.description)
+        .datasource(SOURCE)
+        .unit(panel.unit)
+        .span(_STAT_WIDTH)
+        .height(_STAT_HEIGHT)
+        .color_mode(BigValueColorMode.VALUE)
+        .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
+        .thresholds(dashboard.ThresholdsConfig().mode(ThresholdsMode.ABSOLUTE).steps(steps))
+    )
+    for number, query in enumerate(panel.queries):
+        made = made.with_target(_target(query, number).instant())
+    return made
+
+
+def _target(query: Query, number: int) -> prometheus.Dataquery:
+    return (
+        prometheus.Dataquery()
+        .datasource(SOURCE)
+        .expr(query.expression)
+        .legend_format(query.legend)
+        .ref_id(chr(ord("A") + number))
+    )

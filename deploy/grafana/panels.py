@@ -1,0 +1,270 @@
+"""What the dashboard shows: every panel with its question, its unit and its expressions. Data, no Grafana.
+
+The panels' descriptions are what an operator reads when hovering over them, so they say what is normal. Invariant: an
+expression uses metrics of docs/metrics.md, or what deploy/prometheus records; `$instance` and `$role` are the
+dashboard's variables.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Unit = Literal["binBps", "bytes", "short", "ops", "s", "percentunit", "bool_yes_no", "reqps"]
+
+ONE = 'instance=~"$instance"'
+ROLE = f'{ONE}, role=~"$role"'
+PREFIX = "replication_throttle_"
+
+
+class Query(NamedTuple):
+    expression: str
+    legend: str
+
+
+class Panel(NamedTuple):
+    title: str
+    unit: Unit
+    description: str
+    queries: tuple[Query, ...]
+    kind: Literal["timeseries", "stat"] = "timeseries"
+
+
+class Row(NamedTuple):
+    title: str
+    panels: tuple[Panel, ...]
+
+
+AT_A_GLANCE = Row(
+    "At a glance",
+    (
+        Panel(
+            "Replicas behind",
+            "short",
+            "Throttled replicas that are catching up. 0: all are in sync, a throttle is not needed any more.",
+            (Query(f'sum({PREFIX}replicas{{{ROLE}, in_sync="false"}})', "behind"),),
+            "stat",
+        ),
+        Panel(
+            "Time left",
+            "s",
+            "Lag over the speed at which it shrank in five minutes, of the slowest. Empty while it does not shrink.",
+            (
+                Query(
+                    f"max(({PREFIX}replica_lag_messages{{{ROLE}}} > 0)"
+                    f" / (-deriv({PREFIX}replica_lag_messages{{{ROLE}}}[5m]) > 0))",
+                    "slowest",
+                ),
+            ),
+            "stat",
+        ),
+        Panel(
+            "Enforcing",
+            "bool_yes_no",
+            "No: some sidecar only observes (mode.enforce = false).",
+            (Query(f"min({PREFIX}enforcing{{{ONE}}})", "enforcing"),),
+            "stat",
+        ),
+        Panel(
+            "quotas.toml is good",
+            "bool_yes_no",
+            "No: some sidecar keeps the last good file, because the present one is wrong.",
+            (Query(f"min({PREFIX}config_last_reload_successful{{{ONE}}})", "good"),),
+            "stat",
+        ),
+        Panel(
+            "Undecoded, 1 h",
+            "short",
+            "Frames or connections that passed without being understood, so unthrottled. Anything but 0 needs a look.",
+            (Query(f"sum(increase({PREFIX}undecoded_total{{{ONE}}}[1h]))", "undecoded"),),
+            "stat",
+        ),
+        Panel(
+            "Alerts firing",
+            "short",
+            "Of deploy/prometheus.",
+            (Query('count(ALERTS{alertname=~"ReplicationThrottle.+", alertstate="firing"}) or vector(0)', "firing"),),
+            "stat",
+        ),
+    ),
+)
+
+THROTTLE = Row(
+    "Throttle",
+    (
+        Panel(
+            "Rate and quota",
+            "binBps",
+            "Throttled bytes per second over KIP-73's window of 11 seconds, and the quota. Normal: on the quota's line "
+            "while replicas are behind, below it otherwise. Above it: replicas in sync, which are never held back.",
+            (
+                Query(f"LeaderReplicationThrottledRate{{{ONE}}}", "{{instance}} leader"),
+                Query(f"FollowerReplicationThrottledRate{{{ONE}}}", "{{instance}} follower"),
+                Query(f"{PREFIX}limit_bytes_per_second{{{ROLE}}} < +Inf", "{{instance}} {{role}} quota"),
+            ),
+        ),
+        Panel(
+            "In sync and catching up",
+            "binBps",
+            "Whose bytes the quota is used for. In-sync traffic alone near the quota leaves nothing for catching up.",
+            (
+                Query(
+                    f"sum by (instance, role, in_sync)"
+                    f" (rate({PREFIX}throttled_bytes_total{{{ROLE}}}[$__rate_interval]))",
+                    "{{instance}} {{role}} in sync: {{in_sync}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Lag",
+            "short",
+            "Messages that throttled replicas are behind. Normal: falling. Level or rising at a quota that is used up: "
+            "it is not above what producers write.",
+            (Query(f"{PREFIX}replica_lag_messages{{{ROLE}}}", "{{instance}} {{role}}"),),
+        ),
+        Panel(
+            "Replicas",
+            "short",
+            "Throttled replicas on connections open now.",
+            (Query(f"{PREFIX}replicas{{{ROLE}}}", "{{instance}} {{role}} in sync: {{in_sync}}"),),
+        ),
+        Panel(
+            "Partitions held back",
+            "ops",
+            "Partitions left out of Fetches because the quota was spent, per second. Throttling at work.",
+            (
+                Query(f"rate({PREFIX}omitted_partitions_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}}"),
+                Query(
+                    f"rate({PREFIX}substituted_partitions_total{{{ROLE}}}[$__rate_interval])",
+                    "{{instance}} {{role}} answered empty",
+                ),
+            ),
+        ),
+        Panel(
+            "Fetches held",
+            "s",
+            "How long Fetches waited in which nothing was allowed, the slowest of a hundred. Never beyond "
+            "replica.fetch.wait.max.ms (0.5 s by default).",
+            (
+                Query(
+                    f"histogram_quantile(0.99, sum by (le, instance, role)"
+                    f" (rate({PREFIX}hold_seconds_bucket{{{ROLE}}}[$__rate_interval])))",
+                    "{{instance}} {{role}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Answered here",
+            "reqps",
+            "Fetches answered by the sidecar alone, per second, and those that are held now.",
+            (
+                Query(
+                    f"rate({PREFIX}local_answers_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}} answered"
+                ),
+                Query(f"{PREFIX}held_requests{{{ROLE}}}", "{{instance}} {{role}} held now"),
+            ),
+        ),
+        Panel(
+            "Discarded",
+            "binBps",
+            "Record bytes that arrived over quota and were discarded. For moments after a quota was lowered.",
+            (Query(f"rate({PREFIX}withheld_bytes_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}}"),),
+        ),
+        Panel(
+            "Quota ends in",
+            "s",
+            "Until the `until` of the sections that hold now. Empty: nothing ends.",
+            (Query(f"{PREFIX}quota_until_timestamp_seconds{{{ROLE}}} - time()", "{{instance}} {{role}}"),),
+        ),
+        Panel(
+            "ISR shrinks",
+            "short",
+            "Replicas that left an ISR in ten minutes, by the brokers' own count.",
+            (Query("kafka:isr_shrinks:increase10m", "cluster {{cluster}}"),),
+        ),
+    ),
+)
+
+TRAFFIC = Row(
+    "Traffic",
+    (
+        Panel(
+            "Relayed",
+            "binBps",
+            "All bytes through the sidecar, of any kind. Zero while brokers are up: they go around it.",
+            (
+                Query(
+                    f"rate({PREFIX}relayed_bytes_total{{{ROLE}}}[$__rate_interval])",
+                    "{{instance}} {{role}} {{direction}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Connections",
+            "short",
+            "Open now. A follower opens num.replica.fetchers to each leader, and others for its other errands.",
+            (Query(f"{PREFIX}connections{{{ROLE}}}", "{{instance}} {{role}}"),),
+        ),
+        Panel(
+            "Replica fetches",
+            "reqps",
+            "By the version of the Fetch API that brokers speak: an upgrade is seen here.",
+            (
+                Query(
+                    f"sum by (instance, role, api_version)"
+                    f" (rate({PREFIX}fetch_requests_total{{{ROLE}}}[$__rate_interval]))",
+                    "{{instance}} {{role}} v{{api_version}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Undecoded",
+            "short",
+            "What passed without being understood, by reason, in the last quarter of an hour.",
+            (Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{reason}}"),),
+        ),
+    ),
+)
+
+HOUSEKEEPING = Row(
+    "Housekeeping",
+    (
+        Panel(
+            "Configuration",
+            "short",
+            "1 while quotas.toml is good, 0 while the last good one is kept; and when it was read, by outcome.",
+            (
+                Query(f"{PREFIX}config_last_reload_successful{{{ONE}}}", "{{instance}} good"),
+                Query(f"{PREFIX}config_reloads_total{{{ONE}}}", "{{instance}} {{outcome}}"),
+            ),
+        ),
+        Panel(
+            "Which quotas.toml, which version",
+            "short",
+            "Sidecars by the hash of the file in effect and by version. One line each, where all should be alike.",
+            (
+                Query(f"count by (hash) ({PREFIX}config_info{{{ONE}}})", "quotas {{hash}}"),
+                Query(f"count by (version) ({PREFIX}build_info{{{ONE}}})", "sidecar {{version}}"),
+            ),
+        ),
+        Panel(
+            "Journal",
+            "ops",
+            "Lines written and lost per second. After a loss reports are incomplete. Empty without a journal.",
+            (
+                Query(f"rate({PREFIX}journal_lines_total{{{ONE}}}[$__rate_interval])", "{{instance}} written"),
+                Query(f"rate({PREFIX}journal_dropped_total{{{ONE}}}[$__rate_interval])", "{{instance}} dropped"),
+                Query(
+                    f"increase({PREFIX}journal_removed_files_total{{{ONE}}}[1h])", "{{instance}} files removed in 1 h"
+                ),
+            ),
+        ),
+        Panel(
+            "Sidecars",
+            "short",
+            "1 for each that answers.",
+            (Query(f"up{{{ONE}}} and on (job, instance) last_over_time({PREFIX}build_info[1d])", "{{instance}}"),),
+        ),
+    ),
+)
+
+ROWS = (AT_A_GLANCE, THROTTLE, TRAFFIC, HOUSEKEEPING)

@@ -1,0 +1,74 @@
+"""The committed dashboard is the generated one, shows every metric, and the manual names its panels rightly."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.grafana.dashboard import FILE, as_json
+from deploy.grafana.panels import ROWS
+from proxy.metrics import METRICS
+
+ROOT = Path(__file__).parents[2]
+MANUAL = ROOT / "docs" / "operating.md"
+PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
+PANELS = [panel for row in ROWS for panel in row.panels]
+NOT_SHOWN = {
+    "PartitionBytesInRate": "a series per partition, off by default",
+    "SumReplicaLag": "the follower role of replica_lag_messages",
+    "replication_throttle_config_last_reload_success_timestamp_seconds": "the reloads are shown",
+}
+HISTOGRAMS = {metric.name + "_bucket": metric.name for metric in METRICS if metric.kind == "histogram"}
+
+
+def committed() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return found
+
+
+def test_the_committed_file_is_the_generated_one() -> None:
+    assert FILE.read_text("utf-8") == as_json(), "python -m deploy.grafana"
+
+
+def test_every_metric_is_on_the_dashboard_or_left_out_for_a_reason() -> None:
+    words = {word for panel in PANELS for query in panel.queries for word in re.findall(r"[\w:]+", query.expression)}
+    shown = {HISTOGRAMS.get(word, word) for word in words}
+    missing = {metric.name for metric in METRICS} - shown - set(NOT_SHOWN)
+    assert missing == set()
+
+
+def test_no_two_panels_overlap_and_each_has_an_id() -> None:
+    panels = committed()["panels"]
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+    assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+def test_titles_are_unique_and_everything_is_explained() -> None:
+    assert len({panel.title for panel in PANELS}) == len(PANELS)
+    assert all(panel.description.endswith(".") for panel in PANELS)
+
+
+def test_panels_that_the_manual_names_are_there() -> None:
+    """Each alert's section says what the graph shows, and calls panels by their titles."""
+    bullets = re.findall(r"^- \*\*The graph\*\*: ((?:.+\n)+?)(?=- )", MANUAL.read_text("utf-8"), re.MULTILINE)
+    named = {name for bullet in bullets for name in re.findall(r"\*([^*]+)\*", bullet)}
+    assert len(bullets) >= 10
+    assert named <= {panel.title for panel in PANELS}
+
+
+def test_provisioning_is_grafanas() -> None:
+    sources = yaml.safe_load((PROVISIONING / "datasources" / "prometheus.yaml").read_text("utf-8"))
+    providers = yaml.safe_load((PROVISIONING / "dashboards" / "kafka-throttle-sidecar.yaml").read_text("utf-8"))
+    assert [source["type"] for source in sources["datasources"]] == ["prometheus"]
+    assert [provider["type"] for provider in providers["providers"]] == ["file"]
