@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from .settings import Address
 
@@ -31,21 +31,16 @@ class CannotListenError(OSError):
         self.index = index
 
 
-async def open_listeners(
-    addresses: Sequence[Address], *, dual_stack: Collection[Address] = ()
-) -> list[trio.SocketListener]:
-    """Return one listener per address, in order. On those in `dual_stack`, `[::]` is IPv4's every interface as well.
-
-    Raises CannotListenError.
-    """
+async def open_listeners(addresses: Sequence[Address]) -> list[trio.SocketListener]:
+    """Return one listener per address, in order. Raises CannotListenError."""
     shares = [any(a.overlaps(b) for b in addresses if b is not a) for a in addresses]
     for index, address in enumerate(addresses):
         if shares[index]:
-            (await _listen(address, index, both=address in dual_stack)).close()
+            (await _listen(address, index, shares=False)).close()
     opened: list[trio.socket.SocketType] = []
     try:
         for index, address in enumerate(addresses):
-            opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
+            opened.append(await _listen(address, index, shares=shares[index]))
     except BaseException:
         for sock in opened:
             sock.close()
@@ -53,7 +48,7 @@ async def open_listeners(
     return [trio.SocketListener(sock) for sock in opened]
 
 
-async def _listen(address: Address, index: int, *, shares: bool = False, both: bool) -> trio.socket.SocketType:
+async def _listen(address: Address, index: int, *, shares: bool) -> trio.socket.SocketType:
     try:
         found = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
@@ -63,7 +58,7 @@ async def _listen(address: Address, index: int, *, shares: bool = False, both: b
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         if shares:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         await sock.bind(where)

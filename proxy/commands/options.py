@@ -9,8 +9,7 @@ import click
 config_option = click.option(
     "--config",
     "config_path",
-    # Reading tells whether it is readable; access(2), which click asks, knows no capabilities.
-    type=click.Path(path_type=Path, readable=False),
+    type=click.Path(path_type=Path),
     default=Path("proxy.toml"),
     show_default=True,
     metavar="FILE",
