@@ -83,6 +83,8 @@ class StrictBudget:
         self.turns.ask(claim)
         if math.isinf(bucket.rate):
             grants = [wish.limit_bytes for wish in wishes]
+        elif claim.rests_seconds(now):
+            return []
         elif (bucket.has_piece(now) if rides else bucket.is_open(now)) and not self.turns.ahead_of(claim, now):
             most = bucket.piece_bytes if rides else math.inf
             grants = _share(wishes, min(bucket.available(now), claim.appetite_bytes, most))
@@ -93,7 +95,8 @@ class StrictBudget:
         return grants
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
-        return self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
+        until_open = self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
+        return max(until_open, claim.rests_seconds(now))
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten

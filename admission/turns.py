@@ -22,6 +22,8 @@ GRACE_SECONDS = 0.05
 
 LATE_SECONDS = 0.1
 """A leader that has data answers within a few milliseconds, one in another region within this."""
+REST_SECONDS = 0.12
+"""A default gate and a little: the other side may let the next grant pass, and the burst loses no tokens meanwhile."""
 APPETITE_GROWTH = 4
 """Back from 64 KiB to a burst within a few fetches, once a late leader is not late any more, or brings more."""
 LEAST_APPETITE_BYTES = 64 * 1024
@@ -41,6 +43,14 @@ class Claim:
     _granted_at: float = -math.inf
     _brought_bytes: float = 0.0
     _away: bool = False
+    _rests_until: float = -math.inf
+
+    def rest(self, now: float) -> None:
+        """It is granted nothing for a while: grants brought nothing, and at once."""
+        self._rests_until = now + REST_SECONDS
+
+    def rests_seconds(self, now: float) -> float:
+        return max(self._rests_until - now, 0.0)
 
     @property
     def keeps_place(self) -> bool:

@@ -46,12 +46,14 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """What distinguishes one broker: id, hosts file, properties beyond the defaults, and the JVM's options."""
+    """What distinguishes one broker: id, hosts file, properties beyond the defaults, the JVM's options, and what it
+    is run by."""
 
     id: int
     hosts: Path
     properties: Mapping[str, str]
     jvm_options: Sequence[str] = ()
+    within: Sequence[str] = ()
 
 
 class Broker:
@@ -136,4 +138,4 @@ class Broker:
         command = jvm_command(
             "kafka.Kafka", str(config), home=home, jars=jars, hosts=plan.hosts, options=plan.jvm_options
         )
-        return Process(f"broker {plan.id}", command, output=home / "output.log")
+        return Process(f"broker {plan.id}", [*plan.within, *command], output=home / "output.log")

@@ -39,6 +39,8 @@ from .zookeeper import ZooKeeper, zookeeper_properties
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from .rooms import Rooms
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
@@ -52,6 +54,7 @@ class ClusterPlan:
             `{"max.incremental.fetch.session.cache.slots": "1"}`.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured.
+        rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         keep: leave the files when done.
     """
@@ -62,6 +65,7 @@ class ClusterPlan:
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
     taps: bool = True
+    rooms: Rooms | None = None
     jmx: bool = False
     keep: bool = False
 
@@ -69,7 +73,7 @@ class ClusterPlan:
         """What the bytes of this pair pass."""
         plan = self.sidecars
         return Route(
-            egress=plan is not None and plan.has_egress(follower),
+            egress=plan is not None and plan.has_egress(follower) and not plan.transparent,
             tap=self.taps,
             ingress=plan is not None and plan.has_ingress(leader),
         )
@@ -82,7 +86,7 @@ class Cluster:
         self.plan = plan
         self.home = home
         self.jars = jars
-        self.addresses = free_subnet(plan.brokers)
+        self.addresses = free_subnet(plan.brokers) if plan.rooms is None else plan.rooms.addresses
         self.zookeeper = None
         if plan.release.mode == "zookeeper":
             self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
@@ -188,7 +192,8 @@ class Cluster:
             self.home / f"hosts-of-{broker}", [(addresses.name(broker), addresses.direct(broker)), *peers]
         )
         options = jmx_options(addresses.direct(broker)) if plan.jmx else ()
-        identity = BrokerPlan(broker, hosts, self._properties(broker, plan.release), options)
+        within = () if plan.rooms is None else plan.rooms.within(broker)
+        identity = BrokerPlan(broker, hosts, self._properties(broker, plan.release), options, within)
         return Broker(identity, home=self.home / f"broker-{broker}", jars=self.jars)
 
     def _properties(self, broker: int, release: Release) -> dict[str, str]:
@@ -226,7 +231,9 @@ class Cluster:
                 if leader != broker
             }
             home = self.home / f"sidecar-{broker}"
-            sidecars[broker] = Sidecar(broker, plan, self.addresses, upstreams=upstreams, home=home)
+            rooms = self.plan.rooms
+            within = () if rooms is None else rooms.within_as_sidecar(broker)
+            sidecars[broker] = Sidecar(broker, plan, self.addresses, upstreams=upstreams, home=home, within=within)
         return sidecars
 
     def _taps(self) -> Taps:

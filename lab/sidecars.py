@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .addresses import HTTP_PORT, KAFKA_PORT, Addresses
+from .addresses import HTTP_PORT, KAFKA_PORT, REDIRECT_PORT, Addresses
 from .errors import LabError
 from .exposition import parse_exposition
 from .processes import Process, wait_until
@@ -44,6 +44,7 @@ class SidecarPlan:
         follower: brokers whose sidecar is their egress; None means all.
         quotas: first content of quotas.toml.
         settings: further lines of proxy.toml's tables, such as `{"log": 'level = "debug"'}`.
+        transparent: the egress takes what is redirected to it; only where each broker has a room of its own.
     """
 
     policy: str = "strict"
@@ -51,6 +52,7 @@ class SidecarPlan:
     follower: frozenset[int] | None = None
     quotas: str = UNLIMITED
     settings: Mapping[str, str] | None = None
+    transparent: bool = False
 
     def has_ingress(self, broker: int) -> bool:
         return self.leader is None or broker in self.leader
@@ -72,6 +74,7 @@ class Sidecar:
         addresses: the cluster's.
         upstreams: per leader, where the egress goes on to.
         home: a folder of its own.
+        within: what its command is run by.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Sidecar:
         *,
         upstreams: Mapping[int, str],
         home: Path,
+        within: Sequence[str] = (),
     ) -> None:
         self.broker = broker
         self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
@@ -94,7 +98,7 @@ class Sidecar:
         self._quotas.write_text(plan.quotas, encoding="utf-8")
         self.process = Process(
             f"sidecar {broker}",
-            [throttle_sidecar_script(), "run", "--config", str(self._config)],
+            [*within, throttle_sidecar_script(), "run", "--config", str(self._config)],
             output=home / "sidecar.log",
         )
 
@@ -226,6 +230,11 @@ class Sidecar:
     def _egress(self) -> str:
         if not self._plan.has_egress(self.broker):
             return ""
+        if self._plan.transparent:
+            named = (
+                f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{KAFKA_PORT}"' for b, u in self._upstreams.items()
+            )
+            return "\n".join(['mode = "transparent"', f'listen = "[::]:{REDIRECT_PORT}"', *named])
         peers = (
             f"[[egress.peers]]\nbroker = {leader}\n"
             f'listen = "{self._addresses.egress(self.broker, leader)}:{KAFKA_PORT}"\n'

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from .settings import Address
 
@@ -31,16 +31,21 @@ class CannotListenError(OSError):
         self.index = index
 
 
-async def open_listeners(addresses: Sequence[Address]) -> list[trio.SocketListener]:
-    """Return one listener per address, in order. Raises CannotListenError."""
+async def open_listeners(
+    addresses: Sequence[Address], *, dual_stack: Collection[Address] = ()
+) -> list[trio.SocketListener]:
+    """Return one listener per address, in order. On those in `dual_stack`, `[::]` is IPv4's every interface as well.
+
+    Raises CannotListenError.
+    """
     shares = [any(a.overlaps(b) for b in addresses if b is not a) for a in addresses]
     for index, address in enumerate(addresses):
         if shares[index]:
-            (await _listen(address, index, shares=False)).close()
+            (await _listen(address, index, both=address in dual_stack)).close()
     opened: list[trio.socket.SocketType] = []
     try:
         for index, address in enumerate(addresses):
-            opened.append(await _listen(address, index, shares=shares[index]))
+            opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
     except BaseException:
         for sock in opened:
             sock.close()
@@ -48,7 +53,7 @@ async def open_listeners(addresses: Sequence[Address]) -> list[trio.SocketListen
     return [trio.SocketListener(sock) for sock in opened]
 
 
-async def _listen(address: Address, index: int, *, shares: bool) -> trio.socket.SocketType:
+async def _listen(address: Address, index: int, *, shares: bool = False, both: bool) -> trio.socket.SocketType:
     try:
         found = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, where = found[0]
@@ -58,7 +63,7 @@ async def _listen(address: Address, index: int, *, shares: bool) -> trio.socket.
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
         if shares:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         await sock.bind(where)

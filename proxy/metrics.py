@@ -23,6 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.registry import Collector
 
+from .redirected import Refusal
 from .relay.exchange import Undecoded
 from .reload import ReloadResult, ReloadStatistics
 from .roles import Role
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from .journal.writer import JournalStatistics
-    from .quotas import Quotas
+    from .quotas import Change, Quotas
     from .throttle.role_throttle import ReplicaCounts
 
 PREFIX = "replication_throttle_"
@@ -57,6 +58,8 @@ class Sources:
     """How far throttled replicas are behind, summed."""
     replica_counts: Callable[[Role], ReplicaCounts]
     version: str
+    upcoming: Callable[[], Change | None] = lambda: None
+    """What will change next by the clock alone."""
     journal: JournalStatistics | None = None
     """None: no journal is kept, and nothing said of one."""
     partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
@@ -123,8 +126,27 @@ def _undecoded(sources: Sources) -> list[Sample]:
     return [((reason,), both[reason]) for reason in sorted(reasons)]
 
 
+def _refused(sources: Sources) -> list[Sample]:
+    refused = sources.statistics.follower.refused
+    return [((reason.value,), refused[reason.value]) for reason in Refusal]
+
+
 def _journal(read: Callable[[JournalStatistics], float]) -> Read:
     return lambda sources: [] if sources.journal is None else [((), read(sources.journal))]
+
+
+def _quota_until(sources: Sources) -> Iterator[Sample]:
+    for role, until in sources.quotas().until.items():
+        yield (role.value,), until.timestamp()
+
+
+def _quota_next_change(sources: Sources) -> Iterator[Sample]:
+    change = sources.upcoming()
+    if change is None:
+        return
+    for role in Role:
+        if change.after.of(role) != change.before.of(role) or change.after.enforce != change.before.enforce:
+            yield (role.value,), change.at.timestamp()
 
 
 def _partition_rates(sources: Sources) -> Iterator[Sample]:
@@ -174,6 +196,20 @@ METRICS = (
         ("role",),
         "The quota in effect; +Inf if unlimited.",
         _per_role(lambda sources, role: sources.quotas().of(role).bytes_per_second),
+    ),
+    Metric(
+        PREFIX + "quota_until_timestamp_seconds",
+        "gauge",
+        ("role",),
+        "When something the quota in effect is made of ends by an `until`; no sample if nothing does.",
+        _quota_until,
+    ),
+    Metric(
+        PREFIX + "quota_next_change_timestamp_seconds",
+        "gauge",
+        ("role",),
+        "When the quota next changes by an `until` or a schedule; no sample if it does not.",
+        _quota_next_change,
     ),
     Metric(
         PREFIX + "enforcing",
@@ -265,6 +301,13 @@ METRICS = (
         ("role",),
         "Connections open now.",
         _counted(lambda statistics: statistics.connections),
+    ),
+    Metric(
+        PREFIX + "refused_connections_total",
+        "counter",
+        ("reason",),
+        "Connections to the transparent listener that were not relayed.",
+        _refused,
     ),
     Metric(
         PREFIX + "config_reloads_total",

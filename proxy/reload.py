@@ -1,4 +1,5 @@
-"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until` passes.
+"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until`
+passes or a schedule begins or ends.
 
 Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a
 thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a
@@ -18,7 +19,7 @@ import trio
 from .changes import Changes
 from .errors import ConfigurationError
 from .file_watch import FileWatch
-from .quotas import QuotaFile, Quotas, effective, load_quotas_file
+from .quotas import Change, QuotaFile, Quotas, changes_ahead, effective, load_quotas_file
 from .roles import Role
 
 if TYPE_CHECKING:
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from .logs import Log
 
 _MAX_SLEEP_SECONDS = 30.0
-"""`until` is wall-clock time, which may be set while we sleep: look again at least this often."""
+"""What changes by the clock goes by the wall clock, which may be set while we sleep: look again at least this often."""
 _RETRY_SECONDS = 1.0
 """After the directory of the file could not be watched."""
+_MOMENTS_AHEAD = 8
+"""At which something could change that are looked at for `upcoming`, each time the quotas change."""
 
 
 class ReloadResult(enum.Enum):
@@ -78,6 +81,7 @@ class QuotaWatch:
         self._reading = trio.Lock()
         self._changes = Changes()
         self._current = effective(quota_file, broker_id, clock())
+        self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
@@ -89,6 +93,11 @@ class QuotaWatch:
     @property
     def current(self) -> Quotas:
         return self._current
+
+    @property
+    def upcoming(self) -> Change | None:
+        """What will change next by the clock alone."""
+        return self._upcoming
 
     async def wait_changed(self, seen: Quotas) -> Quotas:
         """Returns the current quotas as soon as they are not `seen` any more; no change is missed between
@@ -142,10 +151,10 @@ class QuotaWatch:
             pause = _MAX_SLEEP_SECONDS
             if seen.next_change is not None:
                 pause = min(pause, max(0.0, (seen.next_change - self._clock()).total_seconds()))
-            with trio.move_on_after(pause):
+            with trio.move_on_after(pause) as slept:
                 await self.wait_changed(seen)
-            if seen.next_change is not None and self._clock() >= seen.next_change:
-                self._swap(self._file, "until")
+            if slept.cancelled_caught:
+                self._swap(self._file, "clock")
 
     def _failed(self, error: str, reason: str) -> ReloadOutcome:
         # The same bad file may be seen several times: the line says that it went bad, the counter how often.
@@ -180,9 +189,12 @@ class QuotaWatch:
             )
         self._file = quota_file
         if now != before:
-            self._current = now
+            self._current, self._upcoming = now, self._ahead()
             self._changes.notify()
         return ReloadOutcome(ReloadResult.CHANGED if changes else ReloadResult.UNCHANGED, changes=changes)
+
+    def _ahead(self) -> Change | None:
+        return next(changes_ahead(self._file, self._broker_id, self._clock(), moments=_MOMENTS_AHEAD), None)
 
 
 def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:

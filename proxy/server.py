@@ -9,10 +9,11 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 from __future__ import annotations
 
 import signal
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
@@ -23,9 +24,11 @@ from .journal.history import History
 from .journal.recorder import Journal
 from .listening import CannotListenError, open_listeners
 from .metrics import Exposition, Sources
+from .peer_names import PeerNames
+from .redirected import Redirected, RefusedError
 from .relay.connection import Draining, relay
 from .relay.exchange import Undecoded
-from .relay.leg import adopt
+from .relay.leg import adopt, connect
 from .relay.poller import open_poller
 from .roles import Role
 from .settings import Address
@@ -37,21 +40,25 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from .logs import Log
+    from .redirected import AcceptedSocket
     from .relay.poller import Poller
     from .reload import QuotaWatch
     from .settings import Settings
     from .statistics import Statistics
 
 VERSION = version("kafka-throttle-sidecar")
+MOST_MET = 8
+"""Brokers that redirected connections were meant for, to be asked for topics' names where no other is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where one listener leads. `peer` is the remote broker's id; None: whoever dials, named by its address."""
+    """Where one listener leads. `peer` is the remote broker's id; None: whoever dials, named by its address.
+    `upstream` None: where the connection was going before it was redirected here."""
 
     role: Role
     listen: Address
-    upstream: Address
+    upstream: Address | None
     peer: str | None
     key: str
     """The setting the address is from, for messages."""
@@ -64,10 +71,19 @@ def routes(settings: Settings) -> list[Route]:
         ingress = settings.ingress
         found.append(Route(Role.LEADER, ingress.listen, ingress.upstream, None, "ingress.listen"))
     if settings.egress is not None:
+        if settings.egress.listen is not None:
+            found.append(Route(Role.FOLLOWER, settings.egress.listen, None, None, "egress.listen"))
         for index, peer in enumerate(settings.egress.peers):
-            key = f"egress.peers[{index}].listen"
-            found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key))
+            if peer.listen is not None:
+                key = f"egress.peers[{index}].listen"
+                found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key))
     return found
+
+
+def brokers_to_ask(settings: Settings) -> list[Address]:
+    """Return where brokers are known to be, the one beside us first."""
+    beside = [] if settings.ingress is None else [settings.ingress.upstream]
+    return beside + ([] if settings.egress is None else [peer.upstream for peer in settings.egress.peers])
 
 
 async def serve(
@@ -128,6 +144,9 @@ class Server:
         self.history.quotas(self._applied, "start")
         quota_watch.observe(self.history.reloaded)
         self._names = TopicNames()
+        self._brokers = brokers_to_ask(settings)
+        self._redirected = Redirected()
+        self._peer_names = PeerNames(() if settings.egress is None else settings.egress.peers)
         self._throttles = {
             role: RoleThrottle(
                 role,
@@ -146,6 +165,7 @@ class Server:
                 statistics=statistics,
                 reloads=quota_watch.statistics,
                 quotas=lambda: quota_watch.current,
+                upcoming=lambda: quota_watch.upcoming,
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
                 lag_messages=lambda role: self._throttles[role].lag_messages(),
                 replica_counts=lambda role: self._throttles[role].replica_counts(),
@@ -181,15 +201,15 @@ class Server:
 
     async def follow_topic_names(self) -> None:
         """Learn what topic ids stand for, from the broker beside or else from a remote leader."""
-        found = routes(self._settings)
+        role = routes(self._settings)[0].role
 
         def changed() -> None:
             reason = Undecoded.UNKNOWN_TOPIC_ID.value
             if self._names.unnamed:
-                self._throttles[found[0].role].statistics.undecoded[reason] = self._names.unnamed
+                self._throttles[role].statistics.undecoded[reason] = self._names.unnamed
             self._changes.notify()
 
-        await self._names.run([route.upstream for route in found], changed, self._log)
+        await self._names.run(self._brokers, changed, self._log)
 
     async def follow_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""
@@ -224,29 +244,58 @@ class Server:
         async def handle(stream: trio.SocketStream) -> None:
             try:
                 peer = route.peer or stream.socket.getpeername()[0]
+                upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
+                if route.upstream is None:
+                    peer = await self._meet(upstream)
                 follower = adopt(stream)
             except OSError:  # reset before it was served
                 stream.socket.close()
                 return
-            await relay(
-                follower,
-                route.upstream,
-                peer=peer,
-                throttle=self._throttles[route.role],
-                limits=self._settings.limits,
-                changes=self._changes,
-                draining=self._draining,
-                poller=poller,
-                log=self._log,
-                ended=self.history.connection_ended,
-            )
+            except RefusedError as refused:
+                stream.socket.close()
+                self._refused(refused, peer)
+                return
+            with nullcontext(connect) if route.upstream else self._redirected.dialling() as dial:
+                await relay(
+                    follower,
+                    upstream,
+                    peer=peer,
+                    throttle=self._throttles[route.role],
+                    limits=self._settings.limits,
+                    changes=self._changes,
+                    draining=self._draining,
+                    poller=poller,
+                    log=self._log,
+                    ended=self.history.connection_ended,
+                    dial=dial,
+                )
 
         return handle
+
+    async def _meet(self, broker: Address) -> str:
+        """A broker that nobody told us of: one more to ask for names. Return how it is called."""
+        if broker not in self._brokers:
+            known = len(brokers_to_ask(self._settings))
+            self._brokers[known:] = [broker, *self._brokers[known : known + MOST_MET - 1]]
+        return await self._peer_names.of(broker)
+
+    def _refused(self, refused: RefusedError, peer: str) -> None:
+        counts = self._throttles[Role.FOLLOWER].statistics.refused
+        counts[refused.reason.value] += 1
+        if counts[refused.reason.value] == 1:
+            self._log.warning(
+                "redirected_connection_refused",
+                role=Role.FOLLOWER.value,
+                peer=peer,
+                reason=refused.reason.value,
+                destination=None if refused.destination is None else str(refused.destination),
+            )
 
 
 async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.SocketListener]:
     try:
-        return await open_listeners([route.listen for route in found])
+        dual_stack = frozenset(route.listen for route in found if route.upstream is None)
+        return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
 

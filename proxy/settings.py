@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ __all__ = [
     "BrokerSettings",
     "IngressSettings",
     "EgressSettings",
+    "EgressMode",
     "PeerSettings",
     "QuotaSettings",
     "HttpSettings",
@@ -66,8 +67,11 @@ class LogLevel(enum.StrEnum):
     ERROR = "error"
 
 
-class _EgressMode(enum.StrEnum):
+class EgressMode(enum.StrEnum):
+    """How the broker beside us comes to dial this sidecar when it means another broker."""
+
     PEERS = "peers"
+    TRANSPARENT = "transparent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,19 +89,22 @@ class IngressSettings:
 
 @dataclass(frozen=True, slots=True)
 class PeerSettings:
-    """One remote leader: the broker beside us dials `listen`, the remote one is at `upstream`."""
+    """One remote leader: the broker beside us dials `listen` (None: whom it means, and is redirected), the remote one
+    is at `upstream`."""
 
     broker: int
-    listen: Address
+    listen: Address | None
     upstream: Address
 
 
 @dataclass(frozen=True, slots=True)
 class EgressSettings:
-    """The follower role."""
+    """The follower role. `listen`: where redirected connections arrive, in the transparent mode alone; its `peers`
+    only say which broker is where."""
 
-    mode: Literal["peers"]
+    mode: EgressMode
     peers: tuple[PeerSettings, ...]
+    listen: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,20 +253,32 @@ class _Reader:
     def _egress(self, *, own_id: int) -> EgressSettings | None:
         if "egress" not in self._document:
             return None
-        table = self._table("egress", written.EgressTable, written.EgressTable(peers=_STAND_IN_PEERS))
-        if table.mode == "transparent":
-            self._problems.add("egress.mode", 'not built yet: "transparent"; use "peers"')
-        else:
-            self._choice("egress.mode", table.mode, _EgressMode)
-            if table.mode == _EgressMode.PEERS and not table.peers:
-                self._problems.add("egress.peers", "expected at least one [[egress.peers]], found none")
-        peers = tuple(self._peer(f"egress.peers[{n}]", peer) for n, peer in enumerate(table.peers))
-        for position, peer in enumerate(peers):
+        written_as = self._document["egress"]
+        transparent = isinstance(written_as, dict) and written_as.get("mode") == EgressMode.TRANSPARENT
+        egress = self._transparent_egress() if transparent else self._peers_egress()
+        for position, peer in enumerate(egress.peers):
             if peer.broker == own_id:
                 self._problems.add(f"egress.peers[{position}].broker", f"{own_id} is broker.id, not a peer")
-            if peer.broker in (earlier.broker for earlier in peers[:position]):
+            if peer.broker in (earlier.broker for earlier in egress.peers[:position]):
                 self._problems.add(f"egress.peers[{position}].broker", f"{peer.broker} is listed twice")
-        return EgressSettings("peers", peers)
+        return egress
+
+    def _peers_egress(self) -> EgressSettings:
+        table = self._table("egress", written.EgressTable, written.EgressTable(peers=_STAND_IN_PEERS))
+        mode = self._choice("egress.mode", table.mode, EgressMode)
+        if mode is EgressMode.PEERS and table.mode == mode and not table.peers:
+            self._problems.add("egress.peers", "expected at least one [[egress.peers]], found none")
+        return EgressSettings(mode, tuple(self._peer(f"egress.peers[{n}]", peer) for n, peer in enumerate(table.peers)))
+
+    def _transparent_egress(self) -> EgressSettings:
+        mode = EgressMode.TRANSPARENT
+        stand_in = written.TransparentEgressTable(mode, "stand-in:0")
+        table = self._table("egress", written.TransparentEgressTable, stand_in)
+        peers = tuple(
+            PeerSettings(peer.broker, None, self._address(f"egress.peers[{n}].upstream", peer.upstream, dialled=True))
+            for n, peer in enumerate(table.peers)
+        )
+        return EgressSettings(mode, peers, self._address("egress.listen", table.listen))
 
     def _peer(self, path: str, table: written.PeerTable) -> PeerSettings:
         listen = self._address(f"{path}.listen", table.listen)
@@ -336,5 +355,11 @@ def _listeners(settings: Settings) -> list[tuple[str, Address]]:
     if settings.ingress is not None:
         listeners.append(("ingress.listen", settings.ingress.listen))
     if settings.egress is not None:
-        listeners += [(f"egress.peers[{n}].listen", peer.listen) for n, peer in enumerate(settings.egress.peers)]
+        if settings.egress.listen is not None:
+            listeners.append(("egress.listen", settings.egress.listen))
+        listeners += [
+            (f"egress.peers[{n}].listen", peer.listen)
+            for n, peer in enumerate(settings.egress.peers)
+            if peer.listen is not None
+        ]
     return [*listeners, ("http.listen", settings.http.listen)]

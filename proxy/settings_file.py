@@ -54,6 +54,21 @@ class EgressTable(Table, frozen=True):
     peers: tuple[PeerTable, ...] = ()
 
 
+class NamedPeerTable(Table, frozen=True):
+    """A peer that needs no listener of its own, only a name."""
+
+    broker: BrokerId
+    upstream: str
+
+
+class TransparentEgressTable(Table, frozen=True):
+    """`[egress]` with mode "transparent"."""
+
+    mode: str
+    listen: str
+    peers: tuple[NamedPeerTable, ...] = ()
+
+
 class QuotasTable(Table, frozen=True):
     file: str = "quotas.toml"
     policy: str = "strict"

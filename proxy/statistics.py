@@ -50,6 +50,8 @@ class RoleStatistics:
     """Replica Fetch requests by api version."""
     undecoded: Counter[str] = field(default_factory=Counter)
     """Frames or connections passed without being understood, by reason."""
+    refused: Counter[str] = field(default_factory=Counter)
+    """Connections to the transparent listener that were not relayed, by reason."""
 
 
 @dataclass(slots=True)

@@ -80,6 +80,11 @@ class StatusPage:
             for role, throttle in self._throttles.items()
             for reason, count in throttle.statistics.undecoded.items()
         ]
+        warnings += [
+            f"{role.value}: {count} connections refused ({reason}): see the rules that redirect to egress.listen"
+            for role, throttle in self._throttles.items()
+            for reason, count in throttle.statistics.refused.items()
+        ]
         if self._watch.statistics.last_error is not None:
             warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}

@@ -98,7 +98,7 @@ class TopicNames:
     async def _ask(self, brokers: Sequence[Address]) -> str | None:
         """Ask one broker after the other; return what went wrong if none answers."""
         failure = "there is no broker to ask"
-        for broker in brokers:
+        for broker in tuple(brokers):  # more may become known meanwhile
             try:
                 with trio.fail_after(ANSWER_SECONDS):
                     self.learn(await ask(broker))

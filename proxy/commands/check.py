@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,26 @@ import msgspec
 
 from admission.token_bucket import TokenBucket
 
-from ..errors import ConfigurationError
-from ..quotas import QuotaFile, RoleQuota, advise, effective, format_bytes, format_rate, load_quotas_file
+from ..errors import ConfigurationError, InvalidValueError
+from ..quotas import (
+    QuotaFile,
+    RoleQuota,
+    advise,
+    changes_ahead,
+    effective,
+    format_bytes,
+    format_rate,
+    load_quotas_file,
+)
 from ..roles import Role
 from ..settings import Policy, QuotaSettings, Settings, load_settings
 from .options import config_option, set_option
+from .quota_words import differences, format_distance, format_time, parse_moment
 
 Json = dict[str, Any]
+
+MOST_CHANGES = 4
+"""Shown: a day and a night, and the next."""
 
 
 @click.command("check", short_help="Validate both files, show the quotas in effect.")
@@ -35,27 +49,40 @@ Json = dict[str, Any]
     metavar="FILE",
     help="The quotas file, instead of the one that the configuration names.",
 )
+@click.option("--at", "at", metavar="TIME", help="What would hold then, like 2026-12-01T23:30:00+01:00. Default: now.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None, *, as_json: bool) -> None:
+def command(
+    config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None, at: str | None, *, as_json: bool
+) -> None:
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
     Every problem of both files is listed, with its key and what was expected. Warnings are about what is
-    valid and hardly meant, like a rate with no replicas listed.
+    valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until or a
+    schedule, is listed with its time; --at shows what holds at another one.
 
     \b
     Examples:
       throttle-sidecar check --config proxy.toml
+      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, while the schedule holds?
       throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
     """
     try:
+        now = datetime.now(UTC) if at is None else _parse_at(at)
         settings, quota_file, path = _load(config_path, overrides, quotas_path)
     except ConfigurationError as error:
         if not as_json:
             raise
         click.echo(_encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
-    report = report_on(settings, quota_file, path, now=datetime.now(UTC))
+    report = report_on(settings, quota_file, path, now=now)
     click.echo(_encoded(report) if as_json else "\n".join(_lines(report)))
+
+
+def _parse_at(text: str) -> datetime:
+    try:
+        return parse_moment(text)
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--at: {error}") from error
 
 
 def _load(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None) -> tuple[Settings, QuotaFile, Path]:
@@ -90,7 +117,11 @@ def report_on(settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, n
         "enforce": quotas.enforce,
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
-        "next_change": quotas.next_change,
+        "at": now,
+        "changes": [
+            {"at": change.at, "what": differences(change.before, change.after)}
+            for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
+        ],
         "roles": {role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role},
         "warnings": advise(quota_file, settings.broker.id, now, roles=served),
     }
@@ -131,8 +162,11 @@ def _lines(report: Json) -> list[str]:
     ]
     for name, role in report["roles"].items():
         lines += ["", *_role_lines(name, role)]
-    if report["next_change"] is not None:
-        lines += ["", f"next change: {report['next_change'].isoformat()}"]
+    if report["changes"]:
+        lines += ["", f"next changes, from {format_time(report['at'])}:"]
+    for change in report["changes"]:
+        when = f"{format_time(change['at'])} ({format_distance(change['at'], report['at'])})"
+        lines.append(f"  {when}: {', '.join(change['what'])}")
     if report["warnings"]:
         lines += ["", *(f"warning: {warning}" for warning in report["warnings"])]
     return lines

@@ -9,7 +9,8 @@ import click
 config_option = click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    # Reading tells whether it is readable; access(2), which click asks, knows no capabilities.
+    type=click.Path(path_type=Path, readable=False),
     default=Path("proxy.toml"),
     show_default=True,
     metavar="FILE",

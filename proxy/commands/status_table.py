@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..quotas import format_bytes
+from .quota_words import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,14 +149,3 @@ def _warnings(page: Page) -> list[str]:
 
 def _rate(bytes_per_second: float) -> str:
     return f"{format_bytes(bytes_per_second)}/s"
-
-
-def format_duration(seconds: float | None) -> str:
-    """`12s`, `3m05s`, `2h10m`; `-` where nobody can tell."""
-    if seconds is None:
-        return "-"
-    whole = round(seconds)
-    minutes, hours = whole // 60, whole // 3600
-    if hours:
-        return f"{hours}h{minutes % 60:02d}m"
-    return f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"

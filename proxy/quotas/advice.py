@@ -17,20 +17,40 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
-    from .sections import QuotaFile, Section
+    from .sections import Layer, QuotaFile, Schedule, Section
 
 
 def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
     """Warnings for one broker; `roles` are those its proxy.toml has."""
     quotas = effective(quota_file, broker_id, now)
     warnings = [] if quotas.enforce else ["mode.enforce is false: quotas are observed, not enforced"]
-    for section in quota_file.sections():
+    for section in quota_file.base.sections():
         warnings += _about_section(section, broker_id, now)
-    if METADATA_TOPIC in quota_file.topics:
-        warnings.append(f"topics.{METADATA_TOPIC}: the metadata log is never throttled")
+    for schedule in quota_file.schedules:
+        warnings += _about_schedule(schedule, quota_file.base, broker_id, now)
+    for layer in (quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
+        if METADATA_TOPIC in layer.topics:
+            warnings.append(f"{layer.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
     return warnings
+
+
+def _about_schedule(schedule: Schedule, base: Layer, broker_id: int, now: datetime) -> Iterator[str]:
+    if schedule.has_ended(now):
+        yield f"{schedule.path}: until {schedule.until} has passed, the schedule does not count"
+        return
+    for section in schedule.layer.sections():
+        yield from _about_section(section, broker_id, now)
+    default, own = schedule.layer.broker_default, base.brokers.get(broker_id)
+    if default is None or own is None:
+        return
+    said = schedule.layer.brokers.get(broker_id, default)
+    for role in default.rates.keys() & own.rates.keys() - (said.rates.keys() if said is not default else set()):
+        yield (
+            f"{default.path}.{role.value}.replication.throttled.rate: {own.path} has a rate of its own, which goes "
+            f"first: changes nothing here (it would in [schedules.{own.path}])"
+        )
 
 
 def _about_section(section: Section, broker_id: int, now: datetime) -> Iterator[str]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import ConfigurationError
-from .sections import QuotaFile, parse_quotas
+from .reading import parse_quotas
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from .sections import QuotaFile
 
 _MAX_BYTES = 16 * 2**20
 """Far above any real file; keeps a wrong path (a log segment, a device) from being read into memory."""

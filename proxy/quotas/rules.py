@@ -1,13 +1,15 @@
 """What the quotas file means for one broker at one moment: the snapshot the data path asks.
 
-The most specific section wins, key by key: exact topic, longest glob, this broker, broker default. A section
-whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas` never changes; a new file,
-or an `until` that passes, makes a new one.
+The most specific section wins, key by key: exact topic, longest glob, this broker, broker default. Of sections of the
+same name a schedule's goes before the file's own, and a later schedule's before an earlier one's. A section whose
+`until` has passed does not count. Time is an argument. Invariant: a `Quotas` never changes; a new file, an `until` that
+passes or a schedule that begins or ends makes a new one.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -16,15 +18,16 @@ from ..roles import Role
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from .sections import QuotaFile, Section
+    from .sections import Layer, QuotaFile, Section
 
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """Uuid.METADATA_TOPIC_ID."""
+_GLOB_WILDCARDS = re.compile(r"\[[^\]]*\]|[*?]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,49 +93,89 @@ class Quotas:
     hash: str = ""
     """Short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
-    """The earliest `until` still ahead: when to work this out again."""
+    """When to work this out again: the earliest `until` ahead, or beginning or end of a schedule."""
+    until: Mapping[Role, datetime] = field(default_factory=dict)
+    """By role: when something that its quota is made of ends by an `until`; no entry if nothing does."""
 
     def of(self, role: Role) -> RoleQuota:
         return self.leader if role is Role.LEADER else self.follower
 
+    def means_the_same_as(self, other: Quotas) -> bool:
+        """Whether traffic is treated alike under both."""
+        return (self.leader, self.follower, self.enforce) == (other.leader, other.follower, other.enforce)
+
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """The quotas of one broker; `now` carries an offset."""
-    ends = [section.until for section in quota_file.sections() if section.until is not None]
+    found = {role: _Sought(quota_file.layers(now), role, broker_id, now) for role in Role}
+    modes = [layer.mode for layer in quota_file.layers(now) if layer.mode is not None and layer.mode.holds(now)]
+    mode = modes[:1]
+    ends = {role: _first_end([*mode, *sought.sources()]) for role, sought in found.items()}
     return Quotas(
-        leader=_role_quota(quota_file, Role.LEADER, broker_id=broker_id, now=now),
-        follower=_role_quota(quota_file, Role.FOLLOWER, broker_id=broker_id, now=now),
-        enforce=quota_file.enforce,
+        leader=found[Role.LEADER].quota(),
+        follower=found[Role.FOLLOWER].quota(),
+        enforce=mode[0].enforce is not False if mode else True,
         hash=quota_file.hash,
-        next_change=min((until for until in ends if until > now), default=None),
+        next_change=min(_changes(quota_file, broker_id, now), default=None),
+        until={role: end for role, end in ends.items() if end is not None},
     )
 
 
-def broker_sections(quota_file: QuotaFile, broker_id: int, now: datetime) -> tuple[Section, ...]:
-    """The sections that hold for this broker, the more specific first."""
-    candidates = (quota_file.brokers.get(broker_id), quota_file.broker_default)
-    return tuple(section for section in candidates if section is not None and section.holds(now))
+def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
+    for schedule in quota_file.schedules:
+        if any(True for _ in schedule.layer.sections_for(broker_id)):
+            change = schedule.next_change(now)
+            if change is not None:
+                yield change
+    for layer in (quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
+        for section in layer.sections_for(broker_id):
+            if section.until is not None and section.until > now:
+                yield section.until
 
 
-def _role_quota(quota_file: QuotaFile, role: Role, *, broker_id: int, now: datetime) -> RoleQuota:
-    sections = broker_sections(quota_file, broker_id, now)
-
-    def listed(section: Section) -> Partitions | None:
-        replicas = section.replicas.get(role) if section.holds(now) else None
-        return None if replicas is None else replicas.partitions_on(broker_id)
-
-    return RoleQuota(
-        bytes_per_second=next((s.rates[role] for s in sections if role in s.rates), math.inf),
-        topics=dict(_with_a_list(quota_file.topics.items(), listed)),
-        globs=tuple(_with_a_list(quota_file.globs, listed)),
-        otherwise=next((p for p in map(listed, sections) if p is not None), NO_PARTITION),
-    )
+def _first_end(sections: Iterable[Section]) -> datetime | None:
+    return min((section.until for section in sections if section.until is not None), default=None)
 
 
-def _with_a_list(
-    named: Iterable[tuple[str, Section]], listed: Callable[[Section], Partitions | None]
-) -> Iterable[tuple[str, Partitions]]:
-    for name, section in named:
-        partitions = listed(section)
-        if partitions is not None:
-            yield name, partitions
+class _Sought:
+    """One role's quota while the sections that make it up are looked for."""
+
+    def __init__(self, layers: list[Layer], role: Role, broker_id: int, now: datetime) -> None:
+        self._role, self._broker_id = role, broker_id
+        own = [layer.brokers.get(broker_id) for layer in layers] + [layer.broker_default for layer in layers]
+        brokers = [section for section in own if section is not None and section.holds(now)]
+        self._rate = next((section for section in brokers if role in section.rates), None)
+        self._otherwise = next((section for section in brokers if role in section.replicas), None)
+        self._topics = self._first_named((layer.topics for layer in layers), now)
+        self._globs = self._first_named((layer.globs for layer in layers), now)
+
+    def _first_named(self, layers: Iterable[Mapping[str, Section]], now: datetime) -> dict[str, Section]:
+        first: dict[str, Section] = {}
+        for named in layers:
+            for name, section in named.items():
+                if self._role in section.replicas and section.holds(now):
+                    first.setdefault(name, section)
+        return first
+
+    def sources(self) -> Iterator[Section]:
+        """The sections that something of this quota is from."""
+        if self._rate is not None:
+            yield self._rate
+        lists = (self._otherwise, *self._topics.values(), *self._globs.values())
+        yield from (section for section in lists if section is not None and self._listed(section))
+
+    def quota(self) -> RoleQuota:
+        return RoleQuota(
+            bytes_per_second=math.inf if self._rate is None else self._rate.rates[self._role],
+            topics={name: self._listed(section) for name, section in self._topics.items()},
+            globs=tuple((name, self._listed(self._globs[name])) for name in sorted(self._globs, key=_specificity)),
+            otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
+        )
+
+    def _listed(self, section: Section) -> Partitions:
+        return section.replicas[self._role].partitions_on(self._broker_id)
+
+
+def _specificity(glob: str) -> tuple[int, str]:
+    """Longest first: by the number of literal characters, then by name."""
+    return -len(_GLOB_WILDCARDS.sub("", glob)), glob

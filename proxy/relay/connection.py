@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import trio
 
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from .poller import Poller
 
 
+class Dial(Protocol):
+    """Opens the connection to a leader. Raises OSError."""
+
+    async def __call__(self, address: Address, *, timeout_seconds: float) -> Leg: ...
+
+
 class Draining:
     """Set once, when the process is asked to stop."""
 
@@ -51,6 +57,7 @@ async def relay(
     poller: Poller | None,
     log: Log,
     ended: Callable[[Exchange, float], None] | None = None,
+    dial: Dial = connect,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
@@ -63,7 +70,7 @@ async def relay(
     began = trio.current_time()
     leader = None
     try:
-        leader = await connect(upstream, timeout_seconds=limits.connect_timeout_seconds)
+        leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
         with _polled(poller, follower, leader):
             await _both_ways(exchange, follower, leader, limits=limits, draining=draining, poller=poller)
     except* OSError as errors:

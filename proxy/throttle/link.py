@@ -132,9 +132,13 @@ class Link:
         self._sent: Translation[Asked] | None = None
         """What was forwarded last within a fetch session: of that one are `replicas`, once the leader has answered."""
         self._expected_at: float | None = None
-        """When the leader answers what was forwarded last if there is nothing new; None if something was granted."""
+        """When the leader answers what was forwarded last if there is nothing new; None if what may have data
+        was asked for."""
         self._is_live = False
         """Replicas in sync bring the follower back before that: producers write to them."""
+        self._beside: Outlook | None = None
+        """Of the last full request that asked for grants and for others: a leader's side that allows no grants cannot
+        hold it."""
         self._claim = throttle.budget.turns.join()
         throttle.links.add(self)
 
@@ -171,7 +175,14 @@ class Link:
         else:
             self.replicas.asked(request.entries, now)
             self._entries = request.entries
+        self._look_back(now)
         return Demand(frame, request, now)
+
+    def _look_back(self, now: float) -> None:
+        """Grants that brought nothing though there is something come back too soon to be of use at once."""
+        outlook, self._beside = self._beside, None
+        if outlook is not None and outlook.brought_nothing and outlook.first in self.replicas.behind:
+            self._claim.rest(now)
 
     def _begin_in_session(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
         listed = {
@@ -282,8 +293,8 @@ class Link:
         omitted = [key for key, replica in behind.items() if key not in granted and (replica.replayable or not replays)]
         self._withheld(omitted, now)
         left_out = frozenset(omitted)
+        probed = [key for key in (*behind, *new) if key not in granted and key not in left_out]
         if self._shapes(demand):
-            probed = (key for key in (*behind, *new) if key not in granted and key not in left_out)
             choice = Choice(left_out, granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
         else:
             choice = Choice(left_out, dict.fromkeys(granted, MAX_INT32))
@@ -293,8 +304,11 @@ class Link:
         outlook.grants = granted
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []
+        outlook.confirms = frozenset(probed) & behind.keys()
+        if replays and granted and demand.partitions > len(granted) + len(omitted):
+            self._beside = outlook
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
-        self._expected_at = None if granted else now + max_wait_ms / 1000
+        self._expected_at = None if granted or probed else now + max_wait_ms / 1000
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
     def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:

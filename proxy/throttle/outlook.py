@@ -19,7 +19,7 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Set
 
     from admission.turns import Claim
     from protocol.buffers import Bytes
@@ -53,6 +53,11 @@ class Outlook:
     first: PartitionKey | None = None
     """Of those that were behind the one that is asked for first: KIP-74 owes it at least one batch."""
     replays: list[ReplayedEntry] = field(default_factory=list)
+    confirms: Set[PartitionKey] = frozenset()
+    """Of those that are behind, what was asked for without a grant, because nothing can be replayed for it: what the
+    leader says of it goes on, its records do not."""
+    brought_nothing: bool = False
+    """The answer is through, and `first` had no records in it."""
     catches_up: bool = False
     """Some that are behind were asked for."""
     translation: Translation[Asked] | None = None
@@ -64,16 +69,16 @@ class Outlook:
             self.translation.answered(error_code, session_id)
 
     def must_discard(self, now: float) -> bool:
-        """Tell whether records of replicas that are behind are over quota by now, so that they must be discarded."""
+        """Tell whether records of replicas that are behind are over quota, so that they must be discarded."""
         throttle = self.throttle
-        return self.catches_up and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now)
+        if self.catches_up and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now):
+            self.confirms = self.replicas.behind.keys()
+        return bool(self.confirms)
 
     def withholds(self, entry: ResponseEntry) -> bool:
         """Tell whether the records of this entry are among those that must be discarded."""
-        if entry.error_code or entry.records_size <= 0:
-            return False
-        replica = self.replicas.known.get((entry.topic, entry.partition))
-        return replica is not None and replica.standing is Standing.BEHIND
+        key = (entry.topic, entry.partition)
+        return not entry.error_code and entry.records_size > 0 and key in self.confirms
 
     def forwards(self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
@@ -130,6 +135,7 @@ class Outlook:
     def finish(self, now: float) -> None:
         """The response is through: give back what was not used."""
         whole_session = self.translation is not None
+        self.brought_nothing = self.first in self.grants
         for key in self.grants:
             if key == self.first or whole_session:
                 replica = self.replicas.known.get(key)

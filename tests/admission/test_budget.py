@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget, StrictBudget, Wish
+from admission.turns import REST_SECONDS
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -140,3 +141,21 @@ def test_a_lowered_rate_leaves_nobody_behind_by_a_grant_of_the_old_one(settled: 
                 budget.settle(claim, reserved=size, used=size, now=now)
     assert sum(got.values()) >= 10 * MIB
     assert abs(got[ahead] - got[behind]) <= 1.1 * GATE
+
+
+def test_one_that_rests_is_granted_nothing_for_a_moment_and_keeps_nobody_else_from_it() -> None:
+    budget = strict()
+    resting, other = budget.turns.join(), budget.turns.join()
+    resting.rest(0.0)
+    wishes = [Wish(100 * KIB, 64 * KIB)]
+    assert budget.admit(resting, wishes, 0.0) == []
+    assert budget.seconds_until_turn(resting, 0.05) == pytest.approx(REST_SECONDS - 0.05)
+    assert budget.admit(other, wishes, 0.05) == [100 * KIB]
+    assert budget.admit(resting, wishes, REST_SECONDS) == [100 * KIB]
+
+
+def test_without_a_limit_nobody_rests() -> None:
+    budget = strict(math.inf)
+    claim = budget.turns.join()
+    claim.rest(0.0)
+    assert budget.admit(claim, [Wish(MIB, 64 * KIB)], 0.0) == [MIB]

@@ -8,7 +8,7 @@ import pytest
 from lab.addresses import Addresses
 from lab.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml
 from proxy.quotas.file import load_quotas_file
-from proxy.settings import load_settings
+from proxy.settings import Address, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +41,16 @@ def test_its_files_are_what_the_sidecar_reads(tmp_path: Path, plan: SidecarPlan,
     if "egress" in tables:
         peer = {"broker": 101, "listen": f"{PLAN.egress(102, 101)}:9092", "upstream": f"{PLAN.tap(101)}:9092"}
         assert found["egress"]["peers"] == [peer]
+
+
+def test_a_transparent_egress_has_no_listener_per_peer(tmp_path: Path) -> None:
+    sidecar(tmp_path, SidecarPlan(transparent=True))
+    egress = load_settings(tmp_path / "sidecar" / "proxy.toml").egress
+    assert egress is not None
+    assert egress.listen == Address("::", 15001)
+    assert [(peer.broker, peer.listen, peer.upstream) for peer in egress.peers] == [
+        (101, None, Address(PLAN.tap(101), 9092))
+    ]
 
 
 def test_brokers_without_a_role_have_no_sidecar() -> None:

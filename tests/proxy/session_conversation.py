@@ -31,6 +31,7 @@ from .conversation import ENTRY_BYTES, LIMIT, MIB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from proxy.throttle.outlook import Outlook
     from proxy.throttle.role_throttle import RoleThrottle
 
 MESSAGE_BYTES = 1000
@@ -197,33 +198,32 @@ class SessionConversation:
             frame = self.frame if decision.frame is None else decision.frame
             response = self.leader.answer(frame, self.now)
             if decision.outlook is not None:
-                response = self._through(response, decision)
+                response = through(response, decision.outlook, self.now)
         if self.follower.handle(response):
             for key, read in response.entries.items():
                 self.wants[key] += read.records_size // MESSAGE_BYTES
         return response
 
-    def _through(self, response: SessionResponse, decision: Forward) -> SessionResponse:
-        """What the relay makes of the leader's answer."""
-        outlook = decision.outlook
-        assert outlook is not None
-        discards = outlook.must_discard(self.now)
-        outlook.answered(response.error_code, response.session_id)
-        entries = dict(response.entries)
-        for key, read in response.entries.items():
-            row = ResponseEntry(
-                *key, read.error_code, read.high_watermark, read.log_start_offset, 0, ENTRY_BYTES, read.records_size
-            )
-            if discards and outlook.withholds(row):
-                outlook.discards(row, self.now)
-                entries[key] = read._replace(records_size=0)
-            else:
-                outlook.forwards((row,), b"", 0, self.now)
-        for replay in outlook.replays:
-            assert (replay.topic, replay.partition) not in entries
-            entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
-        outlook.finish(self.now)
-        return SessionResponse(response.session_id, entries, response.error_code)
-
     def fetch(self, *, max_wait_ms: int = 500) -> SessionResponse:
         return self.hear(self.waited(self.ask(max_wait_ms=max_wait_ms)))
+
+
+def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionResponse:
+    """What the relay makes of the leader's answer."""
+    discards = outlook.must_discard(now)
+    outlook.answered(response.error_code, response.session_id)
+    entries = dict(response.entries)
+    for key, read in response.entries.items():
+        row = ResponseEntry(
+            *key, read.error_code, read.high_watermark, read.log_start_offset, 0, ENTRY_BYTES, read.records_size
+        )
+        if discards and outlook.withholds(row):
+            outlook.discards(row, now)
+            entries[key] = read._replace(records_size=0)
+        else:
+            outlook.forwards((row,), b"", 0, now)
+    for replay in outlook.replays:
+        assert (replay.topic, replay.partition) not in entries
+        entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
+    outlook.finish(now)
+    return SessionResponse(response.session_id, entries, response.error_code)

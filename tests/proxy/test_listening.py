@@ -56,6 +56,16 @@ async def test_a_second_sidecar_is_refused_and_nothing_stays_open(ours: str) -> 
         await listener.aclose()
 
 
+@pytest.mark.parametrize("both", [False, True])
+async def test_every_interface_is_also_ipv4s_only_where_it_is_asked_for(both: bool) -> None:
+    address = Address("::", free_port())
+    (listener,) = await open_listeners([address], dual_stack={address} if both else ())
+    async with listener:
+        assert await who_answers([listener], "::1", address.port) == 0
+        with socket.socket() as probe:
+            assert (probe.connect_ex(("127.0.0.1", address.port)) == 0) == both
+
+
 async def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(CannotListenError, match=r"cannot listen on 192\.0\.2\.1:9092: Cannot assign requested address"):
         await open_listeners([Address("192.0.2.1", 9092)])

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from proxy.metrics import METRICS, Exposition, PartitionRate, Sources
-from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas import Change, Quotas, RoleQuota
 from proxy.reload import ReloadResult, ReloadStatistics
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
@@ -16,6 +18,8 @@ from proxy.throttle.role_throttle import ReplicaCounts
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
+SOON = datetime(2026, 11, 1, tzinfo=UTC)
+QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
 LAGS = {Role.LEADER: 100, Role.FOLLOWER: 200}
 REPLICAS = {Role.LEADER: ReplicaCounts(in_sync=3, behind=1), Role.FOLLOWER: ReplicaCounts(in_sync=0, behind=2)}
 
@@ -37,10 +41,12 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     )
     for seconds in (0.004, 0.05, 0.3, 2.0):
         leader.hold_seconds.observe(seconds)
+    follower = RoleStatistics(undecoded=Counter({"tls": 2}), refused=Counter({"own_connection": 2}))
     return Sources(
-        statistics=Statistics(leader=leader, follower=RoleStatistics(undecoded=Counter({"tls": 2}))),
+        statistics=Statistics(leader=leader, follower=follower),
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
-        quotas=lambda: Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc"),
+        quotas=lambda: QUOTAS,
+        upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
         rate_bytes_per_second=RATES.__getitem__,
         lag_messages=LAGS.__getitem__,
         replica_counts=REPLICAS.__getitem__,
@@ -72,6 +78,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "limit_bytes_per_second", {"role": "leader"}, 1024),
         (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
         (PREFIX + "enforcing", {}, 0),
+        (PREFIX + "quota_until_timestamp_seconds", {"role": "follower"}, SOON.timestamp()),
+        (PREFIX + "quota_next_change_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "omitted_partitions_total", {"role": "leader"}, 3),
         (PREFIX + "substituted_partitions_total", {"role": "leader"}, 4),
         (PREFIX + "withheld_bytes_total", {"role": "leader"}, 5),
@@ -90,6 +98,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
         (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
         (PREFIX + "undecoded_total", {"reason": "malformed_request"}, 0),
+        (PREFIX + "refused_connections_total", {"reason": "own_connection"}, 2),
+        (PREFIX + "refused_connections_total", {"reason": "not_redirected"}, 0),
         (PREFIX + "undecoded_total", {"reason": "unknown_topic_id"}, 0),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
@@ -105,6 +115,18 @@ PREFIX = "replication_throttle_"
 )
 def test_each_value_comes_from_its_source(name: str, labels: dict[str, str], value: float) -> None:
     assert scrape(sources())[name, tuple(sorted(labels.items()))] == pytest.approx(value)
+
+
+def test_what_does_not_end_has_no_time() -> None:
+    names = scrape(sources()).keys()
+    assert (PREFIX + "quota_until_timestamp_seconds", (("role", "leader"),)) not in names
+    assert (PREFIX + "quota_next_change_timestamp_seconds", (("role", "follower"),)) not in names
+
+
+def test_a_change_of_the_mode_is_one_of_both_roles() -> None:
+    exposed = replace(sources(), upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, enforce=True)))
+    roles = {dict(labels)["role"] for name, labels in scrape(exposed) if "next_change" in name}
+    assert roles == {"leader", "follower"}
 
 
 def test_what_is_exposed_is_the_table() -> None:

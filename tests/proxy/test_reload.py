@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from proxy.reload import QuotaWatch, ReloadResult
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from trio.testing import MockClock
@@ -206,29 +208,90 @@ async def test_a_directory_that_is_gone_is_logged_once_and_watched_again(
     assert watch.current.leader.bytes_per_second == 10
 
 
-async def test_an_until_that_passes_changes_the_quotas(
-    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
-) -> None:
-    start = datetime(2026, 11, 1, tzinfo=UTC)
+START = datetime(2026, 11, 1, tzinfo=UTC)
+BY_THE_CLOCK = f"""
+[brokers.default]
+leader.replication.throttled.rate = 5
+[brokers.1]
+leader.replication.throttled.rate = 10
+until = {(START + timedelta(hours=1)).isoformat()}
+[[schedules]]
+from = 02:00:00
+to = 03:30:00
+[schedules.brokers.default]
+leader.replication.throttled.rate = 20
+[[schedules]]                # says what holds anyway: no transition, no line
+from = 02:30:00
+to = 03:00:00
+[schedules.brokers.default]
+leader.replication.throttled.rate = 20
+"""
 
-    def clock() -> datetime:
-        return start + timedelta(seconds=trio.current_time() - began)
 
-    began = trio.current_time()
+def by_the_clock(tmp_path: Path, log: RecordedLog, clock: Callable[[], datetime]) -> QuotaWatch:
+    """Its file is gone with its directory: so it is not watched, and Trio's clock jumps."""
     path = tmp_path / "conf" / "quotas.toml"
     path.parent.mkdir()
-    until = (start + timedelta(hours=1)).isoformat()
-    path.write_text(f"[brokers.default]\nleader.replication.throttled.rate = 5\n{file_of(10, f'until = {until}')}")
-    watch = QuotaWatch(path, load_quotas_file(path), broker_id=1, log=log, clock=clock)
-    # Without its directory the file is not watched: the clock does not jump while a thread waits for inotify.
-    path.unlink()
-    path.parent.rmdir()
-    seen = watch.current
+    path.write_text(BY_THE_CLOCK)
+    quota_file = load_quotas_file(path)
+    shutil.rmtree(path.parent)
+    return QuotaWatch(path, quota_file, broker_id=1, log=log, clock=clock)
+
+
+async def test_the_clock_changes_the_quotas_without_a_reload(
+    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
+) -> None:
+    began = trio.current_time()
+
+    def clock() -> datetime:
+        return START + timedelta(seconds=trio.current_time() - began)
+
+    seen: list[tuple[float, float]] = []
+    watch = by_the_clock(tmp_path, log, clock)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
-        after = await watch.wait_changed(seen)
+        with trio.move_on_after(4 * 3600):
+            quotas = watch.current
+            while True:
+                rate = quotas.leader.bytes_per_second
+                if not seen or seen[-1][1] != rate:
+                    seen.append((trio.current_time() - began, rate))
+                quotas = await watch.wait_changed(quotas)
         nursery.cancel_scope.cancel()
-    assert trio.current_time() - began == pytest.approx(3600, abs=0.1)
-    assert (seen.leader.bytes_per_second, after.leader.bytes_per_second) == (10, 5)
-    assert after.next_change is None
-    assert "quotas_reloaded" in log.events
+    assert [rate for _, rate in seen] == [10, 5, 20, 5]
+    assert [at / 3600 for at, _ in seen] == pytest.approx([0, 1, 2, 3.5], abs=0.001)
+    lines = [line for line in log.lines if line["event"] == "quotas_reloaded"]
+    assert [(line["reason"], line["leader_bytes_per_second"]) for line in lines] == [
+        ("clock", 5),
+        ("clock", 20),
+        ("clock", 5),
+    ]
+
+
+async def test_a_clock_that_is_set_back_brings_back_what_held(
+    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
+) -> None:
+    now = START + timedelta(hours=1, minutes=30)
+    watch = by_the_clock(tmp_path, log, lambda: now)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.run)
+        await trio.sleep(1)
+        assert watch.current.leader.bytes_per_second == 5
+        now = START
+        await trio.sleep(31)
+        assert watch.current.leader.bytes_per_second == 10
+        nursery.cancel_scope.cancel()
+
+
+def test_what_will_change_is_known_ahead(tmp_path: Path, log: RecordedLog) -> None:
+    def upcoming_after(hours: float) -> tuple[datetime, float] | None:
+        now = START + timedelta(hours=hours)
+        change = by_the_clock(tmp_path, log, lambda: now).upcoming
+        return None if change is None else (change.at, change.after.leader.bytes_per_second)
+
+    assert upcoming_after(0) == (START + timedelta(hours=1), 5)
+    assert upcoming_after(2) == (START + timedelta(hours=3.5), 5)  # not at 02:30, when nothing changes
+
+
+def test_a_file_without_times_has_nothing_ahead(path: Path, log: RecordedLog) -> None:
+    assert open_watch(path, log).upcoming is None

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 import warnings
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -315,6 +316,31 @@ async def test_a_follower_that_is_gone_before_it_is_served_costs_nothing(tmp_pat
                         await follower.send_all(with_length(fetch_frame({T0: len(TWO) * MIB})))
                         if await ours.receive_some(1):
                             break
+
+
+async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "0")
+    path = tmp_path / "proxy.toml"
+    path.write_text(
+        '[broker]\nid = 101\n[egress]\nmode = "transparent"\nlisten = "[::]:0"\n[http]\nlisten = "127.0.0.1:0"\n'
+    )
+    async with running(load_settings(path)) as sidecar:
+        port = sidecar.addresses["egress.listen"].port
+        for host in ("127.0.0.1", "::1", "127.0.0.1"):
+            async with await trio.open_tcp_stream(host, port) as follower:
+                assert await read_all(follower) == b""
+        ready = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
+    assert sidecar.statistics.follower.refused == {"not_redirected": 3}
+    refused = [line for line in sidecar.log.lines if line["event"] == "redirected_connection_refused"]
+    assert [(line["level"], line["reason"], line["peer"]) for line in refused] == [
+        ("warning", "not_redirected", "::ffff:127.0.0.1")
+    ]
+    assert "3 connections refused (not_redirected)" in ready
+
+
+def get(http: Address, path: str) -> str:
+    with urllib.request.urlopen(f"http://{http}{path}", timeout=5) as answer:
+        return str(answer.read().decode())
 
 
 async def test_nobody_behind_it(tmp_path: Path) -> None:

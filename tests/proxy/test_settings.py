@@ -5,7 +5,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.settings import Address, JournalSettings, LogFormat, LogLevel, PeerSettings, Policy, Settings, load_settings
+from proxy.settings import (
+    Address,
+    EgressMode,
+    EgressSettings,
+    JournalSettings,
+    LogFormat,
+    LogLevel,
+    PeerSettings,
+    Policy,
+    Settings,
+    load_settings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -133,8 +144,22 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
             "limits.max_request_bytes: expected an integer or text, found 1.5",
         ),
         ("[egress]", "egress.peers: expected at least one [[egress.peers]], found none"),
-        ("[egress]\nmode = 'transparent'", 'egress.mode: not built yet: "transparent"; use "peers"'),
-        ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers", found "magic"'),
+        ("[egress]\nmode = 'transparent'", "egress.listen: missing"),
+        ("[egress]\nmode = 'transparent'\nlisten = 'a'", 'egress.listen: expected host:port, found "a"'),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = '10.0.0.1:9092'",
+            "egress.listen: 10.0.0.1:9092 collides with ingress.listen, 10.0.0.1:9092",
+        ),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 102\nlisten = 'b:1'",
+            "egress.peers[0].listen: unknown key",
+        ),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 101\nupstream = 'b:1'",
+            "egress.peers[0].broker: 101 is broker.id, not a peer",
+        ),
+        ("[egress]\nlisten = 'a:1'", "egress.listen: unknown key; expected one of mode, peers"),
+        ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers" or "transparent", found "magic"'),
         ("[egress]\npeers = 5", "egress.peers: expected a list, found 5"),
         ("egress = 5", "egress: expected a table, found 5"),
         ("[[egress.peers]]\nbroker = 102", "egress.peers[0].listen: missing"),
@@ -211,6 +236,15 @@ def test_several_problems_are_found_at_once(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.toml: cannot be read: No such file or directory"):
         load_settings(tmp_path / "nowhere.toml")
+
+
+def test_a_transparent_egress_has_one_listener_and_peers_are_names(tmp_path: Path) -> None:
+    transparent = "[egress]\nmode = 'transparent'\nlisten = '[::]:15001'\n"
+    settings = load(tmp_path, MINIMAL + transparent)
+    assert settings.egress == EgressSettings(EgressMode.TRANSPARENT, (), Address("::", 15001))
+    settings = load(tmp_path, MINIMAL + transparent + "[[egress.peers]]\nbroker = 102\nupstream = 'kafka-102:9092'")
+    assert settings.egress is not None
+    assert settings.egress.peers == (PeerSettings(102, None, Address("kafka-102", 9092)),)
 
 
 def test_only_one_role_is_fine(tmp_path: Path) -> None:

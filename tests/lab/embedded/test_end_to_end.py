@@ -118,6 +118,26 @@ async def test_both_sides_at_once_keep_the_smaller_quota(clock: MockClock) -> No
     assert worst_bytes(follower.deliveries, 1) < 1.3 * 2 * MIB
 
 
+async def test_a_leaders_side_at_quota_0_gives_nothing_beside_a_partition_in_sync(clock: MockClock) -> None:
+    """What the follower's side left out before cannot be answered without asking for it: its records are discarded."""
+    keys: list[Key] = [*FOUR, ("in-sync", 0)]
+    leader, follower = filled(FOUR, 1), follower_of(keys, version=5)
+    leader.log(*keys[-1])
+    ingress, egress = Sidecar(throttle(0)), Sidecar(throttle(4 * MIB, role=Role.FOLLOWER))
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(leader.listening())
+        between = await stack.enter_async_context(ingress.listening(upstream))
+        address = await stack.enter_async_context(egress.listening(between))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follower.run, *address)
+            await trio.sleep(5)
+            nursery.cancel_scope.cancel()
+    assert received_bytes(follower) == leader.logs[FOUR[0]].message_bytes  # first contact
+    assert ingress.throttle.statistics.substituted_partitions > 20
+    assert most_fetches_in_a_second(leader) <= 25
+    assert follower.reconnects == 0
+
+
 @pytest.mark.parametrize("stuck", [2, 8])
 async def test_leaders_that_throttle_by_themselves_do_not_starve_the_others(stuck: int, clock: MockClock) -> None:
     """One follower, many leaders: all but one allow nothing. What they do not send is there for the one that does."""

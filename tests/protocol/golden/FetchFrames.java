@@ -1,9 +1,6 @@
 // Writes Fetch frames (length prefix not included) of some versions with Kafka's own classes, and what Kafka's own JSON converters say of
-// them. Usage: java -cp '<kafka>/libs/*' FetchFrames.java OUTPUT_DIRECTORY FIRST_VERSION LAST_VERSION. Lines are added to fetch.jsonl.
+// them. Usage: java -cp 'classes:<kafka>/libs/*' FetchFrames OUTPUT_DIRECTORY FIRST_VERSION LAST_VERSION. Lines are added to fetch.jsonl.
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -24,11 +21,7 @@ import org.apache.kafka.common.record.MemoryRecords;
 import org.apache.kafka.common.record.SimpleRecord;
 import org.apache.kafka.common.utils.AppInfoParser;
 
-public class FetchFrames {
-    static final JsonNodeFactory JSON = JsonNodeFactory.instance;
-    static Path directory;
-    static final List<String> expected = new ArrayList<>();
-
+public class FetchFrames extends Frames {
     public static void main(String[] args) throws Exception {
         directory = Path.of(args[0]);
         Files.createDirectories(directory.resolve("frames"));
@@ -205,42 +198,5 @@ public class FetchFrames {
         ObjectNode line = line(file, "response", ApiKeys.FETCH.id, version, 2000 + version, null);
         line.set("body", FetchResponseDataJsonConverter.write(body, version, false));
         expected.add(text(line));
-    }
-
-    static RequestHeaderData header(ApiKeys key, short version, String clientId, int correlationId) {
-        return new RequestHeaderData().setRequestApiKey(key.id).setRequestApiVersion(version)
-            .setCorrelationId(correlationId).setClientId(clientId);
-    }
-
-    static ObjectNode write(String name, String kind, RequestHeaderData header, ApiKeys key, short version, ApiMessage body) throws IOException {
-        String file = save(name, serialize(header, key.requestHeaderVersion(version), body, version));
-        return line(file, kind, key.id, version, header.correlationId(), header.clientId());
-    }
-
-    static ByteBuffer serialize(ApiMessage header, short headerVersion, ApiMessage body, short version) {
-        ObjectSerializationCache cache = new ObjectSerializationCache();
-        int size = header.size(cache, headerVersion) + body.size(cache, version);
-        ByteBuffer buffer = ByteBuffer.allocate(size);
-        ByteBufferAccessor writable = new ByteBufferAccessor(buffer);
-        header.write(writable, cache, headerVersion);
-        body.write(writable, cache, version);
-        buffer.flip();
-        return buffer;
-    }
-
-    static String save(String name, ByteBuffer frame) throws IOException {
-        byte[] bytes = new byte[frame.remaining()];
-        frame.get(bytes);
-        Files.write(directory.resolve("frames").resolve(name + ".bin"), bytes);
-        return name + ".bin";
-    }
-
-    static ObjectNode line(String file, String kind, short key, short version, int correlationId, String clientId) {
-        return JSON.objectNode().put("file", file).put("kind", kind).put("apiKey", key).put("apiVersion", version)
-            .put("correlationId", correlationId).put("clientId", clientId);
-    }
-
-    static String text(JsonNode node) throws IOException {
-        return new ObjectMapper().writeValueAsString(node);
     }
 }

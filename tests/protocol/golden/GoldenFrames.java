@@ -1,13 +1,9 @@
 // Writes requests other than Fetch (length prefix not included) with Kafka's own classes, and the header versions of all.
-// Usage: java -cp '<kafka>/libs/*' GoldenFrames.java OUTPUT_DIRECTORY
+// Usage: java -cp 'classes:<kafka>/libs/*' GoldenFrames OUTPUT_DIRECTORY
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
-import com.fasterxml.jackson.databind.node.JsonNodeFactory;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -16,11 +12,7 @@ import org.apache.kafka.common.message.*;
 import org.apache.kafka.common.protocol.*;
 import org.apache.kafka.common.utils.AppInfoParser;
 
-public class GoldenFrames {
-    static final JsonNodeFactory JSON = JsonNodeFactory.instance;
-    static Path directory;
-    static final List<String> expected = new ArrayList<>();
-
+public class GoldenFrames extends Frames {
     public static void main(String[] args) throws Exception {
         directory = Path.of(args[0]);
         Files.createDirectories(directory.resolve("frames"));
@@ -74,42 +66,5 @@ public class GoldenFrames {
                 lines.add(row.add(key.requestHeaderVersion(version)).add(key.responseHeaderVersion(version)).toString());
             }
         Files.write(directory.resolve("header_versions.jsonl"), lines);
-    }
-
-    static RequestHeaderData header(ApiKeys key, short version, String clientId, int correlationId) {
-        return new RequestHeaderData().setRequestApiKey(key.id).setRequestApiVersion(version)
-            .setCorrelationId(correlationId).setClientId(clientId);
-    }
-
-    static ObjectNode write(String name, String kind, RequestHeaderData header, ApiKeys key, short version, ApiMessage body) throws IOException {
-        String file = save(name, serialize(header, key.requestHeaderVersion(version), body, version));
-        return line(file, kind, key.id, version, header.correlationId(), header.clientId());
-    }
-
-    static ByteBuffer serialize(ApiMessage header, short headerVersion, ApiMessage body, short version) {
-        ObjectSerializationCache cache = new ObjectSerializationCache();
-        int size = header.size(cache, headerVersion) + body.size(cache, version);
-        ByteBuffer buffer = ByteBuffer.allocate(size);
-        ByteBufferAccessor writable = new ByteBufferAccessor(buffer);
-        header.write(writable, cache, headerVersion);
-        body.write(writable, cache, version);
-        buffer.flip();
-        return buffer;
-    }
-
-    static String save(String name, ByteBuffer frame) throws IOException {
-        byte[] bytes = new byte[frame.remaining()];
-        frame.get(bytes);
-        Files.write(directory.resolve("frames").resolve(name + ".bin"), bytes);
-        return name + ".bin";
-    }
-
-    static ObjectNode line(String file, String kind, short key, short version, int correlationId, String clientId) {
-        return JSON.objectNode().put("file", file).put("kind", kind).put("apiKey", key).put("apiVersion", version)
-            .put("correlationId", correlationId).put("clientId", clientId);
-    }
-
-    static String text(JsonNode node) throws IOException {
-        return new ObjectMapper().writeValueAsString(node);
     }
 }

@@ -78,9 +78,71 @@ def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
     assert result.exit_code == 0
     assert "observing only" in result.output
     assert "leader: unlimited\n  *  every partition\n" in result.output
-    assert "next change: 2100-01-01T00:00:00+00:00" in result.output
+    assert "  2100-01-01 00:00:00 UTC (in " in result.output
+    assert '): leader replicas *="*" -> none\n' in result.output
     assert "warning: mode.enforce is false" in result.output
     assert "warning: leader: replicas are listed, but no rate is set" in result.output
+
+
+SCHEDULED = """
+[brokers.default]
+leader.replication.throttled.rate = "20MB/s"
+[topics.orders]
+leader.replication.throttled.replicas = "0:101"
+[[schedules]]
+from = 22:00:00
+to = 06:00:00
+timezone = "Europe/Berlin"
+days = ["fri"]
+[schedules.brokers.default]
+leader.replication.throttled.rate = "unlimited"
+[schedules.mode]
+enforce = false
+"""
+
+
+@pytest.mark.parametrize(
+    ("at", "leader", "mode", "first"),
+    [
+        (
+            "2026-11-20T12:00:00Z",
+            "leader: 19.07 MiB/s (20000000 B/s)",
+            "enforcing",
+            (
+                "2026-11-20 21:00:00 UTC (in 9h00m): leader 19.07 MiB/s (20000000 B/s) -> unlimited, "
+                "enforcing -> observing only"
+            ),
+        ),
+        (
+            "2026-11-21T01:00:00+01:00",
+            "leader: unlimited",
+            "observing only",
+            (
+                "2026-11-21 05:00:00 UTC (in 5h00m): leader unlimited -> 19.07 MiB/s (20000000 B/s), "
+                "observing only -> enforcing"
+            ),
+        ),
+    ],
+)
+def test_what_would_hold_at_another_time(
+    config: Path, sidecar: Sidecar, at: str, leader: str, mode: str, first: str
+) -> None:
+    (config.parent / "quotas.toml").write_text(SCHEDULED)
+    lines = sidecar("check", "--config", config, "--at", at).output.splitlines()
+    assert f"broker 101, policy strict, {mode}" in lines
+    assert leader in lines
+    heading = next(n for n, line in enumerate(lines) if line.startswith("next changes, from 2026-11-2"))
+    assert lines[heading + 1].strip() == first
+    assert len([line for line in lines if " UTC (in " in line]) == 4
+    report = json.loads(sidecar("check", "--config", config, "--at", at, "--json").output)
+    assert len(report["changes"]) == 4
+
+
+@pytest.mark.parametrize("at", ["tomorrow", "2026-12-01", "2026-12-01T06:00:00", "9999-12-31T23:59:59Z"])
+def test_a_time_needs_an_offset(config: Path, sidecar: Sidecar, at: str) -> None:
+    result = sidecar("check", "--config", config, "--at", at)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: --at: expected a date and time with an offset, like 2026-12-01T06:00:00Z")
 
 
 @pytest.mark.parametrize("as_json", [False, True])

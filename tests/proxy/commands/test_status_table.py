@@ -10,7 +10,6 @@ from proxy.commands.status_table import (
     PartitionState,
     QuotasState,
     RoleState,
-    format_duration,
     layout,
 )
 
@@ -59,19 +58,3 @@ def test_what_is_amiss_is_said_below() -> None:
         "warning: broker 101, follower: 2 undecoded (tls), not throttled",
         "nobody",
     ]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (None, "-"),
-        (0, "0s"),
-        (12.4, "12s"),
-        (59.6, "1m00s"),
-        (185, "3m05s"),
-        (7800, "2h10m"),
-        (90000, "25h00m"),
-    ],
-)
-def test_durations_are_short(seconds: float | None, text: str) -> None:
-    assert format_duration(seconds) == text

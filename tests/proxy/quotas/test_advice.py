@@ -5,12 +5,13 @@ from datetime import UTC, datetime
 import pytest
 
 from proxy.quotas.advice import advise
-from proxy.quotas.sections import parse_quotas
+from proxy.quotas.reading import parse_quotas
 from proxy.roles import Role
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
+OWN = f"[brokers.1]\n{RATE} = 5\n{LIST} = '*'\n"
 
 
 @pytest.mark.parametrize(
@@ -44,6 +45,23 @@ LIST = "leader.replication.throttled.replicas"
             ["brokers.1: until 2026-11-01 12:00:00+00:00 has passed, the section does not count"],
         ),
         ("[topics.__cluster_metadata]", ["topics.__cluster_metadata: the metadata log is never throttled"]),
+        (
+            f"[[schedules]]\nuntil = 2026-11-01T12:00:00Z\n[schedules.brokers.2]\n{RATE} = 1",
+            ["schedules[0]: until 2026-11-01 12:00:00+00:00 has passed, the schedule does not count"],
+        ),
+        (
+            f"{OWN}[[schedules]]\ndays = ['mon']\n[schedules.brokers.default]\n{RATE} = 1",
+            [
+                (
+                    f"schedules[0].brokers.default.{RATE}: brokers.1 has a rate of its own, which goes first: "
+                    "changes nothing here (it would in [schedules.brokers.1])"
+                )
+            ],
+        ),
+        (
+            "[[schedules]]\ndays = ['mon']\n[schedules.topics.__cluster_metadata]",
+            ["schedules[0].topics.__cluster_metadata: the metadata log is never throttled"],
+        ),
         ("[mode]\nenforce = false", ["mode.enforce is false: quotas are observed, not enforced"]),
     ],
 )

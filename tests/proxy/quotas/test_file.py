@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def test_a_file_is_loaded(tmp_path: Path) -> None:
     path = tmp_path / "quotas.toml"
     path.write_text("[mode]\nenforce = false")
-    assert not load_quotas_file(path).enforce
+    mode = load_quotas_file(path).base.mode
+    assert mode is not None
+    assert mode.enforce is False
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

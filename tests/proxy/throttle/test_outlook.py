@@ -8,7 +8,8 @@ import pytest
 
 from proxy.roles import Role
 from proxy.throttle.link import Forward
-from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, response_entry
+from proxy.throttle.role_throttle import Usage
+from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 
 if TYPE_CHECKING:
     from proxy.throttle.outlook import Outlook
@@ -74,6 +75,11 @@ def test_the_first_batch_of_one_that_is_behind_tells_what_a_grant_is_worth() -> 
 def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     conversation = behind()
     outlook = granted(conversation)
+    assert not outlook.must_discard(0.0)
+    assert not outlook.withholds(response_entry(*KEY, 700))
+    conversation.throttle.apply(quotas(0.01 * MIB), 1.0)
+    conversation.throttle.account(outlook.claim, Usage(ungranted=MIB), 1.0)
+    assert outlook.must_discard(1.0)
     assert outlook.withholds(response_entry(*KEY, 700))
     assert not outlook.withholds(response_entry(*KEY, 700, error=6))
     assert not outlook.withholds(response_entry(*KEY, 0))

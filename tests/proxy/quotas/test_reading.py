@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.sections import parse_quotas
+from proxy.quotas.reading import parse_quotas
 from proxy.roles import Role
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -24,7 +24,7 @@ LEADER_LIST = "leader.replication.throttled.replicas"
 )
 def test_dotted_and_quoted_keys_mean_the_same(written: str) -> None:
     quota_file = parse_quotas(written.encode())
-    assert quota_file.brokers[101].rates == {Role.LEADER: 5.0}
+    assert quota_file.base.brokers[101].rates == {Role.LEADER: 5.0}
 
 
 def test_sections_by_kind() -> None:
@@ -47,14 +47,15 @@ def test_sections_by_kind() -> None:
         enforce = false
         """.encode()
     )
-    assert quota_file.broker_default is not None
-    assert quota_file.broker_default.rates == {Role.LEADER: 2.0**20}
-    assert list(quota_file.brokers) == [7]
-    assert quota_file.topics["orders"].until == datetime(2026, 12, 1, 6, tzinfo=UTC)
-    # 4 literal characters, then one each (a character class is none): by name
-    assert [glob for glob, _ in quota_file.globs] == ["abc-*", "[abcdefgh]b*", "a*"]
-    assert not quota_file.enforce
-    assert len(list(quota_file.sections())) == 6
+    base = quota_file.base
+    assert base.broker_default is not None
+    assert base.broker_default.rates == {Role.LEADER: 2.0**20}
+    assert list(base.brokers) == [7]
+    assert base.topics["orders"].until == datetime(2026, 12, 1, 6, tzinfo=UTC)
+    assert list(base.globs) == ["a*", "abc-*", "[abcdefgh]b*"]
+    assert base.mode is not None
+    assert base.mode.enforce is False
+    assert len(list(quota_file.sections())) == 7
 
 
 def test_the_hash_is_of_the_bytes() -> None:
@@ -68,9 +69,21 @@ def test_the_hash_is_of_the_bytes() -> None:
     [
         ("x", "quotas.toml: not TOML: Expected '=' after a key"),
         ("a = 1\nb =", "not TOML: Invalid value (at"),
-        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics or mode"),
-        ("[[schedules]]\nfrom = 1", "quotas.toml: schedules: not supported yet"),
-        ("[brokers.1]\nschedules = []", "quotas.toml: brokers.1.schedules: not supported yet"),
+        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics, mode or schedules"),
+        ("schedules = 5", "quotas.toml: schedules: expected tables, each written [[schedules]], found 5"),
+        ("[schedules]\nfrom = 1", "schedules: expected tables, each written [[schedules]], found a table"),
+        ("schedules = [1]", "schedules: expected tables, each written [[schedules]], found a list"),
+        ("[brokers.1]\nschedules = []", "brokers.1.schedules: a schedule stands by itself: [[schedules]], and below"),
+        ("[[schedules]]\nfrom = 1", 'schedules[0].from: expected a time of day like "22:00" or 22:00:00, found 1'),
+        ("[[schedules]]\nform = 1", "schedules[0].form: unknown key; expected one of from, to, timezone, days, until"),
+        ("[[schedules]]\nuntil = 1", "schedules[0].until: expected a date and time with an offset"),
+        ("[[schedules]]\nbrokers = {}", "schedules[0]: holds always: expected from and to, days or until"),
+        ("[[schedules]]\ndays = ['mon']", "schedules[0]: says nothing to hold meanwhile: expected a section below it"),
+        ("[[schedules]]\ndays = ['moon']", "schedules[0].days: expected mon, tue, wed, thu, fri, sat, sun or a range"),
+        ("[[schedules]]\nbrokers.1 = 5", "schedules[0].brokers.1: expected a table, found 5"),
+        ("[[schedules]]\n[schedules.topics]\na.b.until = 1", '[schedules.topics."a.b"]'),
+        ("[[schedules]]\n[schedules.mode]\nenforce = 3", "schedules[0].mode.enforce: expected true or false"),
+        ("[[schedules]]\n[schedules.brokers.1]\nschedules.x = 1", "below it [schedules.brokers.1]"),
         ("brokers = 5", "quotas.toml: brokers: expected a table, found 5"),
         ("[brokers]\n1 = 5", "quotas.toml: brokers.1: expected a table, found 5"),
         ("[brokers.abc]", 'brokers.abc: expected a broker id or "default", found "abc"'),

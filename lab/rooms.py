@@ -1,0 +1,119 @@
+"""A network namespace per broker, as each has in a pod: for what only the kernel's own routing can show.
+
+    with open_rooms((101, 102)) as rooms:
+        cluster(ClusterPlan(brokers=(101, 102), rooms=rooms, sidecars=SidecarPlan(transparent=True)))
+
+A bridge in our own namespace joins them; clients and taps are there. Addresses are of 198.18.0.0/15 (RFC 2544), which
+no network uses. Needs root and iproute2. Knows no Kafka.
+
+Invariant: when the block ends, the namespaces and the bridge are gone.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .addresses import Addresses
+from .errors import LabError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+SIDECAR_UID = 65532
+"""What the sidecar's image runs as, and the rules of a transparent egress let through."""
+_OWN_ADDRESSES = (50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 250)
+"""Of an `Addresses`: the taps' and ZooKeeper's, and one of the bridge itself."""
+_NEEDED = {"ip": "iproute2", "setpriv": "util-linux", "iptables": "iptables"}
+
+
+class Rooms:
+    """Made by `open_rooms`."""
+
+    def __init__(self, brokers: Sequence[int]) -> None:
+        third = random.randint(0, 255)
+        self.addresses = Addresses(f"198.18.{third}", tuple(brokers))
+        self._prefix6 = f"fd98:18:{third:x}::"
+        self._bridge = f"kl{os.getpid()}"
+
+    def within(self, broker: int) -> list[str]:
+        """What a command is to be run by, to be in that broker's namespace."""
+        return ["ip", "netns", "exec", self._name(broker)]
+
+    def within_as_sidecar(self, broker: int) -> list[str]:
+        """The same, as the sidecar's user, who may read what root may: checkout and jars are anybody's."""
+        return [
+            *self.within(broker), "setpriv", f"--reuid={SIDECAR_UID}", f"--regid={SIDECAR_UID}", "--clear-groups",
+            "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=KILL", "--",
+        ]  # fmt: skip
+
+    def address6(self, broker: int | None) -> str:
+        """The IPv6 address of a room; None: of the bridge."""
+        return f"{self._prefix6}{1 if broker is None else 10 + self.addresses.brokers.index(broker) + 1}"
+
+    def run(self, broker: int, *command: str) -> str:
+        """Run a command in a room, return what it said. Raises LabError."""
+        return _run(*self.within(broker), *command)
+
+    def open(self) -> None:
+        """Raises LabError."""
+        _run("ip", "link", "add", self._bridge, "type", "bridge")
+        for last in _OWN_ADDRESSES:
+            _run("ip", "addr", "add", f"{self.addresses.subnet}.{last}/24", "dev", self._bridge)
+        _run("ip", "addr", "add", f"{self.address6(None)}/64", "dev", self._bridge, "nodad")
+        _run("ip", "link", "set", self._bridge, "up")
+        for index, broker in enumerate(self.addresses.brokers):
+            self._furnish(broker, self._link(index))
+
+    def close(self) -> None:
+        """What was never made is nothing to complain of."""
+        for index, broker in enumerate(self.addresses.brokers):
+            # The kernel takes a namespace apart in its own time; the links are to be gone now.
+            _run("ip", "link", "delete", self._link(index), check=False)
+            _run("ip", "netns", "delete", self._name(broker), check=False)
+        _run("ip", "link", "delete", self._bridge, check=False)
+
+    def _furnish(self, broker: int, link: str) -> None:
+        name, addresses = self._name(broker), self.addresses
+        _run("ip", "netns", "add", name)
+        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
+        _run("ip", "link", "set", link, "master", self._bridge, "up")
+        _run("ip", "-n", name, "link", "set", "lo", "up")
+        _run("ip", "-n", name, "link", "set", "eth0", "up")
+        for address in (addresses.direct(broker), addresses.ingress(broker), addresses.http(broker)):
+            _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        _run("ip", "-n", name, "addr", "add", f"{self.address6(broker)}/64", "dev", "eth0", "nodad")
+
+    def _link(self, index: int) -> str:
+        return f"{self._bridge}v{index}"
+
+    def _name(self, broker: int) -> str:
+        return f"{self._bridge}-{broker}"
+
+
+@contextmanager
+def open_rooms(brokers: Sequence[int]) -> Iterator[Rooms]:
+    """Namespaces for the length of a block. Raises LabError: what is missing, or not allowed."""
+    missing = [f"`{command}` (Debian: apt-get install {package})" for command, package in _NEEDED.items()
+               if shutil.which(command) is None]  # fmt: skip
+    if missing:
+        raise LabError(f"network namespaces need {', '.join(missing)}")
+    if os.geteuid() != 0:
+        raise LabError("network namespaces need root")
+    rooms = Rooms(brokers)
+    try:
+        rooms.open()
+        yield rooms
+    finally:
+        rooms.close()
+
+
+def _run(*command: str, check: bool = True) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if check and done.returncode != 0:
+        raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout

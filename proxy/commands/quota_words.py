@@ -1,0 +1,81 @@
+"""How commands tell quotas, times and what changes between two quotas, in words with units.
+
+Pure. Invariant: a rate always has its unit, a time its offset.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from ..errors import InvalidValueError
+from ..quotas import format_rate, shown
+from ..roles import Role
+
+if TYPE_CHECKING:
+    from ..quotas import Quotas
+
+_FIRST_YEAR, _LAST_YEAR = 1970, 9990
+"""Far enough, and far from where a datetime overflows."""
+
+_HOURS_TOLD = 48
+"""From here on days."""
+
+
+def differences(before: Quotas, after: Quotas) -> list[str]:
+    """What traffic meets differently: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
+    told = []
+    for role in Role:
+        old, new = before.of(role), after.of(role)
+        if old.bytes_per_second != new.bytes_per_second:
+            told.append(f"{role.value} {format_rate(old.bytes_per_second)} -> {format_rate(new.bytes_per_second)}")
+        if old.listed() != new.listed():
+            told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
+    if before.enforce != after.enforce:
+        told.append(f"{_mode(before)} -> {_mode(after)}")
+    return told
+
+
+def _listed(listed: dict[str, str]) -> str:
+    return " ".join(f'{topic}="{partitions}"' for topic, partitions in listed.items()) or "none"
+
+
+def _mode(quotas: Quotas) -> str:
+    return "enforcing" if quotas.enforce else "observing only"
+
+
+def format_time(moment: datetime) -> str:
+    """`2026-12-01 06:00:00 UTC`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def format_duration(seconds: float | None) -> str:
+    """`12s`, `3m05s`, `2h10m`, `3d04h`; `-` where nobody can tell."""
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    minutes, hours = whole // 60, whole // 3600
+    if hours >= _HOURS_TOLD:
+        return f"{hours // 24}d{hours % 24:02d}h"
+    if hours:
+        return f"{hours}h{minutes % 60:02d}m"
+    return f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"
+
+
+def format_distance(moment: datetime, now: datetime) -> str:
+    """`in 2h10m`, `5m00s ago`."""
+    ahead = (moment - now) / timedelta(seconds=1)
+    return f"in {format_duration(ahead)}" if ahead >= 0 else f"{format_duration(-ahead)} ago"
+
+
+def parse_moment(text: str) -> datetime:
+    """Raises InvalidValueError unless `text` is a date and time with an offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise InvalidValueError(
+            f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(text)}"
+        )
+    return moment

@@ -1,0 +1,248 @@
+"""Reads quotas.toml: bytes in, a `QuotaFile` out, or every problem there is.
+
+Knows the file's keys and how they may be written; what they mean together is `proxy.quotas.rules`. Reads no file
+and no clock. Invariant: a `QuotaFile` comes out only if every key in the file was understood.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ConfigurationError, InvalidValueError
+from .replicas import ReplicaList, parse_replicas
+from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
+from .units import parse_rate, shown
+from .window_values import parse_window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..roles import Role
+    from .daily_window import DailyWindow
+
+UNTIL = "until"
+SCHEDULES = "schedules"
+_LAYER_KEYS = ("brokers", "topics", "mode")
+_WINDOW_KEYS = ("from", "to", "timezone", "days")
+_SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
+_SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
+_TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
+_BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_GLOB = re.compile(r"[*?\[]")
+_OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
+_HASH_DIGITS = 12
+
+Toml = dict[str, Any]
+
+
+def hash_of(content: bytes) -> str:
+    """Return what /throttle, the log and the metrics call a file by."""
+    return hashlib.sha256(content).hexdigest()[:_HASH_DIGITS]
+
+
+def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
+    """Raises ConfigurationError with every problem found, each led by `source` and the key path."""
+    try:
+        document = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{source}: not TOML: {error}") from error
+    return _Reader(source).read(document, content)
+
+
+class _Reader:
+    """Walks the document once and collects problems instead of stopping at the first."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._problems: list[str] = []
+
+    def read(self, document: Toml, content: bytes) -> QuotaFile:
+        for key in document.keys() - {*_LAYER_KEYS, SCHEDULES}:
+            self._refuse(key, "unknown key; expected brokers, topics, mode or schedules")
+        base = self._layer(document)
+        schedules = self._schedules(document.get(SCHEDULES, []))
+        if self._problems:
+            raise ConfigurationError(self._problems)
+        return QuotaFile(base, schedules, hash_of(content))
+
+    def _refuse(self, path: str, reason: str) -> None:
+        self._problems.append(f"{self._source}: {path}: {reason}")
+
+    def _table(self, parent: Toml, key: str, path: str) -> Toml:
+        value = parent.get(key, {})
+        if isinstance(value, dict):
+            return value
+        self._refuse(path, f"expected a table, found {shown(value)}")
+        return {}
+
+    def _schedules(self, value: object) -> tuple[Schedule, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            self._refuse(SCHEDULES, f"expected tables, each written [[schedules]], found {shown(value)}")
+            return ()
+        return tuple(self._schedule(f"{SCHEDULES}[{number}]", table) for number, table in enumerate(value))
+
+    def _schedule(self, path: str, table: Toml) -> Schedule:
+        for key in table.keys() - set(_SCHEDULE_KEYS):
+            self._refuse(f"{path}.{key}", f"unknown key; expected one of {', '.join(_SCHEDULE_KEYS)}")
+        until = self._until(f"{path}.{UNTIL}", table)
+        if table.keys().isdisjoint(("from", "to", "days", UNTIL)):
+            self._refuse(path, "holds always: expected from and to, days or until")
+        if table.keys().isdisjoint(_LAYER_KEYS):
+            first = f"[{SCHEDULES}.brokers.{DEFAULT}]"
+            self._refuse(path, f"says nothing to hold meanwhile: expected a section below it, like {first}")
+        layer = self._layer(table, f"{path}.", until)
+        return Schedule(path, layer, self._window(path, table), until)
+
+    def _window(self, path: str, table: Toml) -> DailyWindow | None:
+        written = {key: table[key] for key in _WINDOW_KEYS if key in table}
+        window, problems = parse_window(written)
+        for key, problem in problems.items():
+            self._refuse(f"{path}.{key}", problem)
+        return window
+
+    def _until(self, path: str, table: Toml) -> datetime | None:
+        try:
+            return _parse_until(table[UNTIL]) if UNTIL in table else None
+        except InvalidValueError as error:
+            self._refuse(path, str(error))
+            return None
+
+    def _layer(self, table: Toml, prefix: str = "", until: datetime | None = None) -> Layer:
+        """`until`: the end of the schedule that they are part of."""
+        found = _Found(prefix, until)
+        self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
+        self._topics(self._table(table, "topics", f"{prefix}topics"), found)
+        mode = None
+        if "mode" in table:
+            mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
+        return Layer(found.brokers, found.default, found.topics, found.globs, mode)
+
+    def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
+        for key in table.keys() - {"enforce", UNTIL}:
+            self._refuse(f"{path}.{key}", "unknown key; expected enforce or until")
+        enforce = table.get("enforce", True)
+        if not isinstance(enforce, bool):
+            self._refuse(f"{path}.enforce", f"expected true or false, found {shown(enforce)}")
+        own = self._until(f"{path}.{UNTIL}", table)
+        return Section(path, enforce=enforce is not False, until=_earlier(own, until))
+
+    def _brokers(self, table: Toml, found: _Found) -> None:
+        for key in table:
+            path = f"{found.prefix}brokers.{key}"
+            section = self._section(path, self._table(table, key, path), found.until, of_broker=True)
+            if key == DEFAULT:
+                found.default = section
+            elif _BROKER.fullmatch(key):
+                found.brokers[int(key)] = section
+            else:
+                self._refuse(path, f'expected a broker id or "{DEFAULT}", found {shown(key)}')
+
+    def _topics(self, table: Toml, found: _Found) -> None:
+        for name in table:
+            path = f"{found.prefix}topics.{quoted(name)}"
+            if not _TOPIC.fullmatch(name):
+                self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
+            section = self._section(path, self._table(table, name, path), found.until, of_broker=False)
+            (found.globs if _GLOB.search(name) else found.topics)[name] = section
+
+    def _section(self, path: str, table: Toml, until: datetime | None, *, of_broker: bool) -> Section:
+        draft = _Draft(of_broker=of_broker)
+        for key, value in _flattened(table):
+            try:
+                draft.set(key, value, path=path)
+            except InvalidValueError as error:
+                self._refuse(f"{path}.{key}", str(error))
+        return Section(path, draft.rates, draft.replicas, until=_earlier(draft.until, until))
+
+
+@dataclass(slots=True)
+class _Found:
+    """A layer while its sections are read."""
+
+    prefix: str
+    until: datetime | None
+    brokers: dict[int, Section] = field(default_factory=dict)
+    default: Section | None = None
+    topics: dict[str, Section] = field(default_factory=dict)
+    globs: dict[str, Section] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A section while its keys are read."""
+
+    of_broker: bool
+    rates: dict[Role, float] = field(default_factory=dict)
+    replicas: dict[Role, ReplicaList] = field(default_factory=dict)
+    until: datetime | None = None
+    keys: set[str] = field(default_factory=set)
+
+    def set(self, key: str, value: object, *, path: str) -> None:
+        """Raises InvalidValueError."""
+        if key in self.keys:
+            raise InvalidValueError("set twice, as a dotted key and as a quoted one")
+        self.keys.add(key)
+        if key in RATE_KEYS and self.of_broker:
+            self.rates[RATE_KEYS[key]] = parse_rate(value)
+        elif key in REPLICAS_KEYS:
+            self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of_broker)
+        elif key == UNTIL:
+            self.until = _parse_until(value)
+        else:
+            raise InvalidValueError(_unknown(path, key, value, of_broker=self.of_broker))
+
+
+def _flattened(table: Toml, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value:
+            yield from _flattened(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
+    replicas = parse_replicas(value)
+    if of_broker and replicas.entries:
+        raise InvalidValueError(
+            f'expected "*" or "" (partitions are listed per topic, in [topics.…]), found {shown(value)}'
+        )
+    return replicas
+
+
+def _parse_until(value: object) -> datetime:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value
+    raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
+
+
+def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
+    return min((until for until in (one, other) if until is not None), default=None)
+
+
+def _unknown(path: str, key: str, value: object, *, of_broker: bool) -> str:
+    if key == SCHEDULES or key.startswith(f"{SCHEDULES}."):
+        section = f"[{SCHEDULES}.{_OF_SCHEDULE.sub('', path, count=1)}]"
+        return f"a schedule stands by itself: [[{SCHEDULES}]], and below it {section}"
+    if key in RATE_KEYS:
+        return "a rate belongs to a broker: set it in [brokers.default] or [brokers.N]"
+    expected = ", ".join(_SECTION_KEYS if of_broker else (*REPLICAS_KEYS, UNTIL))
+    rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
+    if isinstance(value, dict):
+        rest = key
+    if rest is None or of_broker:
+        return f"unknown key; expected one of {expected}"
+    of_schedule = _OF_SCHEDULE.match(path)
+    topic = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix("topics.").strip('"')
+    place = f"{SCHEDULES}.topics" if of_schedule else "topics"
+    return f'a topic name with dots needs quotes: [{place}."{topic}.{rest}"]'
+
+
+def quoted(name: str) -> str:
+    """A topic's name as TOML wants it in a key."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

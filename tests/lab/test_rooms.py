@@ -1,0 +1,47 @@
+"""Rooms: joined, separate, and gone afterwards. What is done in them: tests/deploy and tests/system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lab.errors import LabError
+from lab.rooms import SIDECAR_UID, open_rooms
+
+SERVE = "import socket; s = socket.create_server(({!r}, 9092)); print(flush=True); s.accept()"
+DIAL = "import socket; print(socket.socket().connect_ex(({!r}, 9092)))"
+
+
+def links() -> str:
+    return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+
+
+def test_each_has_a_loopback_of_its_own_and_reaches_the_others() -> None:
+    before = links()
+    with open_rooms((101, 102)) as rooms:
+        there = rooms.addresses.ingress(101)
+        with subprocess.Popen(
+            [*rooms.within(101), sys.executable, "-c", SERVE.format(there)], stdout=subprocess.PIPE
+        ) as server:
+            assert server.stdout is not None
+            server.stdout.readline()
+            assert rooms.run(102, sys.executable, "-c", DIAL.format("127.0.0.1")) == "111\n"
+            assert rooms.run(102, sys.executable, "-c", DIAL.format(there)) == "0\n"
+        user = subprocess.run([*rooms.within_as_sidecar(101), "id", "-u"], capture_output=True, text=True, check=True)
+        assert user.stdout == f"{SIDECAR_UID}\n"
+        assert rooms.addresses.subnet in rooms.run(102, "ip", "addr")
+        assert f"{rooms.address6(102)}/64" in rooms.run(102, "ip", "addr")
+    assert links() == before
+
+
+def test_a_command_that_fails_is_an_error_with_what_it_said() -> None:
+    with open_rooms((7,)) as rooms, pytest.raises(LabError, match=r"ls /nowhere: ls: cannot access"):
+        rooms.run(7, "ls", "/nowhere")
+
+
+def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(LabError, match=r"`iptables` \(Debian: apt-get install iptables\)"):
+        open_rooms((1,)).__enter__()

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from proxy.commands.quota_words import differences, format_distance, format_duration, format_time, parse_moment
+from proxy.errors import InvalidValueError
+from proxy.quotas import Partitions, Quotas, RoleQuota
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def test_what_differs_is_told_with_units() -> None:
+    before = Quotas(leader=RoleQuota(1024.0), hash="a")
+    assert differences(before, replace(before, hash="b")) == []
+    after = Quotas(
+        leader=RoleQuota(0.0, topics={"a": Partitions(frozenset({1, 2}))}),
+        follower=RoleQuota.of_every_topic(5.0),
+        enforce=False,
+    )
+    assert differences(before, after) == [
+        "leader 1.00 KiB/s (1024 B/s) -> 0 B/s",
+        'leader replicas none -> a="1,2"',
+        "follower unlimited -> 5 B/s",
+        'follower replicas none -> *="*"',
+        "enforcing -> observing only",
+    ]
+
+
+def test_times_have_an_offset() -> None:
+    assert format_time(NOON.astimezone(timezone(timedelta(hours=2)))) == "2026-11-01 12:00:00 UTC"
+    assert format_distance(NOON, NOON - timedelta(minutes=5)) == "in 5m00s"
+    assert format_distance(NOON, NOON + timedelta(minutes=5)) == "5m00s ago"
+
+
+@pytest.mark.parametrize("text", ["2026-11-01T12:00:00Z", "2026-11-01T13:00:00+01:00", "2026-11-01 12:00+00:00"])
+def test_a_moment(text: str) -> None:
+    assert parse_moment(text) == NOON
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-11-01", "2026-11-01T12:00:00", "0001-01-01T00:00:00Z"])
+def test_no_moment(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="expected a date and time with an offset"):
+        parse_moment(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0s"),
+        (12.4, "12s"),
+        (59.6, "1m00s"),
+        (185, "3m05s"),
+        (7800, "2h10m"),
+        (90000, "25h00m"),
+        (172800, "2d00h"),
+        (180000, "2d02h"),
+    ],
+)
+def test_durations_are_short(seconds: float | None, text: str) -> None:
+    assert format_duration(seconds) == text
