@@ -1,7 +1,7 @@
 """What a field of a journal line is: its name, JSON type, meaning and the schema version it came with.
 
-Knows no line. Invariant: a field's type never changes from one schema version to the next; new meanings get new
-names, so that lines of every version share one table.
+Knows no line. Invariant: within a schema version a field keeps its type and its meaning; what is added is optional
+to readers of before.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ class FieldType(enum.Enum):
     NUMBER = "number"
     BOOLEAN = "boolean"
     STRING = "string"
+    INTEGERS = "integers"
+    """A list of them."""
+    STRINGS = "strings"
 
 
 class Field(NamedTuple):

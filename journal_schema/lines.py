@@ -1,7 +1,7 @@
 """Every kind of line and its fields.
 
     common fields, then those of the kind:
-      traffic     what one second brought of one partition over one link
+      traffic     what some seconds brought over one link, second by second and partition by partition
       quota       a role's quota as it holds from here on
       reload      quotas.toml was read again
       connection  a replica fetcher's connection ended
@@ -17,10 +17,18 @@ import enum
 
 from .fields import Field, FieldType
 
-VERSION = 1
-"""Of the schema. Readers take every version up to theirs and set newer lines aside."""
+VERSION = 2
+"""Of the schema. Readers set other versions aside. 1 had a traffic line for each second and partition, in five times
+the space."""
+LINE_SECONDS = 15
+"""What a traffic line is about, at most; and what a kill -9 costs."""
+SHAPE_SILENT = "#"
+"""In a shape: nothing to say of this second. The next character, `$`, is news without bytes; then 1, 2, … parts."""
+SHAPE_PARTS = 55
+"""What the most of a line's seconds has: `[`. From `#` to `[` there is no character that JSON escapes."""
 
 _INTEGER, _NUMBER, _BOOLEAN, _STRING = FieldType.INTEGER, FieldType.NUMBER, FieldType.BOOLEAN, FieldType.STRING
+_INTEGERS, _STRINGS = FieldType.INTEGERS, FieldType.STRINGS
 
 
 class Kind(enum.StrEnum):
@@ -39,9 +47,13 @@ class Kind(enum.StrEnum):
 EVENT_KINDS = tuple(kind for kind in Kind if kind is not Kind.TRAFFIC)
 
 COMMON = (
-    Field("v", _INTEGER, "Version of this schema, 1."),
+    Field("v", _INTEGER, "Version of this schema, 2."),
     Field("kind", _STRING, "Which line this is."),
-    Field("time", _INTEGER, "Seconds since 1970 (UTC): the second that a traffic line is about, or when it happened."),
+    Field(
+        "time",
+        _INTEGER,
+        "Seconds since 1970 (UTC): the first second that a traffic line is about, or when it happened.",
+    ),
     Field("broker", _INTEGER, "Id of the broker beside the sidecar."),
     Field("run", _STRING, "One run of the sidecar; a new one with each start."),
     Field("tick", _INTEGER, "Seconds since the start of the run, by a clock that is never set."),
@@ -54,21 +66,44 @@ _ROLE = Field(
 _PEER = Field("peer", _STRING, "The other broker's id; its address while it has not said its id.")
 _LINES = Field("lines", _INTEGER, "Lines written to this file before this one.")
 
+SECONDS = (
+    Field("second_record_bytes", _INTEGERS, "Of each second: record bytes forwarded, what a follower's quota counts."),
+    Field(
+        "second_wire_bytes", _INTEGERS, "Of each second: bytes of entries with records, what a leader's quota counts."
+    ),
+    Field("second_fetches", _INTEGERS, "Of each second: entries forwarded, with or without records."),
+    Field("second_omitted", _INTEGERS, "Of each second: how often a partition was kept out by the quota."),
+)
+"""One element for each second of the line, exact: the sums of all its partitions."""
+
+REPLICAS = (
+    Field("topics", _STRINGS, "Of each partition: its topic's name."),
+    Field("partitions", _INTEGERS, "Its number in the topic."),
+    Field("shapes", _STRINGS, "Its bytes by the second, one character each; docs/journal.md says which."),
+    Field("record_bytes", _INTEGERS, "Its record bytes in all these seconds."),
+    Field(
+        "header_bytes",
+        _INTEGERS,
+        "What its entries with records had besides them: its wire bytes less its record bytes.",
+    ),
+    Field("fetches", _INTEGERS, "Responses forwarded that carried an entry for it, with or without records."),
+    Field("omitted", _INTEGERS, "Times it was left out, answered without records, or held, because of the quota."),
+    Field("fetch_offset_before", _INTEGERS, "`fetch_offset` as it was before the first of these seconds."),
+    Field("fetch_offset", _INTEGERS, "Offset that the replica asked for last."),
+    Field("high_watermark_before", _INTEGERS, "`high_watermark` as it was before the first of these seconds."),
+    Field("high_watermark", _INTEGERS, "Leader's high watermark, as answered last; -1 if unknown."),
+    Field("log_start_offset", _INTEGERS, "Leader's log start offset, as answered last; -1 if unknown."),
+)
+"""One element for each partition of the line."""
+
 KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.TRAFFIC: (
         _ROLE,
         _PEER,
-        Field("topic", _STRING, "Topic name."),
-        Field("partition", _INTEGER, "Partition of the topic."),
-        Field("throttled", _BOOLEAN, "Whether the quotas select this partition on this broker in this role."),
-        Field("in_sync", _BOOLEAN, "Whether the replica had caught up when it asked (KIP-73: never throttled)."),
-        Field("record_bytes", _INTEGER, "Record bytes forwarded: what the follower role's quota counts."),
-        Field("wire_bytes", _INTEGER, "Bytes of its entries with records: what the leader role's quota counts."),
-        Field("fetches", _INTEGER, "Responses forwarded that carried an entry for it, with or without records."),
-        Field("omitted", _INTEGER, "Times it was left out, answered without records, or held, because of the quota."),
-        Field("fetch_offset", _INTEGER, "Offset that the replica asked for last."),
-        Field("high_watermark", _INTEGER, "Leader's high watermark, as answered last; -1 if unknown."),
-        Field("log_start_offset", _INTEGER, "Leader's log start offset, as answered last; -1 if unknown."),
+        Field("throttled", _BOOLEAN, "Whether the quotas select these partitions on this broker in this role."),
+        Field("in_sync", _BOOLEAN, "Whether the replicas had caught up when they asked (KIP-73: never throttled)."),
+        *SECONDS,
+        *REPLICAS,
     ),
     Kind.QUOTA: (
         _ROLE,
@@ -98,17 +133,7 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.CLOCK: (Field("seconds", _NUMBER, "How far the wall clock was set; negative: back."),),
 }
 
-TRAFFIC_IDENTITY = (
-    "broker",
-    "run",
-    "tick",
-    "role",
-    "peer",
-    "topic",
-    "partition",
-    "throttled",
-    "in_sync",
-)
+TRAFFIC_IDENTITY = ("broker", "run", "tick", "role", "peer", "throttled", "in_sync")
 """Two traffic lines that agree in these are one line read twice."""
 
 

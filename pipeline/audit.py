@@ -29,10 +29,10 @@ STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
 """What the strict policy promises, but for one batch per connection where batches are larger than the gate."""
 
 
-def seconds_with_quota(traffic: DataFrame, events: DataFrame) -> DataFrame:
+def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
     """Throttled bytes per broker, role and second, beside the quota in force; seconds without a finite one are left
     out, they cannot be broken."""
-    seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
+    seconds = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     return seconds.where(F.col("limit").isNotNull() & (F.col("limit") < float("inf")))
 
 

@@ -2,8 +2,8 @@
 
 B brokers in a ring, P partitions: partition p is led by broker p mod B, and the next broker in the ring catches up on
 it. Both sidecars keep a journal. Every second a role moves exactly its quota, all partitions alike but a hot one;
-where a violation is injected twice that, where a stall is, nothing. DataFrame only, one row per line, so that it grows
-as far as the cluster it runs on. Invariant: everything is a formula of (partition, second): no state, no randomness.
+where a violation is injected twice that, where a stall is, nothing. DataFrame only, so that it grows as far as the
+cluster it runs on. Invariant: everything is a formula of (partition, second): no state, no randomness.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from journal_schema import COMMON, KINDS, VERSION, Kind
+from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
 
 from .schema import EVENTS, TRAFFIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
 FIRST_BROKER = 101
@@ -27,6 +29,8 @@ START_SECONDS = 1_795_226_400
 BYTES_PER_MESSAGE = 1000
 HEADER_BYTES = 18
 """Of an entry of Fetch v3 (message spec FetchResponse.json)."""
+FETCHES, OMITTED = 10, 8
+"""Of a partition in a second."""
 RUN = "20261121T020000Z-gen"
 FILES_BEGIN = "journal-generated"
 
@@ -64,8 +68,14 @@ class Cluster:
         return FIRST_BROKER + (leader - FIRST_BROKER + 1) % self.brokers
 
     @property
-    def lines(self) -> int:
+    def rows(self) -> int:
+        """Seconds of partitions, at both ends."""
         return 2 * self.partitions * self.seconds
+
+    @property
+    def lines(self) -> int:
+        """Of traffic: one per link and fifteen seconds, at both ends."""
+        return 2 * self.brokers * -(-self.seconds // LINE_SECONDS)
 
     def messages_per_second(self, partition: int) -> int:
         """How far `partition` gets in an ordinary second, in whole messages."""
@@ -77,39 +87,60 @@ class Cluster:
 
 
 def traffic(spark: SparkSession, cluster: Cluster) -> DataFrame:
-    """All traffic lines as rows of the traffic table, unordered."""
+    """All rows of the traffic table, unordered."""
     ids = spark.range(cluster.partitions * cluster.seconds).select(
         (F.col("id") % cluster.partitions).alias("partition"),
         F.floor(F.col("id") / cluster.partitions).alias("tick"),
     )
-    leader = F.col("partition") % cluster.brokers + FIRST_BROKER
-    follower = (F.col("partition") + 1) % cluster.brokers + FIRST_BROKER
-    moved = ids.select(
-        "partition", "tick", leader.alias("leader"), follower.alias("follower"), _rate(cluster).alias("rate")
-    ).select("*", _seconds_worth(cluster).alias("now"), _seconds_worth_before(cluster).alias("before"))
-    size = F.col("rate") * F.col("now") * BYTES_PER_MESSAGE
-    written = cluster.written_bytes_per_second // BYTES_PER_MESSAGE
-    # Far enough ahead that nobody catches up.
-    lead = 3 * cluster.seconds * cluster.quota_bytes_per_second // BYTES_PER_MESSAGE
-    side = F.explode(
-        F.array(
-            F.struct(F.lit("leader").alias("role"), F.col("leader").alias("broker"), F.col("follower").alias("peer")),
-            F.struct(F.lit("follower").alias("role"), F.col("follower").alias("broker"), F.col("leader").alias("peer")),
-        )
-    )
-    time = F.col("tick") + START_SECONDS
-    rows = moved.select("*", side.alias("side")).select(
-        F.lit(VERSION).alias("v"), time.alias("time"), F.lit(RUN).alias("run"), "tick", "side.role",
-        F.col("side.peer").cast("string").alias("peer"), F.lit("generated").alias("topic"), "partition",
-        F.lit(True).alias("throttled"), F.lit(False).alias("in_sync"), size.alias("record_bytes"),
+    tick = F.col("tick")
+    moved = _of_partition(ids, cluster).select("*", _bytes(cluster, tick).alias("size"))
+    size, time = F.col("size"), tick + START_SECONDS
+    rows = moved.select("*", _both_sides()).select(
+        F.lit(VERSION).alias("v"), time.alias("time"), F.lit(RUN).alias("run"), "tick",
+        (tick - tick % LINE_SECONDS).alias("line_tick"), "side.role", "side.peer", F.lit("generated").alias("topic"),
+        "partition", F.lit(True).alias("throttled"), F.lit(False).alias("in_sync"), size.alias("record_bytes"),
         # Leaders' quotas count headers too; they are small enough to stay within the promise.
         F.when(size > 0, size + HEADER_BYTES).otherwise(0).alias("wire_bytes"),
-        F.when(size > 0, 10).otherwise(0).alias("fetches"), F.lit(8).alias("omitted"),
-        (F.col("rate") * F.col("before")).alias("fetch_offset"),
-        (F.lit(lead) + F.col("tick") * written).alias("high_watermark"), F.lit(0).alias("log_start_offset"),
-        F.to_date(F.timestamp_seconds(time)).alias("date"), F.col("side.broker").alias("broker"),
+        F.when(size > 0, FETCHES).otherwise(0).alias("fetches"), F.lit(OMITTED).alias("omitted"),
+        _offset(cluster, tick).alias("fetch_offset"), _high_watermark(cluster, tick).alias("high_watermark"),
+        F.lit(0).alias("log_start_offset"), F.to_date(F.timestamp_seconds(time)).alias("date"), "side.broker",
     )  # fmt: skip
     return rows.select([F.col(field.name).cast(field.dataType) for field in TRAFFIC])
+
+
+def lines(spark: SparkSession, cluster: Cluster) -> DataFrame:
+    """The same as traffic lines, one row each, with the fields of the journal's schema."""
+    blocks = -(-cluster.seconds // LINE_SECONDS)
+    ids = spark.range(cluster.partitions * blocks).select(
+        (F.col("id") % cluster.partitions).alias("partition"),
+        (F.floor(F.col("id") / cluster.partitions) * LINE_SECONDS).alias("tick"),
+    )
+    tick = F.col("tick")
+    last = F.least(tick + (LINE_SECONDS - 1), F.lit(cluster.seconds - 1))
+    sized = _of_partition(ids, cluster).select(
+        "*", last.alias("last"), F.transform(F.sequence(tick, last), lambda at: _bytes(cluster, at)).alias("sizes")
+    )
+    busy = F.size(F.filter("sizes", lambda size: size > 0))
+    replica = F.struct(
+        F.lit("generated").alias("topics"), F.col("partition").alias("partitions"), _shape().alias("shapes"),
+        F.aggregate("sizes", F.lit(0).cast("long"), lambda one, other: one + other).alias("record_bytes"),
+        (busy * HEADER_BYTES).alias("header_bytes"), (busy * FETCHES).alias("fetches"),
+        (F.size("sizes") * OMITTED).alias("omitted"), _offset(cluster, tick - 1).alias("fetch_offset_before"),
+        _offset(cluster, F.col("last")).alias("fetch_offset"),
+        _high_watermark(cluster, tick - 1).alias("high_watermark_before"),
+        _high_watermark(cluster, F.col("last")).alias("high_watermark"), F.lit(0).alias("log_start_offset"), "sizes",
+    )  # fmt: skip
+    linked = sized.select("tick", _both_sides(), replica.alias("replica")).groupBy("tick", "side")
+    grouped = linked.agg(F.sort_array(F.collect_list("replica")).alias("replicas"))
+    return grouped.select(
+        F.lit(VERSION).alias("v"), F.lit(Kind.TRAFFIC.value).alias("kind"), (tick + START_SECONDS).alias("time"),
+        "side.broker", F.lit(RUN).alias("run"), "tick", "side.role", "side.peer", F.lit(True).alias("throttled"),
+        F.lit(False).alias("in_sync"), _each_second(lambda size: size).alias("second_record_bytes"),
+        _each_second(lambda size: size + F.when(size > 0, HEADER_BYTES).otherwise(0)).alias("second_wire_bytes"),
+        _each_second(lambda size: F.when(size > 0, FETCHES).otherwise(0)).alias("second_fetches"),
+        _each_second(lambda _: F.lit(OMITTED)).alias("second_omitted"),
+        *(F.col(f"replicas.{field.name}").alias(field.name) for field in REPLICAS),
+    )  # fmt: skip
 
 
 def events(spark: SparkSession, cluster: Cluster) -> DataFrame:
@@ -131,31 +162,82 @@ def write(spark: SparkSession, cluster: Cluster, target: str, *, files: int) -> 
     """Write it all as journal files, gzip, `files` of them and one for the events."""
     spark.conf.set("mapreduce.output.basename", FILES_BEGIN)
     try:
-        lines = traffic(spark, cluster).repartitionByRange(files, "time")
-        for frame, kind in ((lines, Kind.TRAFFIC), (events(spark, cluster).coalesce(1), Kind.QUOTA)):
-            names = [field.name for field in (*COMMON, *KINDS[kind])]
-            named = frame if "kind" in frame.columns else frame.withColumn("kind", F.lit(kind.value))
-            text = named.select(F.to_json(F.struct(*names)).alias("value"))
+        told = events(spark, cluster).withColumn("kind", F.lit(Kind.QUOTA.value))
+        quotas = told.select([field.name for field in (*COMMON, *KINDS[Kind.QUOTA])]).coalesce(1)
+        for frame in (lines(spark, cluster).repartitionByRange(files, "time"), quotas):
+            text = frame.select(F.to_json(F.struct(*frame.columns)).alias("value"))
             text.write.mode("append").option("compression", "gzip").text(target)
     finally:
         spark.conf.unset("mapreduce.output.basename")
 
 
-def _rate(cluster: Cluster) -> Column:
-    """Messages per ordinary second: of the hot partition, of those that share its leader, of all others."""
-    return (
-        F.when(F.col("partition") == 0, cluster.messages_per_second(0))
-        .when(F.col("partition") % cluster.brokers == 0, cluster.messages_per_second(cluster.brokers))
+def _of_partition(ids: DataFrame, cluster: Cluster) -> DataFrame:
+    """Add who leads it, who follows, and `rate`: messages per ordinary second, of the hot partition, of those that
+    share its leader, of all others."""
+    partition = F.col("partition")
+    rate = (
+        F.when(partition == 0, cluster.messages_per_second(0))
+        .when(partition % cluster.brokers == 0, cluster.messages_per_second(cluster.brokers))
         .otherwise(cluster.messages_per_second(1))
     )
+    leader = partition % cluster.brokers + FIRST_BROKER
+    follower = (partition + 1) % cluster.brokers + FIRST_BROKER
+    return ids.select("partition", "tick", leader.alias("leader"), follower.alias("follower"), rate.alias("rate"))
 
 
-def _seconds_worth(cluster: Cluster) -> Column:
+def _both_sides() -> Column:
+    leader, follower = F.col("leader"), F.col("follower")
+
+    def side(role: str, broker: Column, peer: Column) -> Column:
+        return F.struct(F.lit(role).alias("role"), broker.alias("broker"), peer.cast("string").alias("peer"))
+
+    return F.explode(F.array(side("leader", leader, follower), side("follower", follower, leader))).alias("side")
+
+
+def _bytes(cluster: Cluster, tick: Column) -> Column:
+    return F.col("rate") * _seconds_worth(cluster, tick) * BYTES_PER_MESSAGE
+
+
+def _offset(cluster: Cluster, tick: Column) -> Column:
+    """What the follower asks for at the end of that second; 0 before the first."""
+    moved = _seconds_worth_before(cluster, tick) + _seconds_worth(cluster, tick)
+    return F.when(tick < 0, 0).otherwise(F.col("rate") * moved)
+
+
+def _high_watermark(cluster: Cluster, tick: Column) -> Column:
+    """Far enough ahead that nobody catches up."""
+    lead = 3 * cluster.seconds * cluster.quota_bytes_per_second // BYTES_PER_MESSAGE
+    return F.lit(lead) + tick * (cluster.written_bytes_per_second // BYTES_PER_MESSAGE)
+
+
+def _shape() -> Column:
+    most = F.array_max("sizes")
+    code = ord(SHAPE_SILENT) + 1
+
+    def character(size: Column) -> Column:
+        parts = F.greatest(F.round(size * SHAPE_PARTS / most), F.lit(1)).cast("int")
+        return F.when(size > 0, F.char(parts + code)).otherwise(chr(code))
+
+    return F.array_join(F.transform("sizes", character), "")
+
+
+def _each_second(worth: Callable[[Column], Column]) -> Column:
+    """One element per second: the sum over all replicas of what their bytes in it are worth."""
+
+    def second(at: Column) -> Column:
+        return F.aggregate(
+            F.col("replicas.sizes"),
+            F.lit(0).cast("long"),
+            lambda so_far, sizes: so_far + worth(F.element_at(sizes, at)).cast("long"),
+        )
+
+    return F.transform(F.sequence(F.lit(1), F.size(F.element_at("replicas.sizes", 1))), second)
+
+
+def _seconds_worth(cluster: Cluster, tick: Column) -> Column:
     """1 for an ordinary second, 2 for a violation, 0 while stalled."""
-    twice = [(F.col("leader") == leader) & (F.col("tick") == second) for leader, second in cluster.violations]
-    never = [
-        (F.col("leader") == leader) & F.col("tick").between(first, end - 1) for leader, first, end in cluster.stalls
-    ]
+    twice = [(F.col("leader") == leader) & (tick == second) for leader, second in cluster.violations]
+    never = [(F.col("leader") == leader) & tick.between(first, end - 1) for leader, first, end in cluster.stalls]
     found = F.lit(1)
     for condition in twice:
         found = F.when(condition, 2).otherwise(found)
@@ -164,14 +246,13 @@ def _seconds_worth(cluster: Cluster) -> Column:
     return found
 
 
-def _seconds_worth_before(cluster: Cluster) -> Column:
+def _seconds_worth_before(cluster: Cluster, tick: Column) -> Column:
     """Ordinary seconds' worth moved before this one."""
     more = [
-        F.when((F.col("leader") == leader) & (F.col("tick") > second), 1).otherwise(0)
-        for leader, second in cluster.violations
+        F.when((F.col("leader") == leader) & (tick > second), 1).otherwise(0) for leader, second in cluster.violations
     ]
     less = [
-        F.when(F.col("leader") == leader, F.greatest(F.least(F.col("tick"), F.lit(end)) - first, F.lit(0))).otherwise(0)
+        F.when(F.col("leader") == leader, F.greatest(F.least(tick, F.lit(end)) - first, F.lit(0))).otherwise(0)
         for leader, first, end in cluster.stalls
     ]
-    return reduce(lambda one, other: one - other, less, reduce(lambda one, other: one + other, more, F.col("tick")))
+    return reduce(lambda one, other: one - other, less, reduce(lambda one, other: one + other, more, tick))

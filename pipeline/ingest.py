@@ -15,9 +15,10 @@ from journal_schema import TRAFFIC_IDENTITY, Kind
 
 from .errors import InputError
 from .lines import parse
-from .schema import EVENTS, PARTITION_COLUMNS, QUARANTINE, TRAFFIC
+from .schema import EVENTS, LINE_KEY, PARTITION_COLUMNS, QUARANTINE
 from .storage import begin, commit
 from .tables import Tables
+from .unfold import link_seconds, replica_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,13 +80,14 @@ def ingest(
     parsed = spark.read.parquet(parsed_path)
     files = account(fresh, parsed)
     moves = []
-    for name, schema, is_kind in (
-        ("traffic", TRAFFIC, F.col("kind") == Kind.TRAFFIC.value),
-        ("events", EVENTS, F.col("kind") != Kind.TRAFFIC.value),
-    ):
+    good, is_traffic = parsed.where(F.col("problem").isNull()), F.col("kind") == Kind.TRAFFIC.value
+    lines = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).cache()
+    for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
         tell(f"writing {name}")
-        fresh_rows = shaped(parsed.where(F.col("problem").isNull() & is_kind), schema)
-        moves += _stage_table(tables, name, fresh_rows, stage=stage)
+        moves += _stage_rows(tables, name, unfold(lines), stage=stage)
+    lines.unpersist()
+    tell("writing events")
+    moves += _stage_events(tables, shaped(good.where(~is_traffic), EVENTS), stage=stage)
     bad = parsed.where(F.col("problem").isNotNull()).select(QUARANTINE.names)
     bad.write.partitionBy("source").parquet(f"{stage}/quarantine")
     moves += [(f"quarantine/{one}",) * 2 for one in _partitions(tables, f"{stage}/quarantine", depth=1)]
@@ -106,14 +108,9 @@ def read_text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 
 def shaped(parsed: DataFrame, schema: StructType) -> DataFrame:
-    """Lines of one kind as rows of their table, each once."""
+    """Lines that are rows as they are, each once."""
     dated = parsed.withColumn("date", F.to_date(F.timestamp_seconds("time")))
-    return distinct(dated.select(schema.names), schema)
-
-
-def distinct(rows: DataFrame, schema: StructType) -> DataFrame:
-    """A line read twice, from two copies of a file or in two runs, is one row."""
-    return rows.dropDuplicates(list(TRAFFIC_IDENTITY) if schema is TRAFFIC else schema.names)
+    return dated.select(schema.names).distinct()
 
 
 def account(listed: DataFrame, parsed: DataFrame) -> DataFrame:
@@ -145,12 +142,27 @@ def _to_read(found: DataFrame, known: DataFrame) -> DataFrame:
     return found.join(F.broadcast(done), ["source", "size_bytes", "modified"], "left_anti")
 
 
-def _stage_table(tables: Tables, name: str, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
-    """Write the partitions that `rows` touch, with what is in them already, below the stage; return the moves."""
-    schema = rows.schema
+def _stage_rows(tables: Tables, name: str, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
+    """Write the partitions that `rows` touch, with what is in them already, below the stage; return the moves.
+
+    A line read twice is known by its key: rows are never compared with rows.
+    """
+    before = _before(tables, name, rows)
+    fresh = rows.join(before.select(*LINE_KEY).distinct(), list(LINE_KEY), "left_anti").select(rows.columns)
+    return _stage(tables, name, before.unionByName(fresh), stage=stage)
+
+
+def _stage_events(tables: Tables, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
+    """The same of rows that are compared as they are."""
+    return _stage(tables, "events", _before(tables, "events", rows).unionByName(rows).distinct(), stage=stage)
+
+
+def _before(tables: Tables, name: str, rows: DataFrame) -> DataFrame:
     touched = rows.select(*PARTITION_COLUMNS).distinct()
-    before = tables.read(name).join(F.broadcast(touched), list(PARTITION_COLUMNS), "left_semi")
-    merged = distinct(before.unionByName(rows), TRAFFIC if name == "traffic" else schema)
+    return tables.read(name).join(F.broadcast(touched), list(PARTITION_COLUMNS), "left_semi")
+
+
+def _stage(tables: Tables, name: str, merged: DataFrame, *, stage: str) -> list[tuple[str, str]]:
     (
         merged.hint("rebalance", *PARTITION_COLUMNS)
         .sortWithinPartitions(*PARTITION_COLUMNS, "time")

@@ -136,9 +136,9 @@ def _eta(drain: Column) -> Column:
     return F.when(F.col("lag") == 0, 0.0).when(drain > 0, F.col("lag") / drain)
 
 
-def stalls(progress_rows: DataFrame, traffic: DataFrame, events: DataFrame) -> DataFrame:
+def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
     """Seconds in which replicas are behind and the lag does not shrink, with the cause."""
-    throttled = with_limit(per_second(traffic, LEVELS["broker"]), events)
+    throttled = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
     inflow = throttled.select(
         *ROLE, "time", "limit",

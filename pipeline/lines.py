@@ -5,12 +5,14 @@ DataFrame → DataFrame. Invariant: every line of text comes out exactly once, w
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from journal_schema import COMMON, KINDS, VERSION, Kind
+from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SECONDS, VERSION, Kind
 
 from .schema import LINE
 
@@ -25,7 +27,7 @@ _CORRUPT = "_corrupt"
 _WITH_CORRUPT = StructType([*LINE, StructField(_CORRUPT, StringType())])
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100: what is outside is in milliseconds, or no clock."""
-_COUNTS = ("partition", "record_bytes", "wire_bytes", "fetches", "omitted")
+_COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 
 
 def parse(text: DataFrame) -> DataFrame:
@@ -43,23 +45,43 @@ def parse(text: DataFrame) -> DataFrame:
 def _reason() -> Column:
     """The first thing that is wrong with a line; null if nothing is."""
     return (
-        F.when(
+        F.when(F.col("v") != VERSION, F.concat(F.lit("schema version "), "v", F.lit(f" is not {VERSION}")))
+        .when(
             F.col(_CORRUPT).isNotNull(),
             F.when(F.json_object_keys("value").isNull(), F.lit("not a JSON object")).otherwise(
                 F.lit("a field has the wrong type")
             ),
         )
         .when(F.col("v").isNull() | F.col("kind").isNull(), F.lit("not a line of a journal: no v or no kind"))
-        .when(F.col("v") > VERSION, F.concat(F.lit("schema version "), "v", F.lit(f" is newer than {VERSION}")))
         .when(~F.col("kind").isin([kind.value for kind in Kind]), F.concat(F.lit("unknown kind "), "kind"))
         .when(F.col("_missing") != "", F.concat(F.lit("missing: "), "_missing"))
         .when(
             ~F.col("time").between(EARLIEST_SECONDS, LATEST_SECONDS),
             F.concat(F.lit("time is not in seconds since 1970: "), "time"),
         )
-        .when(_is_traffic() & (F.least(*_COUNTS) < 0), F.lit("a count is negative"))
         .when(_is_traffic() & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
+        .when(_is_traffic() & ~_fits(), F.lit("lists of different lengths, or of none"))
+        .when(_is_traffic() & ~_counts(), F.lit("a count is negative or missing"))
     )
+
+
+def _fits() -> Column:
+    """Whether each second has its element in every list of seconds and in every shape, and each partition likewise."""
+    seconds, replicas = ([F.size(field.name) for field in fields] for fields in (SECONDS, REPLICAS))
+    return (
+        seconds[0].between(1, LINE_SECONDS)
+        & (F.least(*seconds) == F.greatest(*seconds))
+        & (replicas[0] >= 1)
+        & (F.least(*replicas) == F.greatest(*replicas))
+        & F.forall("shapes", lambda shape: F.coalesce(F.length(shape) == seconds[0], F.lit(False)))
+    )
+
+
+def _counts() -> Column:
+    """Whether nothing in a list is missing, and no count is negative."""
+    there = [F.forall(field.name, F.isnotnull) for field in REPLICAS if field.name not in _COUNTS]
+    counts = [F.forall(name, lambda one: F.coalesce(one >= 0, F.lit(False))) for name in _COUNTS]
+    return reduce(and_, [*there, *counts])
 
 
 def _is_traffic() -> Column:

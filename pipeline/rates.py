@@ -26,19 +26,24 @@ LEVELS = {
     "topic": ("broker", "role", "topic"),
     "partition": ("broker", "role", "topic", "partition"),
 }
+OF_LINKS = ("broker", "peer")
+"""Levels that the seconds table has, exactly."""
 
 
-def per_second(traffic: DataFrame, by: Sequence[str], *, throttled_only: bool = True) -> DataFrame:
-    """Sum up `by` those columns and `time`: `bytes` (as the role's quota counts them), `in_sync_bytes`,
-    `record_bytes`, `fetches`, `omitted`. A second without a line has no row."""
-    rows = traffic.where("throttled") if throttled_only else traffic
+def per_second(rows: DataFrame, by: Sequence[str], *, throttled_only: bool = True) -> DataFrame:
+    """Sum up rows of the traffic or of the seconds table `by` those columns and `time`: `bytes` (as the role's quota
+    counts them), `in_sync_bytes`, `record_bytes`, `fetches`, `omitted`. A second without a row has none here."""
     counted = accounted_bytes()
-    return rows.groupBy(*by, "time").agg(
-        F.sum(counted).alias("bytes"),
-        F.sum(F.when(F.col("in_sync"), counted).otherwise(0)).alias("in_sync_bytes"),
-        F.sum("record_bytes").alias("record_bytes"),
-        F.sum("fetches").alias("fetches"),
-        F.sum("omitted").alias("omitted"),
+    return (
+        (rows.where("throttled") if throttled_only else rows)
+        .groupBy(*by, "time")
+        .agg(
+            F.sum(counted).alias("bytes"),
+            F.sum(F.when(F.col("in_sync"), counted).otherwise(0)).alias("in_sync_bytes"),
+            F.sum("record_bytes").alias("record_bytes"),
+            F.sum("fetches").alias("fetches"),
+            F.sum("omitted").alias("omitted"),
+        )
     )
 
 

@@ -6,6 +6,7 @@ Knows types only. Invariant: nothing about a line is said here that `journal_sch
 from __future__ import annotations
 
 from pyspark.sql.types import (
+    ArrayType,
     BooleanType,
     DataType,
     DateType,
@@ -25,6 +26,8 @@ TYPES: dict[FieldType, DataType] = {
     FieldType.NUMBER: DoubleType(),
     FieldType.BOOLEAN: BooleanType(),
     FieldType.STRING: StringType(),
+    FieldType.INTEGERS: ArrayType(LongType()),
+    FieldType.STRINGS: ArrayType(StringType()),
 }
 PARTITION_COLUMNS = ("date", "broker")
 
@@ -39,8 +42,34 @@ LINE = StructType([_column(field) for field in all_fields()])
 _PARTITIONS = [StructField("date", DateType()), StructField("broker", LongType())]
 _OWN = [field for field in COMMON if field.name not in ("kind", "broker")]
 
-TRAFFIC = StructType([*map(_column, (*_OWN, *KINDS[Kind.TRAFFIC])), *_PARTITIONS])
-"""One row per traffic line; partitioned by date (UTC) and broker."""
+_LINK = [*_OWN, Field("line_tick", FieldType.INTEGER, ""), *KINDS[Kind.TRAFFIC][:2]]
+_STATE = KINDS[Kind.TRAFFIC][2:4]
+_COUNTS = ("record_bytes", "wire_bytes", "fetches", "omitted")
+_OFFSETS = ("fetch_offset", "high_watermark", "log_start_offset")
+
+
+def _numbers(*names: str) -> list[StructField]:
+    return [StructField(name, LongType()) for name in names]
+
+
+TRAFFIC = StructType(
+    [
+        *map(_column, _LINK),
+        StructField("topic", StringType()),
+        *_numbers("partition"),
+        *map(_column, _STATE),
+        *_numbers(*_COUNTS, *_OFFSETS),
+        *_PARTITIONS,
+    ]
+)
+"""One row per second, link and partition of which a traffic line had news, `line_tick` being the line's; partitioned
+by date (UTC) and broker."""
+
+SECOND_ROWS = StructType([*map(_column, (*_LINK, *_STATE)), *_numbers(*_COUNTS), *_PARTITIONS])
+"""The same, summed up over all partitions by the sidecar: to the byte in every second."""
+
+LINE_KEY = ("broker", "run", "line_tick", "role", "peer", "throttled", "in_sync")
+"""Which line a row came from."""
 
 _OF_TRAFFIC_ALONE = {field.name for field in KINDS[Kind.TRAFFIC]} - {"role", "peer"}
 _OF_EVENTS = [field for field in all_fields() if field.name not in {"broker", *_OF_TRAFFIC_ALONE}]

@@ -17,6 +17,7 @@ from journal_schema import Kind
 
 from .lines import parse
 from .tables import accounted_bytes
+from .unfold import replica_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,8 @@ def live_lines(spark: SparkSession, source: str, *, files_at_once: int) -> DataF
 def seconds(lines: DataFrame) -> DataFrame:
     """Per broker, role and second: `bytes`, `in_sync_bytes`, `omitted`, `behind` (replicas that spoke), `lag` (their
     messages). A replica that is behind speaks every second, so nothing has to be carried on."""
-    traffic = lines.where(F.col("problem").isNull() & (F.col("kind") == Kind.TRAFFIC.value) & F.col("throttled"))
+    of_throttled = F.col("problem").isNull() & (F.col("kind") == Kind.TRAFFIC.value) & F.col("throttled")
+    traffic = replica_seconds(lines.where(of_throttled))
     behind = ~F.col("in_sync") & (F.col("high_watermark") > F.col("fetch_offset"))
     counted = accounted_bytes()
     return (

@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from .errors import InputError
-from .schema import EVENTS, FILES, QUARANTINE, TRAFFIC
+from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
 from .storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-SCHEMAS: dict[str, StructType] = {"traffic": TRAFFIC, "events": EVENTS, "files": FILES, "quarantine": QUARANTINE}
+SCHEMAS: dict[str, StructType] = {
+    "traffic": TRAFFIC,
+    "seconds": SECOND_ROWS,
+    "events": EVENTS,
+    "files": FILES,
+    "quarantine": QUARANTINE,
+}
 
 
 class Tables:
@@ -41,6 +47,11 @@ class Tables:
     @property
     def traffic(self) -> DataFrame:
         return self.read("traffic")
+
+    @property
+    def seconds(self) -> DataFrame:
+        """What `traffic` has, summed up over partitions, exact in every second."""
+        return self.read("seconds")
 
     @property
     def events(self) -> DataFrame:

@@ -30,7 +30,9 @@ def rates_command(path: str, by: str, output: Output, spark_settings: SparkSetti
     """
     columns = rates.LEVELS[by]
     with session("rates", spark_settings) as spark:
-        seconds = rates.per_second(tables(spark, path).traffic, columns, throttled_only=not all_traffic)
+        found = tables(spark, path)
+        exact = found.seconds if by in rates.OF_LINKS else found.traffic
+        seconds = rates.per_second(exact, columns, throttled_only=not all_traffic)
         put_out(rates.windowed(seconds, columns).orderBy(*columns, "time"), output)
 
 
@@ -61,7 +63,7 @@ def audit_command(
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
     with session("audit", spark_settings) as spark:
         found = tables(spark, path)
-        seconds = audit.seconds_with_quota(found.traffic, found.events).cache()
+        seconds = audit.seconds_with_quota(found.seconds, found.events).cache()
         put_out(audit.summary(seconds, promises), output)
         over = audit.violations(seconds, promises)
         if evidence is not None:
@@ -90,7 +92,7 @@ def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, onl
         found = tables(spark, path)
         rows = lag.progress(lag.sum_replica_lag(lag.per_replica(found.traffic.where("throttled"))))
         if only_stalls:
-            rows = lag.stalls(rows, found.traffic, found.events)
+            rows = lag.stalls(rows, found.seconds, found.events)
         elif not history:
             # Silence is not progress: what fell silent while behind is not the last word.
             spoken = rows.where("lost = 0")

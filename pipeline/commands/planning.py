@@ -195,4 +195,4 @@ def generate_command(
         raise InputError(str(error)) from error
     with session("generate", spark_settings) as spark:
         write(spark, cluster, target, files=files)
-    click.echo(f"{cluster.lines} lines written to {target}")
+    click.echo(f"{cluster.lines} lines of traffic, {cluster.rows} seconds of partitions, written to {target}")

@@ -78,7 +78,7 @@ class Facts:
 
 def collect(spark: SparkSession, tables: Tables) -> Facts:
     """Work out all of it. Raises InputError if there is no traffic to tell of."""
-    traffic, events = tables.traffic.cache(), tables.events.cache()
+    traffic, exact, events = tables.traffic.cache(), tables.seconds.cache(), tables.events.cache()
     whole = traffic.agg(
         F.min("time").alias("began"), F.max("time").alias("ended"), F.countDistinct("broker").alias("brokers"),
         F.sum(F.when(F.col("throttled"), accounted_bytes())).alias("bytes"),
@@ -86,11 +86,11 @@ def collect(spark: SparkSession, tables: Tables) -> Facts:
     if whole is None or whole.began is None:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
     step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
-    seconds = audit.seconds_with_quota(traffic, events).cache()
+    seconds = audit.seconds_with_quota(exact, events).cache()
     over = audit.incidents(audit.violations(seconds)).cache()
     progress = lag.progress(lag.sum_replica_lag(lag.per_replica(traffic.where("throttled")))).cache()
     found_moves = moves.moves(traffic, events).cache()
-    series = _series(traffic, events, step)
+    series = _series(exact, events, step)
     files = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
     return Facts(
         began=whole.began,
@@ -104,7 +104,7 @@ def collect(spark: SparkSession, tables: Tables) -> Facts:
         evidence=tuple(over.orderBy(F.desc("ratio")).limit(MOST_ROWS).collect()),
         all_evidence=over.count(),
         lag=_lag(progress, step),
-        stalls=tuple(_stalls(lag.stalls(progress, traffic, events)).collect()),
+        stalls=tuple(_stalls(lag.stalls(progress, exact, events)).collect()),
         moves=tuple(found_moves.orderBy(F.desc("seconds"), *moves.MOVE).limit(MOST_ROWS).collect()),
         all_moves=found_moves.count(),
         topics=_topics(traffic),
@@ -114,9 +114,9 @@ def collect(spark: SparkSession, tables: Tables) -> Facts:
     )
 
 
-def _series(traffic: DataFrame, events: DataFrame, step: int) -> tuple[Series, ...]:
+def _series(link_seconds: DataFrame, events: DataFrame, step: int) -> tuple[Series, ...]:
     """Every broker's roles, the busiest first."""
-    seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
+    seconds = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     point = (F.floor(F.col("time") / step) * step).alias("point")
     points = seconds.groupBy(*ROLE, point).agg(
         (F.sum("bytes") / step).alias("mean"), F.max("bytes").alias("most"), F.max("limit").alias("limit")

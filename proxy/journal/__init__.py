@@ -1,6 +1,7 @@
 """The journal: what was replicated, second by second, as metadata on disk.
 
-- **Ledger** (`ledger`): sums up, in memory, what each second brought of each partition. Pure.
+- **Ledger** (`ledger`): sums up, in memory, what each second brought of each partition; every fifteen seconds it has a
+  *block* for each link. Pure.
 - **Line** (`encoding`): one JSON object, as `journal_schema` declares it.
 - **Shelf** (`shelf`): the directory: names, what a crash left, the cap on its size.
 - **Segment** (`segment`): one gzip file, readable at any time up to its last flush.

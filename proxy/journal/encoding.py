@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from journal_schema import COMMON, KINDS, VERSION, Kind
+from journal_schema import COMMON, KINDS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .ledger import Traffic
+    from .ledger import Replica, Traffic
 
 EventValue = str | int | float | bool | None
 _COMMON_NAMES = tuple(field.name for field in COMMON)
 _NAMES = {kind: (*_COMMON_NAMES, *(field.name for field in fields)) for kind, fields in KINDS.items()}
 _encode = msgspec.json.Encoder().encode
+_SILENT = ord(SHAPE_SILENT)
 
 
 class Origin(NamedTuple):
@@ -53,28 +54,57 @@ def encode_event(origin: Origin, line: Event, time: int) -> bytes:
     return _line(line.kind, (VERSION, line.kind.value, time, *origin, line.tick, *line.values))
 
 
-def encode_traffic(origin: Origin, lines: Iterable[Traffic], first_time: int) -> bytes:
-    """Return the lines, each with its newline. `first_time` is the wall clock's second of tick 0."""
+def encode_traffic(origin: Origin, blocks: Iterable[Traffic], first_time: int) -> bytes:
+    """Return a line for each, with its newline. `first_time` is the wall clock's second of tick 0."""
     return b"".join(
         _line(
             Kind.TRAFFIC,
             (
                 VERSION,
                 Kind.TRAFFIC.value,
-                first_time + line.tick,
+                first_time + block.tick,
                 *origin,
-                line.tick,
-                *line.key,
-                line.record_bytes,
-                line.wire_bytes,
-                line.fetches,
-                line.omitted,
-                *line.position,
+                block.tick,
+                *block.link,
+                *block.seconds,
+                *zip(*map(_columns, block.replicas), strict=True),
             ),
         )
-        for line in lines
+        for block in blocks
     )
 
 
-def _line(kind: Kind, values: Sequence[EventValue]) -> bytes:
+def _columns(replica: Replica) -> tuple[str | int, ...]:
+    """A replica's element in each of the schema's lists."""
+    before, position = replica.before, replica.position
+    return (
+        replica.topic,
+        replica.partition,
+        shape(replica.said, replica.second_bytes),
+        sum(replica.second_bytes),
+        replica.header_bytes,
+        replica.fetches,
+        replica.omitted,
+        before.fetch_offset,
+        position.fetch_offset,
+        before.high_watermark,
+        position.high_watermark,
+        position.log_start_offset,
+    )
+
+
+def shape(said: Sequence[bool], second_bytes: Sequence[int]) -> str:
+    """One character per second: nothing to say, news without bytes, or its part of the most of these seconds.
+
+    A second with bytes has at least one part, so that no byte gets into a second that had none.
+    """
+    most = max(second_bytes)
+    codes = (
+        _SILENT + 1 + max(round(SHAPE_PARTS * size / most), 1) if size else _SILENT + (1 if spoke else 0)
+        for spoke, size in zip(said, second_bytes, strict=True)
+    )
+    return bytes(codes).decode()
+
+
+def _line(kind: Kind, values: Sequence[object]) -> bytes:
     return _encode(dict(zip(_NAMES[kind], values, strict=True))) + b"\n"

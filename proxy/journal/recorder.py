@@ -62,7 +62,8 @@ class Journal:
         self._events.append(event(kind, self.ledger.tick_at(trio.current_time()), **values))
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hand on what was reported, at the end of each second, until cancelled; then what is left."""
+        """Hand on what was reported, at the end of each second, until cancelled; then what is left. Traffic comes in
+        blocks of fifteen seconds."""
         self._writer.start()
         task_status.started()
         try:
@@ -72,14 +73,15 @@ class Journal:
                 self._hand_on(trio.current_time())
         finally:
             now = trio.current_time()
-            self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.close(now), self._take_events()))
+            self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
             with trio.move_on_after(FINISH_SECONDS, shield=True):
                 await trio.to_thread.run_sync(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True)
 
     def _hand_on(self, now: float) -> None:
-        traffic = self.ledger.take_finished(now)
         first_time = self._first_time
-        self._follow_wall_clock(now)
+        was_set = self._follow_wall_clock(now)
+        # A block's seconds are called by the time that it begins with.
+        traffic = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
         if traffic or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, traffic, self._take_events()))
         if self._writer.problem != self._reported:
@@ -89,13 +91,15 @@ class Journal:
             else:
                 self._log.error("journal_failed", error=self._reported)
 
-    def _follow_wall_clock(self, now: float) -> None:
-        """When it is set, seconds are called by the new time from here on."""
+    def _follow_wall_clock(self, now: float) -> bool:
+        """Tell whether it was set; if so, seconds are called by the new time from here on."""
         step = self._wall() - now - self._offset_seconds
-        if abs(step) >= LEAST_STEP_SECONDS:
-            self.event(Kind.CLOCK, seconds=round(step, 3))
-            self._first_time += round(step)
-            self._offset_seconds += round(step)
+        if abs(step) < LEAST_STEP_SECONDS:
+            return False
+        self.event(Kind.CLOCK, seconds=round(step, 3))
+        self._first_time += round(step)
+        self._offset_seconds += round(step)
+        return True
 
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .ledger import Traffic
     from .shelf import Shelf
 
-QUEUED_BATCHES = 64
-"""A minute of a disk that hangs; at 1000 active partitions some 20 MB."""
+QUEUED_BATCHES = 32
+"""Traffic comes every fifteen seconds: minutes of a disk that hangs; at 1000 active partitions some 30 MB."""
 
 
 class Batch(NamedTuple):

@@ -21,7 +21,7 @@ def traffic(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
     for row in rows:
         time = FIRST + row["at"]
         size = row.get("record_bytes", LINE["record_bytes"])
-        line = {**JOURNAL, **LINE, "time": time, "tick": row["at"], "wire_bytes": size, **row}
+        line = {**JOURNAL, **LINE, "time": time, "tick": row["at"], "line_tick": row["at"], "wire_bytes": size, **row}
         line["date"] = datetime.fromtimestamp(time, UTC).date()
         lines.append(tuple(line[name] for name in TRAFFIC.names))
     return spark.createDataFrame(lines, TRAFFIC)

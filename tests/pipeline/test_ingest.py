@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.storage import SEAL, STAGING, Storage, begin
 from pipeline.tables import Tables
-from tests.pipeline.journals import FIRST, JOURNAL, event_line, traffic_line, write_file
+from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ def tables_of(spark: SparkSession, place: Path) -> Snapshot:
     tables = Tables(spark, str(place))
     return tuple(
         sorted((tuple(row) for row in frame.select(sorted(frame.columns)).collect()), key=repr)
-        for frame in (tables.traffic, tables.events, tables.quarantine)
+        for frame in (tables.traffic, tables.seconds, tables.events, tables.quarantine)
     )
 
 
@@ -40,7 +41,7 @@ def states(spark: SparkSession, place: Path) -> dict[str, tuple[str, int, int]]:
 def journal(tmp_path: Path) -> Path:
     """Two brokers, a day that ends, a file of each broker in a directory of its own."""
     folder = tmp_path / "journal"
-    days = [traffic_line(time, partition=p) for time in (FIRST, FIRST + 86_400) for p in range(3)]
+    days = [traffic_line(time, partitions=range(3)) for time in (FIRST, FIRST + 86_400)]
     write_file(folder / "101", broker=101, number=1, lines=days)
     quota = event_line(Kind.QUOTA, FIRST, broker=102, role="follower", bytes_per_second=None, policy="strict",
                        enforce=True, selection="*", reason="start")  # fmt: skip
@@ -51,7 +52,7 @@ def journal(tmp_path: Path) -> Path:
 def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, journal: Path) -> None:
     out = journal.parent / "tables"
     outcome = ingest(spark, [str(journal)], str(out))
-    assert outcome == ({"whole": 2}, 12, 0, 0)
+    assert outcome == ({"whole": 2}, 8, 0, 0)
     found = sorted(str(path.relative_to(out)) for path in (out / "traffic").glob("*/*"))
     assert found == [
         "traffic/date=2026-11-21/broker=101",
@@ -114,17 +115,28 @@ def test_a_file_that_lost_lines_is_called_damaged(spark: SparkSession, tmp_path:
     assert ingest(spark, [str(folder)], str(out)).files == {"damaged": 1}
 
 
+GOOD = traffic_line(FIRST)
+OF_VERSION_1 = json.dumps(
+    {**JOURNAL, "v": 1, "kind": "traffic", "time": FIRST, "role": "leader", "peer": "102", "topic": "orders",
+     "partition": 0, "throttled": True, "in_sync": False, "record_bytes": 1000, "wire_bytes": 1018}
+)  # fmt: skip
 BAD = [
     ("not json", "not a JSON object"),
     ('{"v":1,"kind":"traffic"', "not a JSON object"),
     ('{"level":"info","message":"x"}', "not a line of a journal: no v or no kind"),
-    (traffic_line(FIRST, v=2), "schema version 2 is newer than 1"),
+    (traffic_line(FIRST, v=3), "schema version 3 is not 2"),
+    (OF_VERSION_1, "schema version 1 is not 2"),
     (traffic_line(FIRST, kind="weather"), "unknown kind weather"),
-    (traffic_line(FIRST, topic=None, in_sync=None), "missing: topic, in_sync"),
+    (changed(GOOD, topics=None, in_sync=None), "missing: in_sync, topics"),
     (traffic_line(FIRST, broker=None), "missing: broker"),
-    (traffic_line(FIRST, record_bytes="many"), "a field has the wrong type"),
+    (changed(GOOD, record_bytes=["many"]), "a field has the wrong type"),
+    (changed(GOOD, record_bytes=1000), "a field has the wrong type"),
+    (changed(GOOD, record_bytes=[1000, 1]), "lists of different lengths, or of none"),
+    (changed(GOOD, shapes=["[["]), "lists of different lengths, or of none"),
+    (changed(GOOD, second_omitted=[]), "lists of different lengths, or of none"),
+    (changed(GOOD, topics=[None]), "a count is negative or missing"),
     (traffic_line(FIRST * 1000), f"time is not in seconds since 1970: {FIRST * 1000}"),
-    (traffic_line(FIRST, omitted=-1), "a count is negative"),
+    (traffic_line(FIRST, omitted=-1), "a count is negative or missing"),
     (traffic_line(FIRST, role="boss"), "unknown role boss"),
     (event_line(Kind.CONNECTION, FIRST), "missing: role, peer, cause, seconds, replica_fetches, held_seconds"),
 ]

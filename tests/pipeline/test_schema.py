@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from journal_schema import COMMON, KINDS, Kind, all_fields
-from pipeline.schema import EVENTS, LINE, TRAFFIC, TYPES
+from journal_schema import COMMON, KINDS, REPLICAS, SECONDS, TRAFFIC_IDENTITY, Kind, all_fields
+from pipeline.schema import EVENTS, LINE, LINE_KEY, SECOND_ROWS, TRAFFIC, TYPES
 
 
 def test_a_line_has_every_field_with_its_type() -> None:
@@ -11,7 +11,16 @@ def test_a_line_has_every_field_with_its_type() -> None:
 
 
 def test_the_tables_lose_no_field_of_their_lines() -> None:
-    common = {field.name for field in COMMON}
-    assert {f.name for f in KINDS[Kind.TRAFFIC]} | common - {"kind"} <= set(TRAFFIC.names)
+    common = {field.name for field in COMMON} - {"kind"}
+    plural = {"topics": "topic", "partitions": "partition", "header_bytes": "wire_bytes"}
+    of_replicas = {plural.get(field.name, field.name.removesuffix("_before")) for field in REPLICAS} - {"shapes"}
+    of_lines = common | {"role", "peer", "throttled", "in_sync"}
+    assert of_replicas | of_lines <= set(TRAFFIC.names)
+    assert {field.name.removeprefix("second_") for field in SECONDS} | of_lines <= set(SECOND_ROWS.names)
     of_events = {f.name for kind, fields in KINDS.items() if kind is not Kind.TRAFFIC for f in fields}
-    assert of_events | common <= set(EVENTS.names)
+    assert of_events | common | {"kind"} <= set(EVENTS.names)
+
+
+def test_rows_know_their_line() -> None:
+    assert [name.removeprefix("line_") for name in LINE_KEY] == list(TRAFFIC_IDENTITY)
+    assert set(LINE_KEY) <= set(TRAFFIC.names) & set(SECOND_ROWS.names)

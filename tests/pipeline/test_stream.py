@@ -20,9 +20,8 @@ SECONDS = 200
 def lines(first: int, end: int) -> list[str]:
     """10 messages a second of 3000, in two partitions."""
     return [
-        traffic_line(FIRST + at, partition=p, fetch_offset=10 * at, high_watermark=3000, omitted=1)
+        traffic_line(FIRST + at, partitions=(0, 1), fetch_offset=10 * at, high_watermark=3000, omitted=1)
         for at in range(first, end)
-        for p in range(2)
     ]
 
 

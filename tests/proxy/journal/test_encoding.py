@@ -4,26 +4,45 @@ import json
 
 import pytest
 
-from journal_schema import COMMON, KINDS, FieldType, Kind
-from proxy.journal.encoding import Origin, encode_event, encode_traffic, event
-from proxy.journal.ledger import Position, Traffic, TrafficKey
+from journal_schema import COMMON, KINDS, REPLICAS, SECONDS, FieldType, Kind
+from proxy.journal.encoding import Origin, encode_event, encode_traffic, event, shape
+from proxy.journal.ledger import Link, Position, Replica, Seconds, Traffic
 
 ORIGIN = Origin(101, "20261121T082503Z-ab12")
-KEY = TrafficKey("leader", "102", "order\ns", 0, throttled=True, in_sync=False)
+LINK = Link("leader", "102", throttled=True, in_sync=False)
 VALUES = {FieldType.INTEGER: 1, FieldType.NUMBER: 1.5, FieldType.BOOLEAN: True, FieldType.STRING: "x"}
 
 
 def test_traffic_has_the_fields_of_the_schema_in_its_order() -> None:
-    lines = [Traffic(tick, KEY, 10, 28, 1, 2, Position(5, 9, 0)) for tick in (0, 3)]
-    encoded = encode_traffic(ORIGIN, lines, 1_700_000_000)
+    replicas = [
+        Replica("order\ns", 0, [True, True, False], [10, 0, 0], 18, 2, 1, Position(5, 8, 0), Position(7, 9, 0)),
+        Replica("order\ns", 3, [False, True, True], [0, 4, 8], 36, 2, 0, Position(1, 2, 0), Position(3, 4, 0)),
+    ]
+    seconds = Seconds([10, 4, 8], [28, 22, 26], [1, 2, 1], [0, 1, 0])
+    encoded = encode_traffic(ORIGIN, [Traffic(tick, LINK, seconds, replicas) for tick in (0, 3)], 1_700_000_000)
     assert encoded.count(b"\n") == 2
     first, second = map(json.loads, encoded.splitlines())
     assert list(first) == [field.name for field in (*COMMON, *KINDS[Kind.TRAFFIC])]
     assert (first["time"], second["time"]) == (1_700_000_000, 1_700_000_003)
-    assert (first["v"], first["kind"], first["broker"], first["run"]) == (1, "traffic", *ORIGIN)
-    assert (first["topic"], first["throttled"], first["in_sync"]) == ("order\ns", True, False)
-    assert (first["record_bytes"], first["wire_bytes"], first["fetches"], first["omitted"]) == (10, 28, 1, 2)
-    assert (first["fetch_offset"], first["high_watermark"], first["log_start_offset"]) == (5, 9, 0)
+    assert (first["v"], first["kind"], first["broker"], first["run"]) == (2, "traffic", *ORIGIN)
+    assert (first["role"], first["peer"], first["throttled"], first["in_sync"]) == LINK
+    assert [first[field.name] for field in SECONDS] == list(seconds)
+    assert [first[field.name] for field in REPLICAS] == [
+        ["order\ns", "order\ns"], [0, 3], ["[$#", "#@["], [10, 12], [18, 36], [2, 2], [1, 0],
+        [5, 1], [7, 3], [8, 2], [9, 4], [0, 0],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "sizes", "expected"),
+    [
+        ([False, True], [0, 0], "#$"),
+        ([True, True, True], [1, 10**9, 500_000_000], "%[@"),  # 55/2 parts, rounded to even
+        ([True], [7], "["),
+    ],
+)
+def test_a_shape_is_a_character_per_second(said: list[bool], sizes: list[int], expected: str) -> None:
+    assert shape(said, sizes) == expected
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Kind if kind is not Kind.TRAFFIC])
@@ -31,7 +50,7 @@ def test_every_event_can_be_said_with_the_types_of_the_schema(kind: Kind) -> Non
     values = {field.name: VALUES[field.type] for field in KINDS[kind]}
     line = json.loads(encode_event(ORIGIN, event(kind, 7, **values), 1_700_000_000))
     assert line == {
-        "v": 1, "kind": kind, "time": 1_700_000_000, "broker": 101, "run": ORIGIN.run, "tick": 7, **values
+        "v": 2, "kind": kind, "time": 1_700_000_000, "broker": 101, "run": ORIGIN.run, "tick": 7, **values
     }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from journal_schema import Kind
 from proxy.journal.encoding import Event, Origin, event
-from proxy.journal.ledger import Position, Traffic, TrafficKey
+from proxy.journal.ledger import Link, Position, Replica, Seconds, Traffic
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
 from proxy.settings import JournalSettings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TIME = 1_700_000_000
-KEY = TrafficKey("leader", "102", "orders", 0, throttled=True, in_sync=False)
+AT = Position(1, 9, 0)
 RUN = "20261121T082503Z"
 
 
@@ -28,9 +28,12 @@ def writer(folder: Path, *, every: float = 600.0, at: int = 1 << 20, keep: int =
 
 
 def batch(tick: int, *, traffic: int = 1, events: list[Event] | None = None) -> Batch:
+    replica = Replica("orders", 0, [True], [1000], 18, 1, 0, AT, AT)
     lines = [
-        Traffic(tick, KEY._replace(partition=n), 1000 + n, 1018 + n, 1, 0, Position(tick, 9, 0)) for n in range(traffic)
-    ]
+        Traffic(tick, Link("leader", str(102 + n), throttled=True, in_sync=False), Seconds([1000], [1018], [1], [0]),
+                [replica._replace(second_bytes=[1000 + tick])])
+        for n in range(traffic)
+    ]  # fmt: skip
     return Batch(tick, TIME, lines, events or [])
 
 
@@ -85,11 +88,11 @@ def test_files_are_rotated_by_time_and_each_can_be_read_alone(tmp_path: Path) ->
 
 def test_files_are_rotated_by_size_and_the_oldest_removed(tmp_path: Path) -> None:
     one = writer(tmp_path, at=500, keep=2000)
-    write(one, *(batch(tick, traffic=20) for tick in range(40)))
+    write(one, *(batch(tick, traffic=20) for tick in range(QUEUED_BATCHES)))
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert sum(sizes) <= 2000 + max(sizes)
     assert one.statistics.removed_files > 0
-    assert files(tmp_path)[-1][-2]["tick"] == 39
+    assert files(tmp_path)[-1][-2]["tick"] == QUEUED_BATCHES - 1
 
 
 def test_a_queue_that_is_full_drops_and_counts(tmp_path: Path) -> None:

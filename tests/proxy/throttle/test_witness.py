@@ -22,8 +22,9 @@ def conversation(bytes_per_second: float = 4 * MIB, *, role: Role = Role.LEADER,
 
 
 def told(of: Conversation) -> list[Traffic]:
+    """Blocks of one partition each, what was in sync first."""
     assert of.throttle.ledger is not None
-    return of.throttle.ledger.close(of.now + 1)
+    return sorted(of.throttle.ledger.cut(of.now + 1), key=lambda block: not block.link.in_sync)
 
 
 def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:
@@ -33,10 +34,13 @@ def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:
     found.now = 0.2
     found.answer(found.ask(), {T0: 3000})
     first, second = told(found)
-    assert (first.key.in_sync, first.record_bytes, first.wire_bytes) == (True, 2000, 2000 + ENTRY_BYTES)
-    assert (second.key.in_sync, second.record_bytes, second.fetches, second.omitted) == (False, 3000, 1, 0)
-    assert second.position == Position(2, 1_000_000, -1)
-    assert (second.key.role, second.key.peer, second.key.topic, second.key.throttled) == ("leader", "102", "t", True)
+    assert (first.link.in_sync, first.seconds.record_bytes[0]) == (True, 2000)
+    assert first.seconds.wire_bytes[0] == 2000 + ENTRY_BYTES
+    assert (second.link.in_sync, second.seconds.record_bytes[0]) == (False, 3000)
+    (replica,) = second.replicas
+    assert (replica.topic, replica.fetches, replica.omitted, replica.header_bytes) == ("t", 1, 0, ENTRY_BYTES)
+    assert replica.position == Position(2, 1_000_000, -1)
+    assert (second.link.role, second.link.peer, second.link.throttled) == ("leader", "102", True)
 
 
 def test_what_is_left_out_and_what_is_answered_here_is_omitted() -> None:
@@ -45,8 +49,9 @@ def test_what_is_left_out_and_what_is_answered_here_is_omitted() -> None:
     found.ask()  # held
     found.now = 0.6
     assert isinstance(found.decide(), Answer)
-    (line,) = (line for line in told(found) if line.omitted)
-    assert (line.record_bytes, line.omitted, line.position) == (0, 1, Position(0, 1_000_000, -1))
+    (block,) = (block for block in told(found) if sum(block.seconds.omitted))
+    (replica,) = block.replicas
+    assert (sum(replica.second_bytes), replica.omitted, replica.position) == (0, 1, Position(0, 1_000_000, -1))
 
 
 def test_with_a_journal_what_is_not_throttled_is_looked_at_too() -> None:
@@ -59,8 +64,8 @@ def test_with_a_journal_what_is_not_throttled_is_looked_at_too() -> None:
     found.now = 0.1
     found.answer(found.ask(), {T0: 1000}, high_watermark=5)
     first, second = told(found)
-    assert (first.key.throttled, first.key.in_sync, first.record_bytes) == (False, True, 2000)
-    assert (second.key.throttled, second.key.in_sync, second.record_bytes) == (False, False, 1000)
+    assert (first.link.throttled, first.link.in_sync, first.seconds.record_bytes[0]) == (False, True, 2000)
+    assert (second.link.throttled, second.link.in_sync, second.seconds.record_bytes[0]) == (False, False, 1000)
 
 
 def test_without_a_journal_what_is_not_throttled_is_not_looked_at() -> None:
@@ -87,12 +92,13 @@ def test_what_the_ledger_was_told_is_what_the_quota_was_charged(role: Role) -> N
             granted = decision.outlook.grants if decision.outlook is not None else {}
             found.answer(decision, {key: size // 1000 * 1000 for key, size in granted.items()})
         found.now += 0.05
-    lines = told(found)
+    blocks = told(found)
     statistics = found.throttle.statistics
-    accounted = sum(line.record_bytes if role is Role.FOLLOWER else line.wire_bytes for line in lines)
-    assert accounted == statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
-    behind = sum(
-        line.record_bytes if role is Role.FOLLOWER else line.wire_bytes for line in lines if not line.key.in_sync
-    )
+
+    def accounted(block: Traffic) -> int:
+        return sum(block.seconds.record_bytes if role is Role.FOLLOWER else block.seconds.wire_bytes)
+
+    assert sum(map(accounted, blocks)) == (statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync)
+    behind = sum(accounted(block) for block in blocks if not block.link.in_sync)
     assert behind == statistics.throttled_bytes_catching_up
-    assert sum(line.omitted for line in lines) == statistics.omitted_partitions
+    assert sum(sum(block.seconds.omitted) for block in blocks) == statistics.omitted_partitions

@@ -1,0 +1,93 @@
+"""Traffic lines to rows: one per second and replica, and one per second of a link.
+
+A line is about up to fifteen seconds (docs/journal.md). Its sums are exact, by the second over all its partitions and
+by the partition over all its seconds; what a partition moved in one second is its shape's part of what it moved in
+all, to a few per cent of its most. DataFrame → DataFrame, Spark's functions alone, no shuffle.
+
+Invariant: the rows of a partition add up to what the line says of it, and those of a second likewise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from journal_schema import REPLICAS, SECONDS, SHAPE_SILENT
+
+from .schema import SECOND_ROWS, TRAFFIC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import Column, DataFrame
+
+_OF_LINE = ("v", "time", "broker", "run", "tick", "role", "peer", "throttled", "in_sync")
+_SILENT = ord(SHAPE_SILENT)
+
+
+def replica_seconds(lines: DataFrame) -> DataFrame:
+    """Rows of the traffic table, from traffic lines: one per second and replica of which there was news."""
+    replicas = lines.select(*_OF_LINE, F.inline(F.arrays_zip(*(field.name for field in REPLICAS))))
+    each = F.transform(F.split("shapes", ""), lambda one: F.ascii(one) - _SILENT)
+    coded = replicas.withColumn("codes", each)
+    at = F.sequence(F.lit(1), F.size("codes"))
+    said = F.transform(at, lambda n: _sum(F.slice("codes", 1, n), lambda code: (code > 0).cast("int")))
+    parts = F.transform(at, lambda n: _sum(F.slice("codes", 1, n), lambda code: F.greatest(code - 1, F.lit(0))))
+    seconds = coded.select(
+        "*", F.posexplode(F.arrays_zip(F.col("codes").alias("code"), said.alias("said"), parts.alias("parts"))),
+        F.element_at(said, -1).alias("all_said"), F.element_at(parts, -1).alias("all_parts"),
+    ).where("col.code > 0")  # fmt: skip
+    counted = seconds.select(
+        "v", (F.col("time") + F.col("pos")).alias("time"), "run", (F.col("tick") + F.col("pos")).alias("tick"),
+        F.col("tick").alias("line_tick"), "role", "peer", F.col("topics").alias("topic"),
+        F.col("partitions").alias("partition"), "throttled", "in_sync", "broker",
+        _part("record_bytes").alias("record_bytes"),
+        (_part("record_bytes") + _part("header_bytes")).alias("wire_bytes"),
+        _turn("fetches").alias("fetches"), _turn("omitted").alias("omitted"),
+        _between("fetch_offset", F.expr("if(all_parts > 0, col.parts, 1)"), F.expr("greatest(all_parts, 1)"))
+        .alias("fetch_offset"),
+        _between("high_watermark", F.col("col.said"), F.col("all_said")).alias("high_watermark"),
+        "log_start_offset",
+    )  # fmt: skip
+    return _dated(counted).select([F.col(field.name).cast(field.dataType) for field in TRAFFIC])
+
+
+def link_seconds(lines: DataFrame) -> DataFrame:
+    """Rows of the seconds table, from traffic lines: one per second of a link that moved or withheld anything, or asked
+    for it while behind."""
+    names = [field.name for field in SECONDS]
+    seconds = lines.select(*_OF_LINE, F.posexplode(F.arrays_zip(*names)))
+    rows = seconds.select(
+        "v", (F.col("time") + F.col("pos")).alias("time"), "run", (F.col("tick") + F.col("pos")).alias("tick"),
+        F.col("tick").alias("line_tick"), "role", "peer", "throttled", "in_sync", "broker",
+        *(F.col(f"col.{name}").alias(name.removeprefix("second_")) for name in names),
+    )  # fmt: skip
+    news = (F.col("record_bytes") > 0) | (F.col("omitted") > 0) | (~F.col("in_sync") & (F.col("fetches") > 0))
+    return _dated(rows.where(news)).select([F.col(field.name).cast(field.dataType) for field in SECOND_ROWS])
+
+
+def _dated(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("date", F.to_date(F.timestamp_seconds("time")))
+
+
+def _sum(codes: Column, worth: Callable[[Column], Column]) -> Column:
+    return F.aggregate(codes, F.lit(0), lambda so_far, code: so_far + worth(code))
+
+
+def _part(name: str) -> Column:
+    """Its share by the shape. Rounded at the running sum, so that the shares add up."""
+    until, parts = "col.parts", "(col.parts - greatest(col.code - 1, 0))"
+    return F.expr(f"if(all_parts = 0, 0, {name} * {until} div all_parts - {name} * {parts} div all_parts)")
+
+
+def _turn(name: str) -> Column:
+    """Its share where every second with news counts alike."""
+    return F.expr(f"{name} * col.said div all_said - {name} * (col.said - 1) div all_said")
+
+
+def _between(name: str, done: Column, of: Column) -> Column:
+    """From what it was before to what it is at the end; what was not known before is as at the end."""
+    before, after = F.col(f"{name}_before"), F.col(name)
+    known = before + F.floor((after - before) * done / of)
+    return F.when(before < 0, after).otherwise(known)
