@@ -17,14 +17,19 @@ from .token_bucket import TokenBucket
 from .turns import Claim, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
 
 class Wish(NamedTuple):
-    """What one out-of-sync partition would like: at most `limit_bytes`, of use only from `need_bytes` on."""
+    """What one out-of-sync partition would like: at most `limit_bytes`, of use only from `need_bytes` on.
+
+    Where there is not enough for everybody it gets no more than it is `likely_bytes` to bring: what is reserved and
+    does not come, others could have had.
+    """
 
     limit_bytes: int
     need_bytes: int
+    likely_bytes: float = math.inf
 
 
 class Budget(Protocol):
@@ -35,8 +40,9 @@ class Budget(Protocol):
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Take a new quota; inf is unlimited, 0 stops catch-up."""
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
-        """Return the bytes granted to the first so many of `wishes`, each reserved until settled.
+    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
+        """Return the bytes granted to the first so many of `wishes`, each reserved until settled. Where nothing can be
+        granted the wishes are not even looked at.
 
         `rides`: the fetch goes on anyway, for replicas that are in sync and should not wait for much beside them.
         """
@@ -77,7 +83,7 @@ class StrictBudget:
         if bytes_per_second != self._bucket.rate:
             self._bucket.change_rate(bytes_per_second, now)
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
         bucket = self._bucket
         self.turns.ask(claim)
@@ -87,11 +93,12 @@ class StrictBudget:
             return []
         elif (bucket.has_piece(now) if rides else bucket.is_open(now)) and not self.turns.ahead_of(claim, now):
             most = bucket.piece_bytes if rides else math.inf
-            grants = _share(wishes, min(bucket.available(now), claim.appetite_bytes, most))
+            grants = _share(list(wishes), min(bucket.available(now), claim.appetite_bytes, most))
         else:
             return []
-        self._bucket.reserve(sum(grants))
-        self.turns.serve(claim, sum(grants), now)
+        granted = sum(grants)
+        bucket.reserve(granted)
+        self.turns.serve(claim, granted, now)
         return grants
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
@@ -113,14 +120,18 @@ class StrictBudget:
         return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
 
 
-def _share(wishes: Sequence[Wish], available: float) -> list[int]:
+def _share(wishes: list[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74)."""
-    grants: list[int] = []
-    for wish in wishes:
-        need = min(wish.need_bytes, wish.limit_bytes)
-        if grants and available < need:
+    grants = [limit for limit, _, _ in wishes]
+    if sum(grants) <= available:
+        return grants
+    grants = []
+    for limit, need, likely in wishes:
+        most = min(limit, likely)
+        least = min(need, most)
+        if grants and available < least:
             break
-        size = int(min(wish.limit_bytes, max(need, available)))
+        size = int(min(most, max(least, available)))
         grants.append(size)
         available -= size
         if available <= 0:
@@ -144,7 +155,7 @@ class Kip73Budget:
     def is_exceeded(self, now: float) -> bool:
         return self._rate.measure(now) > self._quota
 
-    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
         del rides
         self.turns.ask(claim)
         return [] if self.is_exceeded(now) else [wish.limit_bytes for wish in wishes]

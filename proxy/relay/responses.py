@@ -20,6 +20,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch_response import replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.topic_blocks import count_bytes
+from protocol.walker import ResponseEntry
 
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
 from .exchange import MAX_FRAME_BYTES, Undecoded
@@ -30,8 +31,6 @@ from .whole_frames import passable_responses
 from .window import Window
 
 if TYPE_CHECKING:
-    from protocol.walker import ResponseEntry
-
     from ..settings import LimitSettings
     from ..throttle.outlook import Outlook
     from .exchange import Exchange
@@ -193,7 +192,7 @@ class ResponseRelay:
         """Read the frame whole but for the records that are over quota, then send it."""
         window = self._window
         gathered = Gathered(outlook, window)
-        walk = FrameWalk(window, version=outlook.version, size=size)
+        walk = FrameWalk(window, version=outlook.version, size=size, row=ResponseEntry)
         total, passed = LENGTH_PREFIX_BYTES + size, 0
         while passed < total:
             now, rows = trio.current_time(), walk.step(passed)

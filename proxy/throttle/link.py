@@ -18,7 +18,6 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from admission.budget import Wish
 from protocol.fetch import FIRST_VERSION_WITH_SESSIONS
 from protocol.fetch_request import (
     MAX_INT32,
@@ -28,7 +27,7 @@ from protocol.fetch_request import (
     rebuild_fetch_request,
     rebuild_session_request,
 )
-from protocol.fetch_response import ReplayedEntry, empty_fetch_response, error_fetch_response
+from protocol.fetch_response import empty_fetch_response, error_fetch_response
 from protocol.fetch_session import (
     NO_SESSION_ID,
     Choice,
@@ -44,9 +43,11 @@ from .replicas import Replicas
 from .witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Iterator
 
+    from admission.budget import Wish
     from protocol.fetch_glance import SessionAt
+    from protocol.fetch_response import ReplayedEntry
     from protocol.fetch_session import PartitionKey
     from protocol.fetch_session_translator import Translation
     from protocol.walker import RequestEntry
@@ -231,9 +232,9 @@ class Link:
             return self._as_it_is(demand, self._outlook(demand, now))
         rides = self._is_live and demand.partitions > len(behind) + len(new)
         if not self.throttle.enforce:
-            return self._observe(demand, self._admit(behind, now, rides=rides), now)
-        granted = self._admit({**behind, **new} if self._shapes(demand) else behind, now, rides=rides)
-        waiting = [key for key in behind if key not in granted]
+            return self._observe(demand, self._admit(now, with_new=False, rides=rides), now)
+        granted = self._admit(now, with_new=self._shapes(demand), rides=rides)
+        waiting = [key for key in behind if key not in granted] if granted else list(behind)
         if len(waiting) == demand.partitions:
             if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
@@ -244,19 +245,23 @@ class Link:
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
 
-    def _admit(self, replicas: dict[PartitionKey, Replica], now: float, *, rides: bool) -> dict[PartitionKey, int]:
+    def _admit(self, now: float, *, with_new: bool, rides: bool) -> dict[PartitionKey, int]:
         """Return what is granted, in order: those that were served longest ago first, those never met last."""
-        if not replicas:
-            self._claim.wants = False
+        replicas, claim = self.replicas, self._claim
+        if not replicas.behind and not (with_new and replicas.new):
+            claim.wants = False
             return {}
-        new = self.replicas.new
-        order = sorted(replicas, key=lambda key: (key in new, replicas[key].served))
-        wishes = [_wish(replicas[key]) for key in order]
-        grants = self.throttle.budget.admit(self._claim, wishes, now, rides=rides)
-        self._claim.due = now
-        if grants == [wish.limit_bytes for wish in wishes]:
-            self._claim.wants = False
-        return dict(zip(order, grants, strict=False))
+        order: list[Replica] = []
+        grants = self.throttle.budget.admit(claim, self._wishes(order, with_new=with_new), now, rides=rides)
+        claim.due = now
+        if order and grants == [replica.wish.limit_bytes for replica in order]:
+            claim.wants = False
+        return {replica.key: granted for replica, granted in zip(order, grants, strict=False)}
+
+    def _wishes(self, order: list[Replica], *, with_new: bool) -> Iterator[Wish]:
+        """What they wish for whose turn it is, put in `order`: not even that if nothing can be granted."""
+        order += self.replicas.in_turn(with_new=with_new)
+        yield from [replica.wish for replica in order]
 
     def _hold(self, demand: Demand, now: float) -> Hold:
         turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)
@@ -289,6 +294,8 @@ class Link:
     def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
         behind, new = self.replicas.behind, self.replicas.new
+        if demand.translation is None and len(granted) == len(behind) + len(new) and not self._claim.wants:
+            return self._forward_all(demand, granted, now)
         replays = demand.is_full
         omitted = [key for key, replica in behind.items() if key not in granted and (replica.replayable or not replays)]
         self._withheld(omitted, now)
@@ -311,12 +318,23 @@ class Link:
         self._expected_at = None if granted or probed else now + max_wait_ms / 1000
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
+    def _forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
+        """Everything in full, in the follower's own order, which gives each its turn to be first."""
+        outlook = self._outlook(demand, now)
+        outlook.catches_up = True
+        outlook.grants = granted
+        first = demand.request.entries[0]
+        outlook.first = (first.topic, first.partition)
+        self._expected_at = None
+        return Forward(None, outlook)
+
     def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:
         frame, request, translation = demand.frame, demand.request, demand.translation
         if translation is None:
-            entries = {(e.topic, e.partition): e for e in request.entries}
-            asks = full_upstream(SessionRequest(request.head.api_version, entries), choice, NO_SESSION_ID)
-            if asks.as_it_came:
+            left_out = choice.omitted
+            kept = {key: e for e in request.entries if (key := (e.topic, e.partition)) not in left_out}
+            asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
+            if asks.as_it_came and not left_out:
                 return Forward(None, outlook)
             limited = [(entry, limit_bytes) for _, entry, limit_bytes in asks.listed]
             return Forward(rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms), outlook)
@@ -356,7 +374,7 @@ class Link:
 
     def _replays(self, omitted: Iterable[PartitionKey]) -> list[ReplayedEntry]:
         known = self.replicas.known
-        return [ReplayedEntry(*key, known[key].high_watermark, known[key].log_start_offset) for key in omitted]
+        return [known[key].replay() for key in omitted]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
         """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
@@ -369,12 +387,6 @@ class Link:
             max_wait_ms = math.ceil(min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS)))
             self._claim.due = now + max_wait_ms / 1000
         return min(max_wait_ms, demand.request.max_wait_ms)
-
-
-def _wish(replica: Replica) -> Wish:
-    """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
-    limit, need = max(replica.limit_bytes, 0), replica.need_bytes
-    return Wish(min(limit, need) if replica.stalls else limit, need)
 
 
 def _error(request: FetchRequest, answer: LocalAnswer) -> Answer:

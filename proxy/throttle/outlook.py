@@ -89,9 +89,9 @@ class Outlook:
         """
         if self.witness is not None:
             self.witness.forwarded(entries, now)
-        known, changed = self.replicas.known, self.replicas.changed
-        leads, usage = self.throttle.role is Role.LEADER, Usage()
+        known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
+        brought: list[tuple[Replica, int, int, int]] = []
         for topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size in entries:
             key = (topic, partition)
             if expects is not None:
@@ -106,19 +106,39 @@ class Outlook:
                 self._learn(key, replica, high_watermark, now)
             replica.log_start_offset = log_start_offset
             replica.replayable = True
-            if size <= 0:
-                continue
+            if size > 0:
+                brought.append((replica, size, entry_at, records_at))
+        if brought:
+            _look_at_batches(brought, buffer, end)
+            self._account(brought, now)
+
+    def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
+        """Account for records that go on: whose, how many bytes, where the entry begins and where they do."""
+        changed, grants, observed = self.replicas.changed, self.grants, self.observed
+        leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
+        in_sync = catching_up = reserved = taken = ungranted = withheld = turn = 0
+        for replica, size, entry_at, records_at in brought:
+            key = replica.key
             changed[key] = None
             replica.delivered(size, now)
             used = size + records_at - entry_at if leads else size
-            if replica.standing is Standing.IN_SYNC:
-                usage.in_sync += used
-                usage.ungranted += used
+            if replica.standing is behind:
+                catching_up += used
             else:
-                replica.saw_batch(first_batch_size(buffer, records_at, end))
-                self._use(usage, key, replica, used=used)
-        if usage.in_sync or usage.catching_up:
-            self.throttle.account(self.claim, usage, now)
+                in_sync += used
+            granted = grants.pop(key, 0)
+            if granted:
+                turn = replica.served = turn or self.throttle.next_turn()
+                replica.used(size, granted)
+                reserved += granted
+                # In observe mode more may come than was granted, since nothing was asked to be less.
+                taken += used if enforce else min(used, granted)
+            elif key in observed:
+                withheld += used
+            else:
+                ungranted += used
+        usage = Usage(in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld)
+        self.throttle.account(self.claim, usage, now)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -137,9 +157,10 @@ class Outlook:
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
         for key in self.grants:
-            if key == self.first or whole_session:
-                replica = self.replicas.known.get(key)
-                if replica is not None:
+            replica = self.replicas.known.get(key)
+            if replica is not None:
+                replica.unused()
+                if key == self.first or whole_session:
                     replica.stalled(self.throttle.next_turn(), needs_more=whole_session)
         self._give_back(now)
 
@@ -160,20 +181,9 @@ class Outlook:
         replica.high_watermark = high_watermark
         self.replicas.changed[key] = None
 
-    def _use(self, usage: Usage, key: PartitionKey, replica: Replica, *, used: int) -> None:
-        """Records of a replica that is behind, or of which that is not known yet."""
-        if replica.standing is Standing.BEHIND:
-            usage.catching_up += used
-        else:
-            usage.in_sync += used
-        granted = self.grants.pop(key, 0)
-        if granted:
-            replica.served = self.throttle.next_turn()
-            usage.reserved += granted
-        if key in self.observed:
-            usage.observed += used
-        elif granted:
-            # In observe mode more may come than was granted, since nothing was asked to be less.
-            usage.granted += used if self.throttle.enforce else min(used, granted)
-        else:
-            usage.ungranted += used
+
+def _look_at_batches(brought: list[tuple[Replica, int, int, int]], buffer: Bytes, end: int) -> None:
+    """Learn how large the batches of those are that are not in sync: none is larger than what is known to be."""
+    for replica, size, _, records_at in brought:
+        if size > replica.largest_batch_bytes and replica.standing is not Standing.IN_SYNC:
+            replica.saw_batch(first_batch_size(buffer, records_at, end))

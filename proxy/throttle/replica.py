@@ -2,7 +2,7 @@
 
 "In sync" is KIP-73's rule, seen from outside the broker: fetch_offset >= the high watermark that this connection
 forwarded last for this partition. What is unknown counts as in sync, otherwise idle members of the ISR would be
-cut off (KAFKA-4313). Pure: knows no budget, frame or socket.
+cut off (KAFKA-4313). Pure: knows what to ask of a budget, not how much there is; no frame or socket.
 
 A partition may be missing from some requests: its follower throttles it, natively or by a sidecar of its own. What
 was known of it still tells whether it is behind, but is not replayed until the leader has confirmed it: the
@@ -15,16 +15,24 @@ never invented; they are forgotten as soon as that could be wrong, and replayed 
 from __future__ import annotations
 
 import enum
+import math
 from typing import TYPE_CHECKING
+
+from admission.budget import Wish
+from protocol.fetch_response import ReplayedEntry
 
 from .meter import Meter
 
 if TYPE_CHECKING:
+    from protocol.fetch_session import PartitionKey
     from protocol.walker import RequestEntry
 
 UNKNOWN = -1
 LEAST_NEED_BYTES = 64 * 1024
 """What a grant is worth at least, until larger batches are seen: four default producer batches."""
+LIKELY_GROWTH = 3
+"""After an answer that left half of its grant, the next grant is worth so many times what it brought, where grants are
+scarce; rounded up to a power of two, so that it seldom changes."""
 
 
 class Standing(enum.Enum):
@@ -42,10 +50,13 @@ class Replica:
     __slots__ = (
         "_delivered",
         "_empty_grants",
+        "_likely_bytes",
         "_need_bytes",
+        "_replay",
         "asked_in",
         "fetch_offset",
         "high_watermark",
+        "key",
         "largest_batch_bytes",
         "leader_epoch",
         "limit_bytes",
@@ -54,9 +65,11 @@ class Replica:
         "replayable",
         "served",
         "standing",
+        "wish",
     )  # fmt: skip
 
     def __init__(self, entry: RequestEntry, now: float) -> None:
+        self.key: PartitionKey = (entry.topic, entry.partition)
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
         self.limit_bytes = entry.partition_max_bytes
@@ -73,6 +86,9 @@ class Replica:
         """An entry may be answered for it from what was forwarded last."""
         self.meter = Meter(now)
         self._delivered = False
+        self._likely_bytes = math.inf
+        self._replay: ReplayedEntry | None = None
+        self._wishes()
 
     @property
     def lag(self) -> int:
@@ -109,7 +125,9 @@ class Replica:
             self._classify(entry.fetch_offset)
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
-        self.limit_bytes = entry.partition_max_bytes
+        if entry.partition_max_bytes != self.limit_bytes:
+            self.limit_bytes = entry.partition_max_bytes
+            self._wishes()
         self._delivered = False
 
     def asked_again(self) -> None:
@@ -132,9 +150,30 @@ class Replica:
     def delivered(self, size: int, now: float) -> None:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
-        self._empty_grants = 0
-        self._need_bytes = LEAST_NEED_BYTES
+        if self._empty_grants or self._need_bytes != LEAST_NEED_BYTES:
+            self._empty_grants = 0
+            self._need_bytes = LEAST_NEED_BYTES
+            self._wishes()
         self.meter.add(size, now)
+
+    def used(self, size: int, granted: int) -> None:
+        """So much of a grant came: less than half of it was probably all there is."""
+        if 2 * size < granted:
+            likely = 1 << (LIKELY_GROWTH * size).bit_length()
+        elif self._likely_bytes == math.inf:
+            return
+        else:
+            likely = 1 << (LIKELY_GROWTH * granted).bit_length()
+        self._expect(likely if likely < self.limit_bytes else math.inf)
+
+    def unused(self) -> None:
+        """Nothing came of a grant: perhaps it was too small."""
+        self._expect(math.inf)
+
+    def _expect(self, likely_bytes: float) -> None:
+        if likely_bytes != self._likely_bytes:
+            self._likely_bytes = likely_bytes
+            self._wishes()
 
     def stalled(self, turn: int, *, needs_more: bool) -> None:
         """It was granted and asked for and nothing came: the others go before it until its next turn.
@@ -146,11 +185,31 @@ class Replica:
         self._empty_grants += 1
         if needs_more:
             self._need_bytes = min(2 * self.need_bytes, max(self.limit_bytes, LEAST_NEED_BYTES))
+        self._wishes()
 
     def saw_batch(self, size: int | None) -> None:
         """Take the size in bytes of a batch at the front of an answer, where one could be read."""
         if size is not None and size > self.largest_batch_bytes:
             self.largest_batch_bytes = size
+            self._wishes()
+
+    def _wishes(self) -> None:
+        """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
+        limit, need = max(self.limit_bytes, 0), self.need_bytes
+        self.wish = Wish(
+            min(limit, need) if self.stalls else limit, need, max(self._likely_bytes, self.largest_batch_bytes)
+        )
+
+    def replay(self) -> ReplayedEntry:
+        """An entry of what was forwarded last."""
+        replay = self._replay
+        if (
+            replay is None
+            or replay.high_watermark != self.high_watermark
+            or replay.log_start_offset != self.log_start_offset
+        ):
+            replay = self._replay = ReplayedEntry(*self.key, self.high_watermark, self.log_start_offset)
+        return replay
 
     def forget(self) -> None:
         """Drop what was forwarded: an error, a truncation or a leader change made it worthless."""

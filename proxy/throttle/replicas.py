@@ -9,6 +9,7 @@ request asked for, of what the lists select.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from .replica import Replica, Standing
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from .role_throttle import RoleThrottle
 
+_SERVED = attrgetter("served")
 ABSENCE_SECONDS = 10.0
 """A partition missing from requests for longer is met anew."""
 
@@ -60,6 +62,11 @@ class Replicas:
         yield from self.known.items()
         yield from ((key, replica) for key, (replica, _) in self._missing.items())
 
+    def in_turn(self, *, with_new: bool) -> list[Replica]:
+        """Those that are behind, who was served longest ago first; then perhaps those never met."""
+        order = sorted(self.behind.values(), key=_SERVED)
+        return order + sorted(self.new.values(), key=_SERVED) if with_new else order
+
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""
         if self.known or self._missing:
@@ -73,10 +80,10 @@ class Replicas:
         number = self._requests = self._requests + 1
         found = 0
         for entry in entries:
-            topic = entry.topic
+            topic, partition, leader_epoch, fetch_offset, limit_bytes, _, _ = entry
             if topic in free_topics:
                 continue
-            key = (topic, entry.partition)
+            key = (topic, partition)
             replica = known.get(key)
             if replica is None:
                 if not self._meet(key, entry, now):
@@ -86,9 +93,9 @@ class Replicas:
                 replica.asked_in = number
                 found += 1
             if (
-                entry.fetch_offset != replica.fetch_offset
-                or entry.current_leader_epoch != replica.leader_epoch
-                or entry.partition_max_bytes != replica.limit_bytes
+                fetch_offset != replica.fetch_offset
+                or leader_epoch != replica.leader_epoch
+                or limit_bytes != replica.limit_bytes
             ):
                 stood = replica.standing
                 self._progress(replica, entry, now)
@@ -181,8 +188,9 @@ class Replicas:
             replica.asked_again()
             if replica.standing is not stood:
                 self._place(key, replica)
-        for key in [key for key, (_, since) in self._missing.items() if now - since >= ABSENCE_SECONDS]:
-            del self._missing[key]
+        if self._missing:
+            for key in [key for key, (_, since) in self._missing.items() if now - since >= ABSENCE_SECONDS]:
+                del self._missing[key]
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:

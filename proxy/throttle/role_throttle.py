@@ -7,7 +7,6 @@ Invariant: everything accounted here passed to the follower; what was withheld i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from .replica import Replica
 
 
-@dataclass(slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Throttled bytes of one response, or of the part of it that has come: `in_sync` and `catching_up` are all that
     went on. Of them `granted` were used of `reserved`, `ungranted` without a grant; `observed` would have been withheld
     if quotas were enforced, and cost nothing."""

@@ -45,9 +45,18 @@ class Witness:
     def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
         """These go on to the follower, and nobody has learnt from them yet."""
         known, offsets, high_watermarks = self._replicas.known, self._offsets, self._high_watermarks
-        for entry in entries:
-            key = (entry.topic, entry.partition)
-            if entry.error_code:
+        for (
+            topic,
+            partition,
+            error_code,
+            high_watermark,
+            log_start_offset,
+            entry_at,
+            records_at,
+            records_size,
+        ) in entries:
+            key = (topic, partition)
+            if error_code:
                 high_watermarks.pop(key, None)
                 continue
             replica = known.get(key)
@@ -56,13 +65,13 @@ class Witness:
                 in_sync = offset >= high_watermarks.get(key, UNKNOWN)
             else:
                 in_sync = replica.standing is not Standing.BEHIND
-            high_watermarks[key] = entry.high_watermark
-            size = max(entry.records_size, 0)
+            high_watermarks[key] = high_watermark
+            size = max(records_size, 0)
             self._ledger.fetched(
                 self._key(key, throttled=replica is not None, in_sync=in_sync),
-                Position(offset, entry.high_watermark, entry.log_start_offset),
+                Position(offset, high_watermark, log_start_offset),
                 record_bytes=size,
-                wire_bytes=size + entry.records_at - entry.entry_at if size else 0,
+                wire_bytes=size + records_at - entry_at if size else 0,
                 now=now,
             )
 

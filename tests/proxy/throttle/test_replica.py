@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from protocol.walker import RequestEntry
@@ -87,3 +89,40 @@ def test_need_follows_the_largest_batch_seen() -> None:
         replica.saw_batch(size)
     assert replica.need_bytes == 900_000
     assert known(high_watermark=150).need_bytes == LEAST_NEED_BYTES
+
+
+def test_where_grants_are_scarce_one_that_brings_little_is_granted_little() -> None:
+    replica = known(high_watermark=150)
+    limit = replica.wish.limit_bytes
+    replica.used(limit // 2, limit)
+    assert replica.wish.likely_bytes == math.inf  # the next batch may just not have fitted
+    replica.used(10_000, limit)
+    assert replica.wish.likely_bytes == 32 * 1024
+    replica.used(10_000, 32 * 1024)
+    assert replica.wish == (limit, LEAST_NEED_BYTES, 32 * 1024)
+    replica.saw_batch(50_000)
+    assert replica.wish.likely_bytes == 50_000  # less would bring nothing
+
+
+def test_one_that_brings_more_again_is_granted_more() -> None:
+    replica = known(high_watermark=150)
+    replica.used(1000, 64 * 1024)
+    grants = []
+    while replica.wish.likely_bytes < math.inf:
+        grants.append(int(replica.wish.likely_bytes))
+        replica.used(grants[-1], grants[-1])
+    assert grants == [4096, 16 * 1024, 64 * 1024, 256 * 1024]
+
+
+def test_a_grant_that_brought_nothing_was_perhaps_too_small() -> None:
+    replica = known(high_watermark=150)
+    replica.used(1000, 64 * 1024)
+    replica.unused()
+    assert replica.wish.likely_bytes == math.inf
+
+
+def test_what_is_replayed_is_what_was_forwarded_last() -> None:
+    replica = known(high_watermark=150)
+    assert replica.replay() is replica.replay()
+    replica.answered(high_watermark=160, log_start_offset=8)
+    assert replica.replay() == ("t", 0, 160, 8)
