@@ -1,30 +1,29 @@
-"""The one place that imports kafka-python, and teaches it to resolve names by a hosts file.
+"""What the lab needs of kafka-python beyond what the operator's commands do (`proxy.moves.kafka_python`).
 
-It reads its message schemas through an interface that Python 3.11 and 3.12 call deprecated; whoever turns
-warnings into errors could not import the lab otherwise.
-Invariant: names that are not in the hosts file are resolved as ever.
+Invariant: nothing else in the lab imports it, so that its warnings are dealt with here.
 """
 
 from __future__ import annotations
 
 import warnings
-from contextlib import ExitStack
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlparse
+
+from proxy.moves.kafka_python import (
+    AdminClient,
+    AlterConfigOp,
+    ConfigResource,
+    ConfigResourceType,
+    HostsFileSocket,
+    KafkaError,
+    NodeNotReadyError,
+    UnknownBrokerIdError,
+)
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
-    from kafka import KafkaAdminClient, TopicPartition
-    from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-    from kafka.errors import KafkaError, NodeNotReadyError, UnknownBrokerIdError
-    from kafka.net.inet import KafkaNetSocket
+    from kafka import TopicPartition
     from kafka.protocol.admin import ElectionType
     from kafka.protocol.consumer import OffsetSpec
     from kafka.record.memory_records import MemoryRecords
-
-if TYPE_CHECKING:
-    from socket import socket
 
 __all__ = [
     "AdminClient",
@@ -40,34 +39,3 @@ __all__ = [
     "TopicPartition",
     "UnknownBrokerIdError",
 ]
-
-
-class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
-    """One that can be told to look for the controller again: by itself it never does when that broker is gone."""
-
-    def forget_controller(self) -> None:
-        self._controller_id = None
-
-
-class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types
-    """Registers itself for `proxy_url="hosts:///path"`; connects directly, to the address in that file."""
-
-    SCHEMES = ("hosts",)
-
-    def __init__(self, proxy_url: str) -> None:
-        super().__init__(proxy_url)
-        lines = (line.split() for line in Path(urlparse(proxy_url).path).read_text("ascii").splitlines())
-        self._addresses = {name: address for address, name in lines}
-
-    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
-        return super().dns_lookup(self._addresses.get(host, host), port, raise_error)
-
-    async def sock_connect(
-        self, net: object, sock: socket, sockaddr: object, timeout_at: float | None = None
-    ) -> object:
-        """kafka-python leaves a socket whose connection is refused open, and the garbage collector complains."""
-        with ExitStack() as unless_connected:
-            unless_connected.callback(sock.close)
-            connected: object = await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)
-            unless_connected.pop_all()
-        return connected

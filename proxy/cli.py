@@ -21,6 +21,7 @@ _BUILT_IN = {
     "run": "proxy.commands.run",
     "check": "proxy.commands.check",
     "status": "proxy.commands.status",
+    "plan": "proxy.commands.plan",
     "decode": "proxy.commands.decode",
 }
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.

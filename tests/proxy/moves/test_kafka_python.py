@@ -1,4 +1,4 @@
-"""What the lab changes about kafka-python."""
+"""What we change about kafka-python."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.kafka_python import HostsFileSocket, KafkaError
+from proxy.moves.kafka_python import HostsFileSocket, KafkaError
 
 if TYPE_CHECKING:
     from pathlib import Path

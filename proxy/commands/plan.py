@@ -1,0 +1,222 @@
+"""``plan``: from a reassignment to the quotas that hold while it runs. Reads files, asks a cluster if told to, prints.
+
+What moves and at which rates is decided in `proxy.moves.planning`. Invariant: without ``--write`` or ``--per-broker``
+nothing is changed anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+from rich.console import Console
+
+from reassignment import (
+    Capacity,
+    Heading,
+    ReassignmentError,
+    Throttle,
+    has_heading,
+    moving,
+    quotas_toml,
+    read_assignment,
+    throttle,
+)
+
+from ..errors import ConfigurationError
+from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
+from ..moves.plan_report import plan_json, plan_table, settings_lines
+from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..quotas_edit import Change, Place, edited, value_at
+from ..quotas_save import save_quotas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reassignment import Document
+
+    from ..moves.cluster import Cluster
+    from ..moves.planning import MovePlan
+
+_PLAIN_WIDTH = 160
+_DEFAULT_REPLICATION_FACTOR = 3
+_NEXT = """\
+next: let the sidecars read it (throttle-sidecar check says what it means), execute {reassignment},
+      watch it with throttle-sidecar status, end it with throttle-sidecar verify {reassignment}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that say what is known and wanted.
+
+    Args:
+        reassignment: what shall be.
+        current: what is, from a file.
+        bootstrap, properties, hosts: what is, from a cluster.
+        measure: seconds to watch it being written to.
+        size_bytes: of all that moves, without a cluster.
+    """
+
+    reassignment: Path
+    current: Path | None
+    bootstrap: tuple[str, ...]
+    properties: Path | None
+    hosts: Path | None
+    measure: float | None
+    size_bytes: float | None
+
+
+@click.command("plan", short_help="From a reassignment to its quotas, its time and its load.")
+@click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
+@click.option("--current", type=FILE, metavar="FILE", help="What is now, in the same form: no cluster is asked then.")
+@cluster_options
+@click.option("--measure", type=DURATION, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
+@click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, where no cluster is asked.")
+@click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
+@click.option("--within", type=DURATION, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
+@click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
+@click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
+@click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
+@click.option("--for", "lasting", type=DURATION, metavar="TIME", help="Let them end by themselves, as `until`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    *,
+    rate: float | None,
+    within: float | None,
+    capacity: float | None,
+    write: Path | None,
+    per_broker: Path | None,
+    lasting: float | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Say what REASSIGNMENT.json moves, how long it takes, and which quotas hold it.
+
+    It is the file that kafka-reassign-partitions executes; the whole output of its --generate will do as well, and
+    then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
+    as followers, as `kafka-reassign-partitions --throttle` does it, but in quotas.toml instead of the cluster's
+    configs. Nothing is executed.
+
+    \b
+    Which rate T is right?  IN < T < N - IN/R
+      IN  what a broker takes in from leaders anyway: --measure 30s
+      N   what its network carries: --capacity        R  replication factor
+    At T <= IN the move never ends; above N - IN/R clients have nothing left.
+
+    \b
+    Examples:
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092                   what is there to move?
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s    how long would it take?
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
+      throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
+    """
+    if rate is not None and within is not None:
+        raise click.UsageError("expected --rate or --within, not both")
+    if (write or per_broker) and rate is None and within is None:
+        raise click.UsageError("--write and --per-broker need --rate or --within")
+    if write and per_broker:
+        raise click.UsageError("expected --write or --per-broker, not both")
+    if rate is not None and math.isinf(rate):
+        raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
+    what = Asked(**asked)
+    try:
+        ground = _ground(what)
+    except ReassignmentError as error:
+        raise ConfigurationError(error.problems) from error
+    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
+    wanted = Wanted(rate, within, Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor))
+    plan = plan_move(ground, wanted)
+    _print(plan, as_json=as_json)
+    until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=lasting) if lasting else None
+    found = throttle(ground.moves, plan.rates)
+    files = {write: found} if write else {}
+    if per_broker:
+        per_broker.mkdir(parents=True, exist_ok=True)
+        files = {per_broker / f"quotas-{broker}.toml": found.of_broker(broker) for broker in found.brokers()}
+    for path, part in files.items() if found.rates else ():
+        _tell(_write(path, part, what.reassignment, until=until), quiet=as_json)
+    if files and found.rates:
+        _tell([_NEXT.format(reassignment=what.reassignment)], quiet=as_json)
+
+
+def _ground(what: Asked) -> Ground:
+    text = _text(what.reassignment)
+    proposed = read_assignment(text, str(what.reassignment))
+    if what.bootstrap:
+        if what.current or what.size_bytes is not None:
+            raise click.UsageError("--bootstrap asks the cluster: leave out --current and --bytes")
+        with connected(what.bootstrap, what.properties, what.hosts) as cluster:
+            return _ask(cluster, proposed, what.measure)
+    if what.measure:
+        raise click.UsageError("--measure needs a cluster: --bootstrap")
+    if what.current:
+        current = read_assignment(_text(what.current), str(what.current), wanted=Heading.CURRENT)
+    elif has_heading(text, Heading.CURRENT):
+        current = read_assignment(text, str(what.reassignment), wanted=Heading.CURRENT)
+    else:
+        raise click.UsageError("expected --bootstrap or --current: what is there now?")
+    return ground_of_files(proposed, current, what.size_bytes)
+
+
+def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
+    topics = {partition.topic for partition in proposed.assignment}
+    view = cluster.look(sorted(topics))
+    others = {partition.topic for partition in view.ongoing or ()} - topics
+    if others:
+        view = cluster.look(sorted(topics | others))
+    written = inflow = None
+    if measure:
+        every = cluster.every_partition()
+        at_leaders = {partition: state.leader for partition, state in every.items() if state.leader is not None}
+        before, began = cluster.sizes(every, view.brokers), time.monotonic()
+        time.sleep(measure)
+        after, seconds = cluster.sizes(every, view.brokers), time.monotonic() - began
+        written = {
+            # Retention may have taken more than producers brought: then nobody knows, and it counts nothing.
+            partition: max(after.get((leader, partition), 0) - before.get((leader, partition), 0), 0) / seconds
+            for partition, leader in at_leaders.items()
+        }
+        inflow = inflow_of(every, written)
+    return ground_of_cluster(proposed, view, written=written, inflow=inflow)
+
+
+def _print(plan: MovePlan, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(plan_json(plan)).decode())
+        return
+    console = Console()
+    (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(plan_table(plan))
+
+
+def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime | None) -> list[str]:
+    """Write a new file, or change one that exists; returns what to say about it."""
+    if not path.exists():
+        comment = f"Written by throttle-sidecar plan for {reassignment.name}."
+        save_quotas(path, quotas_toml(found, comment=comment, until=until))
+        return [f"{path}: written"]
+    text = _text(path)
+    changes = [Change(Place(*place), value) for *place, value in found.settings()]
+    sections = dict.fromkeys(place[:2] for place, _ in changes)
+    # An `until` of another day would end this throttle too.
+    changes += [Change(Place(*section, "until"), until) for section in sections]
+    before = {str(place): value_at(text, place) for place, _ in changes}
+    save_quotas(path, edited(text, changes, source=str(path)))
+    lines = settings_lines(before, {str(place): value for place, value in changes})
+    return [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]
+
+
+def _tell(lines: list[str], *, quiet: bool) -> None:
+    for line in lines:
+        click.echo(line, err=quiet)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error

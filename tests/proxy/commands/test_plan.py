@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+import json
+import tomllib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from proxy.commands import plan as plan_command
+from proxy.moves.cluster import Cluster
+from tests.proxy.moves.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Sidecar = Callable[..., Result]
+
+MB = 1_000_000
+ROW = '{{"topic":"orders","partition":{},"replicas":{},"log_dirs":["any","any"]}}'
+CURRENT = f'{{"version":1,"partitions":[{ROW.format(0, [101, 102])},{ROW.format(1, [101, 102])}]}}'
+PROPOSED = f'{{"version":1,"partitions":[{ROW.format(0, [101, 104])},{ROW.format(1, [102, 101])}]}}'
+GENERATED = (
+    f"Current partition replica assignment\n{CURRENT}\n\nProposed partition reassignment configuration\n{PROPOSED}\n"
+)
+QUOTAS = {
+    "brokers": {
+        "101": {"leader.replication.throttled.rate": 5 * MB},
+        "102": {"leader.replication.throttled.rate": 5 * MB},
+        "104": {"follower.replication.throttled.rate": 5 * MB},
+    },
+    "topics": {
+        "orders": {
+            "leader.replication.throttled.replicas": "0:101,0:102",
+            "follower.replication.throttled.replicas": "0:104",
+        }
+    },
+}
+
+
+@pytest.fixture
+def generated(tmp_path: Path) -> Path:
+    path = tmp_path / "generated.txt"
+    path.write_text(GENERATED)
+    return path
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    """Where `--bootstrap` leads to."""
+    fake = FakeClient(
+        {("orders", 0): (101, [101, 102], [101, 102]), ("orders", 1): (102, [101, 102], [101, 102])},
+        sizes={(101, "orders", 0): 50 * MB, (102, "orders", 1): 70 * MB},
+    )
+
+    @contextmanager
+    def connected(*_: object) -> Iterator[Cluster]:
+        yield Cluster(fake)
+
+    monkeypatch.setattr(plan_command, "connected", connected)
+    return fake
+
+
+def asked(sidecar: Sidecar, *arguments: object) -> Any:
+    result = sidecar("plan", *arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_the_output_of_generate_is_all_it_takes(generated: Path, sidecar: Sidecar) -> None:
+    """orders-1 only changes its leader: nothing of it is listed."""
+    report = asked(sidecar, generated, "--rate", "5MB/s", "--bytes", "50MB")
+    assert report["quotas"] == QUOTAS
+    assert (report["move_bytes"], report["seconds"]) == (50 * MB, 10)
+    assert report["moves"] == [
+        {"topic": "orders", "partition": 0, "leader": 101, "sources": [101, 102], "destinations": [104],
+         "bytes": 50 * MB}
+    ]  # fmt: skip
+
+
+def test_current_and_proposed_may_be_files_of_their_own(tmp_path: Path, sidecar: Sidecar) -> None:
+    (tmp_path / "new.json").write_text(PROPOSED)
+    (tmp_path / "old.json").write_text(CURRENT)
+    report = asked(sidecar, tmp_path / "new.json", "--current", tmp_path / "old.json", "--rate", "5MB/s")
+    assert report["quotas"] == QUOTAS
+    assert (report["move_bytes"], report["seconds"], report["brokers"][0]["move_bytes"]) == (None, None, None)
+
+
+def test_a_cluster_knows_sizes_and_leaders(generated: Path, sidecar: Sidecar, client: FakeClient) -> None:
+    client.partitions["orders", 0] = (102, [101, 102], [101, 102])
+    client.sizes[102, "orders", 0] = 60 * MB
+    report = asked(sidecar, generated, "--bootstrap", "kafka-101:9092", "--within", "63s")
+    assert [(load["broker"], load["role"], load["move_bytes"]) for load in report["brokers"]] == [
+        (102, "leader", 60 * MB), (104, "follower", 60 * MB),
+    ]  # fmt: skip
+    assert report["seconds"] == pytest.approx(60, rel=0.01)
+    assert report["warnings"] == [
+        "IN is not known: what is written meanwhile has to be moved as well (--measure 30s tells)"
+    ]
+
+
+def test_in_is_measured_by_looking_twice(
+    generated: Path, sidecar: Sidecar, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds, in which 4 MB are written to orders-0, and retention takes 30 MB of orders-1."""
+    clock = [100.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        client.sizes[101, "orders", 0] += 4 * MB
+        client.sizes[102, "orders", 1] -= 30 * MB
+
+    monkeypatch.setattr(plan_command.time, "sleep", sleep)
+    monkeypatch.setattr(plan_command.time, "monotonic", lambda: clock[0])
+    report = asked(sidecar, generated, "--bootstrap", "a:9092", "--measure", "2s", "--rate", "7MB/s")
+    follower = report["brokers"][1]
+    assert (follower["broker"], follower["written_bytes_per_second"]) == (104, 2 * MB)
+    assert follower["seconds"] == 10  # 50 MB at 7 - 2 MB/s
+    assert report["warnings"] == []
+
+
+def test_people_see_a_table_and_what_comes_next(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--bytes", "50MB", "--write", tmp_path / "quotas.toml")
+    assert result.exit_code == 0, result.output
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[0] == "1 partition to move, 47.68 MiB over the network, in about 10s"
+    assert "101 leader 47.68 MiB 4.77 MiB/s 10s - -" in lines
+    assert "102 leader if it leads 4.77 MiB/s - - -" in lines
+    assert "orders follower 0:104" in lines
+    assert f"{tmp_path / 'quotas.toml'}: written" in lines
+    assert lines[-1].endswith(f"throttle-sidecar verify {generated}")
+
+
+def test_what_is_written_is_what_check_accepts(generated: Path, sidecar: Sidecar, config: Path) -> None:
+    """`config` is broker 101's, which is the leader."""
+    quotas = config.parent / "move.toml"
+    asked(sidecar, generated, "--rate", "5MB/s", "--write", quotas, "--for", "2h")
+    report = json.loads(sidecar("check", "--config", config, "--quotas", quotas, "--json").stdout)
+    assert report["roles"]["leader"]["quota_bytes_per_second"] == 5 * MB
+    assert report["roles"]["leader"]["replicas"] == {"orders": "0"}
+    assert report["next_change"] is not None
+
+
+def test_a_file_that_exists_keeps_its_rest(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    quotas = tmp_path / "quotas.toml"
+    quotas.write_text(
+        "# ours\n[brokers.101]\nleader.replication.throttled.rate = 1\nuntil = 2026-01-01T00:00:00Z # of last year\n"
+        '[topics.clicks]\nleader.replication.throttled.replicas = "*" # always\n'
+    )
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas)
+    assert f"{quotas}: brokers.101.leader.replication.throttled.rate: 5000000 (was 1)" in result.stdout
+    assert f"{quotas}: brokers.101.until: removed (was 2026-01-01T00:00:00+00:00)" in result.stdout
+    text = quotas.read_text()
+    assert text.startswith("# ours\n[brokers.101]\nleader.replication.throttled.rate = 5000000\n")
+    assert "# always" in text
+    assert tomllib.loads(text)["topics"].keys() == {"orders", "clicks"}
+    assert f"{quotas}: says so already" in sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas).stdout
+
+
+def test_every_broker_may_have_a_file_of_its_own(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    asked(sidecar, generated, "--rate", "5MB/s", "--per-broker", tmp_path / "quotas")
+    found = sorted(path.name for path in (tmp_path / "quotas").iterdir())
+    assert found == ["quotas-101.toml", "quotas-102.toml", "quotas-104.toml"]
+    follower = tomllib.loads((tmp_path / "quotas" / "quotas-104.toml").read_text())
+    assert (follower["brokers"].keys(), follower["topics"]["orders"].keys()) == ({"104"}, {"follower"})
+
+
+def test_nothing_to_move_writes_nothing(tmp_path: Path, sidecar: Sidecar) -> None:
+    (tmp_path / "same.json").write_text(CURRENT)
+    result = sidecar("plan", tmp_path / "same.json", "--current", tmp_path / "same.json", "--rate", "5MB/s",
+                     "--write", tmp_path / "quotas.toml")  # fmt: skip
+    assert (result.exit_code, result.stdout) == (
+        0, "Nothing moves: every replica that is wanted is there already.\n"
+    )  # fmt: skip
+    assert not (tmp_path / "quotas.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--rate", "5MB/s", "--within", "2h"], "expected --rate or --within, not both"),
+        (["--write", "q.toml"], "--write and --per-broker need --rate or --within"),
+        (["--rate", "1", "--write", "q", "--per-broker", "d"], "expected --write or --per-broker, not both"),
+        (["--rate", "unlimited"], "--rate: expected a limit"),
+        (["--rate", "20mb"], "write MB; MB is 10^6 bytes, MiB is 2^20"),
+        (["--within", "2"], 'expected a duration like "250ms" or "10s", found "2"'),
+        (["--measure", "2s"], "--measure needs a cluster: --bootstrap"),
+        (["--bootstrap", "a:9092", "--bytes", "5"], "leave out --current and --bytes"),
+    ],
+)
+def test_what_does_not_go_together_is_a_usage_error(
+    generated: Path, sidecar: Sidecar, arguments: list[str], problem: str
+) -> None:
+    result = sidecar("plan", generated, *arguments)
+    assert result.exit_code == 2
+    assert problem in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_what_is_there_now_has_to_come_from_somewhere(tmp_path: Path, sidecar: Sidecar) -> None:
+    (tmp_path / "new.json").write_text(PROPOSED)
+    result = sidecar("plan", tmp_path / "new.json")
+    assert (result.exit_code, "expected --bootstrap or --current" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "new.json: line 1: not JSON"),
+        (PROPOSED.replace('partition":0', 'partition":7'), "orders-7: not in the cu"),
+    ],
+)
+def test_a_wrong_file_is_an_error_without_a_traceback(
+    tmp_path: Path, sidecar: Sidecar, text: str, problem: str
+) -> None:
+    (tmp_path / "new.json").write_text(text)
+    (tmp_path / "old.json").write_text(CURRENT)
+    result = sidecar("plan", tmp_path / "new.json", "--current", tmp_path / "old.json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert problem in result.stderr
+    assert sidecar("plan", tmp_path / "gone.json").stderr.endswith(
+        "gone.json: cannot be read: No such file or directory\n"
+    )
