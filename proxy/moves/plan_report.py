@@ -16,7 +16,7 @@ from rich.text import Text
 
 from reassignment import moving, source, throttle
 
-from ..commands.status_table import format_duration
+from ..commands.quota_words import format_duration
 from ..quotas import format_bytes
 
 if TYPE_CHECKING:

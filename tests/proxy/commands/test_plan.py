@@ -141,7 +141,7 @@ def test_what_is_written_is_what_check_accepts(generated: Path, sidecar: Sidecar
     report = json.loads(sidecar("check", "--config", config, "--quotas", quotas, "--json").stdout)
     assert report["roles"]["leader"]["quota_bytes_per_second"] == 5 * MB
     assert report["roles"]["leader"]["replicas"] == {"orders": "0"}
-    assert report["next_change"] is not None
+    assert len(report["changes"]) == 1  # in two hours it is over
 
 
 def test_a_file_that_exists_keeps_its_rest(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
