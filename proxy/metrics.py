@@ -1,37 +1,23 @@
 """The metrics: name, type, labels, help and where the value comes from, one row each; read at scrape time.
 
 docs/metrics.md explains every row and a test compares the two. KIP-73's own names stay as they are, the
-others carry the prefix. Knows Prometheus' exposition formats, no socket. Invariant: what is exposed is
-`METRICS`, all of it and nothing else (PartitionBytesInRate only where asked for, because it has a series per
-partition).
+others carry the prefix. Knows no exposition format (`exposition`) and no socket. Invariant: reading a value answers at
+once, from memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
-
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-)
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
-from prometheus_client.registry import Collector
 
 from .redirected import Refusal
 from .relay.exchange import Undecoded
 from .reload import ReloadResult, ReloadStatistics
 from .roles import Role
-from .statistics import HOLD_BUCKETS_SECONDS, Histogram, RoleStatistics, Statistics
+from .statistics import Histogram, RoleStatistics, Statistics
 
 if TYPE_CHECKING:
-    from prometheus_client import Metric as Family
-
     from .journal.writer import JournalStatistics
     from .quotas import Change, Quotas
     from .throttle.role_throttle import ReplicaCounts
@@ -149,7 +135,7 @@ def _quota_next_change(sources: Sources) -> Iterator[Sample]:
             yield (role.value,), change.at.timestamp()
 
 
-def _partition_rates(sources: Sources) -> Iterator[Sample]:
+def partition_rates_of(sources: Sources) -> Iterator[Sample]:
     for rate in sources.partition_rates() if sources.partition_rates is not None else ():
         yield (rate.topic, str(rate.partition)), rate.bytes_per_second
 
@@ -181,7 +167,7 @@ METRICS = (
         "gauge",
         ("topic", "partition"),
         "Bytes per second fetched of a throttled partition.",
-        _partition_rates,
+        partition_rates_of,
     ),
     Metric(
         PREFIX + "throttled_bytes_total",
@@ -366,47 +352,3 @@ METRICS = (
         lambda sources: [((sources.version,), 1.0)],
     ),
 )
-
-
-class Exposition(Collector):
-    """Reads `sources` when it is scraped; holds no value of its own."""
-
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
-
-    def collect(self) -> Iterator[Family]:
-        for metric in METRICS:
-            if metric.read is not _partition_rates or self._sources.partition_rates is not None:
-                yield _family(metric, metric.read(self._sources))
-
-    def encode(self, accept: str) -> tuple[bytes, str]:
-        """The exposition and its content type: OpenMetrics, or Prometheus' older text format for who asks for that
-        alone."""
-        # prometheus_client gives the older one to everybody who does not insist, a plain curl included.
-        encoder, content_type = choose_encoder(accept if "text/plain" in accept else OPENMETRICS)
-        return encoder(self), content_type
-
-
-def _family(metric: Metric, samples: Iterable[Sample]) -> Family:
-    if metric.kind == "info":
-        info = InfoMetricFamily(metric.name.removesuffix("_info"), metric.help)
-        for values, _ in samples:
-            info.add_metric([], dict(zip(metric.labels, values, strict=True)))
-        return info
-    if metric.kind == "histogram":
-        histogram = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
-        for values, value in samples:
-            if isinstance(value, Histogram):
-                histogram.add_metric(values, _cumulative(value), value.sum)
-        return histogram
-    family_type = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-    family = family_type(metric.name, metric.help, labels=metric.labels)
-    for values, value in samples:
-        if not isinstance(value, Histogram):
-            family.add_metric(values, value)
-    return family
-
-
-def _cumulative(histogram: Histogram) -> list[tuple[str, float]]:
-    bounds = [*map(str, HOLD_BUCKETS_SECONDS), "+Inf"]
-    return list(zip(bounds, accumulate(histogram.counts), strict=True))

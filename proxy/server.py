@@ -19,11 +19,12 @@ import trio
 
 from .changes import Changes
 from .errors import ConfigurationError
+from .exposition import Exposition
 from .http import Endpoints, HttpServer
 from .journal.history import History
 from .journal.recorder import Journal
 from .listening import CannotListenError, open_listeners
-from .metrics import Exposition, Sources
+from .metrics import Sources
 from .peer_names import PeerNames
 from .redirected import Redirected, RefusedError
 from .relay.connection import Draining, relay

@@ -172,8 +172,14 @@ THROTTLE = Row(
         Panel(
             "Quota ends in",
             "s",
-            "Until the `until` of the sections that hold now. Empty: nothing ends.",
-            (Query(f"{PREFIX}quota_until_timestamp_seconds{{{ROLE}}} - time()", "{{instance}} {{role}}"),),
+            "Until the `until` of sections that hold now, and until the next change by the clock. Empty: neither.",
+            (
+                Query(f"{PREFIX}quota_until_timestamp_seconds{{{ROLE}}} - time()", "{{instance}} {{role}}"),
+                Query(
+                    f"{PREFIX}quota_next_change_timestamp_seconds{{{ROLE}}} - time()",
+                    "{{instance}} {{role}} next change",
+                ),
+            ),
         ),
         Panel(
             "ISR shrinks",
@@ -219,8 +225,11 @@ TRAFFIC = Row(
         Panel(
             "Undecoded",
             "short",
-            "What passed without being understood, by reason, in the last quarter of an hour.",
-            (Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{reason}}"),),
+            "What passed without being understood, and connections that were refused, in the last quarter of an hour.",
+            (
+                Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{reason}}"),
+                Query(f"increase({PREFIX}refused_connections_total{{{ONE}}}[15m])", "{{instance}} refused: {{reason}}"),
+            ),
         ),
     ),
 )

@@ -19,8 +19,8 @@ PROMETHEUS = ROOT / "deploy" / "prometheus"
 MANUAL = ROOT / "docs" / "operating.md"
 RULES = ("recording.rules.yaml", "alerts.rules.yaml")
 TEST = "alerts.test.yaml"
-EXTERNAL = {"kafka_server_replicamanager_isrshrinks_total", "up", "replication_throttle_quota_until_timestamp_seconds"}
-"""Metrics that are not ours, and one that comes with `until`."""
+EXTERNAL = {"kafka_server_replicamanager_isrshrinks_total", "up"}
+"""Metrics that are not ours."""
 
 
 def rules(file: str) -> list[dict[str, Any]]:
