@@ -28,7 +28,7 @@ from .gather import Gathered, topic_count_of
 from .pipe import Pipe, open_pipe
 from .walk import CORRELATION_ID_BYTES, FrameWalk, header_bytes
 from .whole_frames import passable_responses
-from .window import Window
+from .window import READ_AHEAD_BYTES, Window
 
 if TYPE_CHECKING:
     from ..settings import LimitSettings
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 WINDOW_BYTES = 256 * 1024
 """Copying through 256 KiB costs least CPU per byte; pages of it that stay unused cost no memory."""
+LARGE_BYTES = 512 * 1024
+"""After records so large the next entry's are large, too, as a rule: little is read ahead of them, which could not be
+spliced any more. 8 x 1 MB to a reader with Kafka's buffers: twice the throughput; 40 x 200 KB are better off copied."""
 INT32 = struct.Struct(">i")
 MOST_COUNT_BYTES = 4
 """Beyond its first byte, of a count in flexible versions."""
@@ -153,8 +156,10 @@ class ResponseRelay:
             passable = walk.passable(passed)
             await self._send(passable)
             passed += passable
-            passed += await self._splice(walk.unseen(passed))
-            await self._more(passed, total)
+            spliced = await self._splice(walk.unseen(passed))
+            passed += spliced
+            at_most = READ_AHEAD_BYTES if spliced >= LARGE_BYTES else window.capacity
+            await self._more(passed, total, at_most=at_most)
         if replays:
             await self._add(replays)
 
@@ -206,7 +211,7 @@ class ResponseRelay:
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable
-            await self._more(passed, total)
+            await self._more(passed, total, at_most=window.capacity)
         topics, replays = replayed_topics(outlook.version, outlook.replays)
         after_topics = 0 if walk.topics_end is None else total - walk.topics_end
         await self._add(bytes(gathered.frame(topics, replays, after_topics=after_topics)))
@@ -228,8 +233,8 @@ class ResponseRelay:
             self._may_splice = self._pipe is not None
         return self._pipe
 
-    async def _more(self, passed: int, total: int) -> None:
-        if passed < total and not await self._window.more(self._window.capacity):
+    async def _more(self, passed: int, total: int, *, at_most: int) -> None:
+        if passed < total and not await self._window.more(at_most):
             raise ConnectionEndedError(f"the leader closed {total - passed} bytes before the end of a response")
 
     def _step(self, walk: FrameWalk, outlook: Outlook, passed: int) -> list[ResponseEntry]:
