@@ -98,7 +98,8 @@ class Correlator(Generic[T]):
             self._append(_Pending(head.correlation_id, payload))
 
     def await_answer(self, correlation_id: int, payload: T) -> None:
-        """What ``sent`` does for a Kafka request that is answered, its connection being in state KAFKA."""
+        """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
+        self.state = State.KAFKA
         self._append(_Pending(correlation_id, payload))
 
     def oldest(self, correlation_id: int) -> T | None:

@@ -32,6 +32,9 @@ RESPONSE_HEADER = (Field(0, "correlation_id", Int32sb),)  # ResponseHeader.json
 FLEXIBLE_REQUEST_HEADER = 2
 FLEXIBLE_RESPONSE_HEADER = 1
 
+REQUEST_CORRELATION_ID_AT = 4
+"""In a request, its length prefix not counted: after api key and version. What follows it begins 4 bytes later."""
+
 _FIXED = struct.Struct(">hhi")
 _CLIENT_ID_LENGTH = struct.Struct(">h")
 _CORRELATION_ID = struct.Struct(">i")
@@ -105,6 +108,11 @@ def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
     client_id = None if length < 0 else _text(buffer, at, after)
     body_at = _after_tagged_fields(buffer, after, end) if version >= FLEXIBLE_REQUEST_HEADER else after
     return None if body_at is None else RequestHead(api_key, api_version, correlation_id, client_id, body_at)
+
+
+def request_correlation_id(frame: Bytes) -> int:
+    """That of a whole request, which begins ``frame``."""
+    return int(_CORRELATION_ID.unpack_from(frame, REQUEST_CORRELATION_ID_AT)[0])
 
 
 def peek_correlation_id(buffer: Bytes, start: int, end: int) -> int | None:

@@ -124,10 +124,13 @@ class Exchange:
         if outlook is not None:
             self._owed.append(request)
 
-    def sent_whole(self, correlation_id: int) -> None:
-        """A request that nothing is to be done about is about to go on; it will be answered."""
+    def sent_whole(self, correlation_id: int, outlook: Outlook | None = None) -> None:
+        """A request of a Kafka connection that will be answered is about to go on."""
         self.frames += 1
-        self.correlator.await_answer(correlation_id, _Sent(self.frames, None))
+        request = _Sent(self.frames, outlook)
+        self.correlator.await_answer(correlation_id, request)
+        if outlook is not None:
+            self._owed.append(request)
 
     def fetched(self, api_version: int) -> None:
         """Count a replica's Fetch."""
@@ -142,6 +145,11 @@ class Exchange:
         self._responding = True
         self.correlator.received(correlation_id)
         return True
+
+    def awaited(self, correlation_id: int) -> Outlook | None:
+        """What is to be done with a response, if it answers the oldest request and something is. Changes nothing."""
+        oldest = self.correlator.oldest(correlation_id)
+        return None if oldest is None else oldest.outlook
 
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:
         """A response begins to arrive; return what its request asked to be done with it.

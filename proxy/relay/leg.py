@@ -56,24 +56,44 @@ class Leg:
         while True:
             if not self.reading.ready:
                 await self.readable()
-            try:
-                received = self.sock.recv_into(view)
-            except BlockingIOError:
-                self.reading.ready = False
+            received = self.receive_now(view)
+            if received < 0:
                 continue
-            # epoll(7): of a stream, fewer bytes than asked for is all there was.
-            if received < len(view):
-                self.reading.ready = self.hung_up
             if self.moves(received):
                 await self.turn()
             return received
 
+    def receive_now(self, view: memoryview) -> int:
+        """Read what is there into `view`: how many bytes; 0 at the end, -1 if there is nothing yet. Raises OSError."""
+        try:
+            received = self.sock.recv_into(view)
+        except BlockingIOError:
+            self.reading.ready = False
+            return -1
+        # epoll(7): of a stream, fewer bytes than asked for is all there was.
+        if received < len(view):
+            self.reading.ready = self.hung_up
+        return received
+
+    async def left_by(self, take: Callable[[], bool]) -> None:
+        """Have the poller call `take` whenever there is something to read, until that leaves something: it is false."""
+        self._moved = 0
+        side = self.reading
+        while side.ready:
+            if not take():
+                return
+        await park(lambda flow: side.park(flow, take))
+
+    def send_now(self, data: Bytes) -> int:
+        """Send what can be sent without waiting: how many bytes. Raises OSError."""
+        try:
+            return self.sock.send(data)
+        except BlockingIOError:
+            return 0
+
     async def send_all(self, data: Bytes) -> None:
         """Send every byte; waits while the peer does not read: that is the back-pressure."""
-        try:
-            sent = self.sock.send(data)
-        except BlockingIOError:
-            sent = 0
+        sent = self.send_now(data)
         if sent < len(data):
             await self._send_rest(memoryview(data), sent)
         if self.moves(len(data)):

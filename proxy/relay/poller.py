@@ -62,6 +62,10 @@ class Flow:
         if self.ended is None:
             self._advance(self._coroutine.send, None)
 
+    def fail(self, error: BaseException) -> None:
+        """Go on by raising `error` where it waits."""
+        self._advance(self._coroutine.throw, error)
+
     def resume(self, answer: outcome.Outcome[Any]) -> None:
         """Go on with what an errand came to."""
         self._advance(answer.send, self._coroutine)
@@ -105,22 +109,31 @@ class Flow:
 class Side:
     """A leg's reading or its writing. `ready` is false only if the kernel said so after it last said otherwise."""
 
-    __slots__ = ("flow", "ready")
+    __slots__ = ("_take", "flow", "ready")
 
     def __init__(self) -> None:
         self.ready = True
         self.flow: Flow | None = None
         """Parked here until it is ready."""
+        self._take: Callable[[], bool] | None = None
 
-    def park(self, flow: Flow) -> None:
-        self.flow = flow
+    def park(self, flow: Flow, take: Callable[[], bool] | None = None) -> None:
+        """`take` is called in the flow's place, until it is false."""
+        self.flow, self._take = flow, take
 
     def wake(self) -> None:
         self.ready = True
-        flow = self.flow
-        if flow is not None:
-            self.flow = None
-            flow.step()
+        flow, take, error = self.flow, self._take, None
+        if flow is None:
+            return
+        if take is not None and flow.ended is None:
+            try:
+                if take():
+                    return
+            except BaseException as raised:  # noqa: BLE001 - raised again in the flow
+                error = raised
+        self.flow = self._take = None
+        flow.step() if error is None else flow.fail(error)
 
 
 class Poller:

@@ -9,8 +9,6 @@ Invariant: what is passed undecoded is passed byte for byte, counted, and logged
 
 from __future__ import annotations
 
-import struct
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -23,13 +21,14 @@ from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from protocol.fetch_glance import peek_session
 from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request, peek_replica_id
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
-from protocol.headers import peek_request
+from protocol.headers import REQUEST_CORRELATION_ID_AT, peek_request, request_correlation_id
 
 from ..throttle.link import Answer, Forward, Hold
 from .copying import copy, copy_rest, send
+from .eager import Eager
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .poller import by_task
-from .whole_frames import passable_requests, passes_unseen
+from .whole_frames import passable_requests, passes_unseen, whole_fetch
 from .window import Window
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from protocol.headers import RequestHead
 
     from ..settings import LimitSettings
-    from ..throttle.link import Demand
+    from ..throttle.link import Decision, Demand
     from .exchange import Exchange
     from .leg import Leg
 
@@ -51,8 +50,7 @@ WINDOW_BYTES = 128 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
 GLANCE_BYTES = 32
 """Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
-CORRELATION_ID = struct.Struct(">i")
-CORRELATION_ID_AT = 4
+AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
 
 
 class RequestRelay:
@@ -64,14 +62,18 @@ class RequestRelay:
         self._leader = leader
         self._limits = limits
         self._window = Window(follower, WINDOW_BYTES)
-        self._last: tuple[bytes, FetchRequest] | None = None
+        self._eager = Eager(self._window, leader, self._take, count=exchange.passed_request)
+        self._left: tuple[Demand | None, Hold | Answer] | None = None
+        """Decided, and not to be done at once."""
+        self._last: tuple[bytes, bytes, FetchRequest] | None = None
+        """What came before and after the correlation id of the last replica's Fetch, and what it was."""
 
     async def run(self) -> None:
         """Raises OSError when either side is broken; bad framing turns the connection opaque instead."""
         exchange, window = self._exchange, self._window
         if await window.fill(len(TLS_HANDSHAKE)) and window.peek(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             exchange.turn_opaque(Undecoded.TLS)
-        while not exchange.opaque and await window.fill(LENGTH_PREFIX_BYTES):
+        while not exchange.opaque and await self._next():
             if passable := passable_requests(window, exchange):
                 await send(window, self._leader, passable, exchange.passed_request)
                 continue
@@ -83,6 +85,55 @@ class RequestRelay:
                 await self._frame(size)
         await copy_rest(window, self._leader, exchange.passed_request)
         self._leader.finish_sending()
+
+    async def _next(self) -> bool:
+        """Have the beginning of a frame in the window that is not to be taken at once; False at the end."""
+        await self._eager.wait()
+        while self._left is not None:
+            (demand, decision), self._left = self._left, None
+            await self._do(demand, decision)
+            await self._eager.wait()
+        return await self._window.fill(LENGTH_PREFIX_BYTES)
+
+    def _take(self) -> bool:
+        """Deal with what is whole at the window's start, if that needs no waiting."""
+        exchange, window = self._exchange, self._window
+        if not exchange.link.throttle.is_idle:
+            frame = whole_fetch(window, exchange)
+            if frame is not None:
+                return self._take_fetch(frame)
+        passable = passable_requests(window, exchange)
+        if not passable:
+            return False
+        data = window.view(passable)
+        window.take(passable)
+        return self._eager.send(data)
+
+    def _take_fetch(self, frame: bytes) -> bool:
+        exchange, window, size = self._exchange, self._window, LENGTH_PREFIX_BYTES + len(frame)
+        try:
+            request = self._parsed(frame)
+        except ProtocolError:
+            return False
+        if request.replica_id < 0 or size > self._limits.max_request_bytes:
+            return False
+        as_it_came = window.view(size)
+        window.take(size)
+        demand, decision = self._decided(frame, request)
+        if not isinstance(decision, Forward):
+            self._left = demand, decision
+            return False
+        exchange.sent_whole(request_correlation_id(frame), decision.outlook)
+        return self._eager.send(as_it_came if decision.frame is None else with_length(decision.frame))
+
+    def _decided(self, frame: bytes, request: FetchRequest) -> tuple[Demand | None, Decision]:
+        """A replica's Fetch has come: what is to be done about it now."""
+        exchange, now = self._exchange, trio.current_time()
+        exchange.fetched(request.head.api_version)
+        demand = exchange.link.begin(frame, request, now)
+        if isinstance(demand, Answer):
+            return None, demand
+        return demand, exchange.link.decide(demand, now, may_hold=not exchange.draining)
 
     async def _frame(self, size: int) -> None:
         exchange = self._exchange
@@ -161,18 +212,12 @@ class RequestRelay:
 
     async def _replica_fetch(self, head: RequestHead, size: int, session: SessionAt | None) -> None:
         """Read the request whole and decide it, if it can be understood and is a replica's."""
-        exchange = self._exchange
         read = await self._read(size, session)
         if read is None or read[1].replica_id < 0:
             await self._pass_on(head, size)
             return
-        frame, request = read
-        exchange.fetched(head.api_version)
         self._window.take(LENGTH_PREFIX_BYTES + size)
-        with exchange.deciding():
-            begun = exchange.link.begin(frame, request, trio.current_time())
-            decision = begun if isinstance(begun, Answer) else await self._decided(begun)
-            await self._do(decision, request.head, frame)
+        await self._do(*self._decided(*read))
 
     async def _read(self, size: int, session: SessionAt | None) -> tuple[bytes, FetchRequest] | None:
         """Read the request whole, which stays in the window; None if it cannot be understood and so passes as it is.
@@ -194,15 +239,13 @@ class RequestRelay:
             return None
 
     def _parsed(self, frame: bytes) -> FetchRequest:
-        """Before v7 an idle follower asks for the same again and again: but for its correlation id nothing is read."""
-        last = self._last
-        if last is not None and frame[:CORRELATION_ID_AT] == last[0][:CORRELATION_ID_AT]:
-            after = CORRELATION_ID_AT + CORRELATION_ID.size
-            if frame[after:] == last[0][after:]:
-                (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
-                return replace(last[1], head=last[1].head._replace(correlation_id=correlation_id))
+        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
+        was before is returned, correlation id and all."""
+        last, before, after = self._last, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:]
+        if last is not None and before == last[0] and after == last[1]:
+            return last[2]
         request = parse_fetch_request(frame)
-        self._last = (frame, request)
+        self._last = before, after, request
         return request
 
     def _not_understood(self, reason: Undecoded, session: SessionAt | None) -> None:
@@ -212,27 +255,21 @@ class RequestRelay:
         if link.translator.undecoded(session):
             raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")
 
-    async def _decided(self, demand: Demand) -> Forward | Answer:
-        """What is to be done with the request, after holding it if need be."""
+    async def _do(self, demand: Demand | None, decision: Decision) -> None:
+        """Hold the request if need be, then forward it or answer it. Without a `demand` it can only be answered."""
         exchange = self._exchange
-        decision = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
-        if isinstance(decision, Hold):
-            decision = await self._by_task(partial(self._hold, demand, decision))
-        return decision
-
-    async def _do(self, decision: Forward | Answer, head: RequestHead, asked: bytes) -> None:
-        """Forward the request, as it was `asked` or as it was decided, or answer it."""
-        exchange = self._exchange
-        match decision:
-            case Forward(frame, outlook):
-                exchange.sent(head, expects_response=True, outlook=outlook)
-                message = with_length(asked if frame is None else frame)
+        with exchange.deciding():
+            if demand is not None and isinstance(decision, Hold):
+                decision = await self._by_task(partial(self._hold, demand, decision))
+            if demand is not None and isinstance(decision, Forward):
+                exchange.sent_whole(demand.correlation_id, decision.outlook)
+                message = with_length(demand.frame if decision.frame is None else decision.frame)
                 await self._leader.send_all(message)
                 exchange.passed_request(len(message))
-            case Answer(frame):
+            elif isinstance(decision, Answer):
                 if exchange.in_flight:
                     await self._by_task(exchange.wait_answered)
-                message = with_length(frame)
+                message = with_length(decision.frame)
                 await self._follower.send_all(message)
                 exchange.passed_response(len(message))
 

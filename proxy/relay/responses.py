@@ -20,14 +20,15 @@ from protocol.errors import ProtocolError
 from protocol.fetch_response import replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.topic_blocks import count_bytes
-from protocol.walker import ResponseEntry
+from protocol.walker import ResponseEntry, response_walker, walk_whole
 
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
+from .eager import Eager
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .gather import Gathered, topic_count_of
 from .pipe import Pipe, open_pipe
 from .walk import CORRELATION_ID_BYTES, FrameWalk, header_bytes
-from .whole_frames import passable_responses
+from .whole_frames import passable_responses, whole_response
 from .window import READ_AHEAD_BYTES, Window
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ LARGE_BYTES = 512 * 1024
 """After records so large the next entry's are large, too, as a rule: little is read ahead of them, which could not be
 spliced any more. 8 x 1 MB to a reader with Kafka's buffers: twice the throughput; 40 x 200 KB are better off copied."""
 INT32 = struct.Struct(">i")
+FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 MOST_COUNT_BYTES = 4
 """Beyond its first byte, of a count in flexible versions."""
 
@@ -54,6 +56,9 @@ class ResponseRelay:
         self._follower = follower
         self._limits = limits
         self._window = Window(leader, WINDOW_BYTES)
+        self._eager = Eager(self._window, follower, self._take, count=exchange.passed_response, sent=self._sent)
+        self._sending: Outlook | None = None
+        """Of the response that is on its way at once."""
         self._pipe: Pipe | None = None
         self._may_splice = True
 
@@ -62,13 +67,15 @@ class ResponseRelay:
         try:
             await self._relay()
         finally:
+            if self._sending is not None:
+                self._sending.lost(trio.current_time())
             if self._pipe is not None:
                 self._pipe.close()
 
     async def _relay(self) -> None:
         exchange, window = self._exchange, self._window
         # Whether frames can be told apart is known once the leader has something to answer, not before.
-        while await window.fill(LENGTH_PREFIX_BYTES) and not exchange.opaque:
+        while await self._next() and not exchange.opaque:
             if passable := passable_responses(window, exchange):
                 await send(window, self._follower, passable, exchange.passed_response)
                 exchange.responded()
@@ -81,6 +88,57 @@ class ResponseRelay:
                 await self._frame(size)
         await copy_rest(window, self._follower, exchange.passed_response)
         self._follower.finish_sending()
+
+    async def _next(self) -> bool:
+        """Have the beginning of a frame in the window that is not to be taken at once; False at the end."""
+        await self._eager.wait()
+        return await self._window.fill(LENGTH_PREFIX_BYTES)
+
+    def _take(self) -> bool:
+        """Deal with what is whole at the window's start, if that needs no waiting."""
+        window, exchange = self._window, self._exchange
+        if exchange.opaque:
+            return False
+        size = passable_responses(window, exchange) or self._watched()
+        if not size:
+            return False
+        data = window.view(size)
+        window.take(size)
+        return self._eager.send(data)
+
+    def _watched(self) -> int:
+        """Watch the response at the window's start if it is whole and nothing is to be added or taken away; return how
+        many bytes it has, 0 if it is not such a one."""
+        window, exchange = self._window, self._exchange
+        whole = whole_response(window)
+        outlook = None if whole is None else exchange.awaited(whole[0])
+        if whole is None or outlook is None or outlook.replays:
+            return 0
+        now, (correlation_id, size), start = trio.current_time(), whole, window.start
+        head_bytes = LENGTH_PREFIX_BYTES + header_bytes(outlook.version)
+        if size < head_bytes or outlook.must_discard(now):
+            return 0
+        if head_bytes > FIXED_HEAD_BYTES and window.buffer[start + FIXED_HEAD_BYTES] != 0:
+            return 0
+        try:
+            rows, head = walk_whole(
+                response_walker(outlook.version, tuple), window.buffer, start + head_bytes, start + size
+            )
+        except ProtocolError:
+            return 0
+        exchange.received(correlation_id, now)
+        self._sending = outlook
+        outlook.answered(head.get("error_code", 0), head.get("session_id", 0))
+        if rows:
+            outlook.forwards(rows, window.buffer, window.end, now)
+        return size
+
+    def _sent(self) -> None:
+        """What was taken at once has gone on, all of it."""
+        if self._sending is not None:
+            outlook, self._sending = self._sending, None
+            outlook.finish(trio.current_time())
+        self._exchange.responded()
 
     async def _frame(self, size: int) -> None:
         window, exchange = self._window, self._exchange

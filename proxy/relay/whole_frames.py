@@ -82,6 +82,28 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
     return True
 
 
+def whole_fetch(window: Window, exchange: Exchange) -> bytes | None:
+    """Return the frame at the window's start, without its length prefix and still there, if it is a whole Fetch."""
+    at = window.start
+    if window.end - at < _REQUEST.size or exchange.correlator.state is not State.KAFKA:
+        return None
+    size, api_key, version, _, _ = _REQUEST.unpack_from(window.buffer, at)
+    at += LENGTH_PREFIX_BYTES
+    if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS or not _REQUEST.size <= size <= window.end - at:
+        return None
+    return window.buffer[at : at + size]
+
+
+def whole_response(window: Window) -> tuple[int, int] | None:
+    """(correlation id, bytes of the frame with its length prefix) of what is whole at the window's start."""
+    at = window.start
+    if window.end - at < _RESPONSE.size:
+        return None
+    size, correlation_id = _RESPONSE.unpack_from(window.buffer, at)
+    total = LENGTH_PREFIX_BYTES + size
+    return (correlation_id, total) if _RESPONSE.size <= total <= window.end - at else None
+
+
 def passable_responses(window: Window, exchange: Exchange) -> int:
     """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end

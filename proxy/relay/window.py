@@ -22,13 +22,14 @@ READ_AHEAD_BYTES = 16 * 1024
 class Window:
     """`buffer` may be replaced by `reserve`: hold no views of it across an await."""
 
-    __slots__ = ("_view", "buffer", "capacity", "end", "leg", "start")
+    __slots__ = ("_ahead", "_view", "buffer", "capacity", "end", "leg", "start")
 
     def __init__(self, leg: Leg, capacity: int) -> None:
         self.leg = leg
         self.capacity = capacity
         self.buffer = mmap.mmap(-1, capacity)
         self._view = memoryview(self.buffer)
+        self._ahead = self._view[:READ_AHEAD_BYTES]
         self.start = 0
         self.end = 0
 
@@ -46,6 +47,15 @@ class Window:
                 return False
             self.end += received
         return True
+
+    def receive_now(self) -> int:
+        """Read once into the empty window, without waiting: how many bytes; 0 at the end, -1 if there is nothing yet.
+
+        Raises OSError.
+        """
+        received = self.leg.receive_now(self._ahead)
+        self.start, self.end = 0, max(received, 0)
+        return received
 
     async def more(self, at_most: int) -> bool:
         """Read once, at most so many bytes; False at the end of the stream."""
@@ -76,5 +86,6 @@ class Window:
             self.capacity = size
             self.buffer = mmap.mmap(-1, size)
             self._view = memoryview(self.buffer)
+            self._ahead = self._view[:READ_AHEAD_BYTES]
         self.buffer[: len(kept)] = kept
         self.start, self.end = 0, len(kept)

@@ -36,6 +36,7 @@ from protocol.fetch_session import (
     full_upstream,
 )
 from protocol.fetch_session_translator import SessionTranslator
+from protocol.headers import request_correlation_id
 
 from ..roles import Role
 from .outlook import Outlook
@@ -103,6 +104,11 @@ class Demand:
     translation: Translation[Asked] | None = None
 
     @property
+    def correlation_id(self) -> int:
+        """Of this very frame: `request` may be an equal one of before."""
+        return request_correlation_id(self.frame)
+
+    @property
     def deadline(self) -> float:
         return self.arrived + self.request.max_wait_ms / 1000
 
@@ -160,7 +166,7 @@ class Link:
         self._claim.wants = False
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
-        """Take the follower's request. The very entries of the request before may be passed for an equal one."""
+        """Take the follower's request; for one that is equal but for its correlation id, the one before will do."""
         if self.throttle.role is Role.LEADER:
             self.peer = str(request.replica_id)
         if self._expected_at is not None:
@@ -195,7 +201,7 @@ class Link:
             SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
         )
         if isinstance(taken, LocalAnswer):
-            return _error(request, taken)
+            return _error(frame, request, taken)
         if taken.request.is_full:
             self.replicas.reselect()
             self.replicas.asked(request.entries, now)
@@ -203,7 +209,7 @@ class Link:
             self.replicas.asked_more(request.entries, request.forgotten, now)
         else:
             taken.lost()
-            return _error(request, self.translator.refuse(request.session_id))
+            return _error(frame, request, self.translator.refuse(request.session_id))
         return Demand(frame, request, now, taken)
 
     def _goes_on(self, taken: Translation[Asked]) -> bool:
@@ -278,11 +284,11 @@ class Link:
             if not isinstance(answer, LocalAnswer):
                 raise AssertionError("a request of which nothing is left went on to the leader")
             if answer.error_code:
-                return _error(demand.request, answer)
+                return _error(demand.frame, demand.request, answer)
             session_id = answer.session_id
-        head = demand.request.head
+        version = demand.request.head.api_version
         replays = self._replays(waiting) if demand.is_full else []
-        return Answer(empty_fetch_response(head.api_version, head.correlation_id, replays, session_id=session_id))
+        return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
 
     def _as_it_is(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
         """Nothing to shape: unthrottled or in sync, every one of them; or quotas are only observed."""
@@ -341,7 +347,7 @@ class Link:
         upstream = translation.decide(choice)
         if isinstance(upstream, LocalAnswer):
             outlook.lost(outlook.admitted_at)
-            return _error(request, upstream)
+            return _error(frame, request, upstream)
         outlook.translation = self._sent = translation
         if upstream.as_it_came and max_wait_ms >= request.max_wait_ms:
             return Forward(None, outlook)
@@ -389,7 +395,6 @@ class Link:
         return min(max_wait_ms, demand.request.max_wait_ms)
 
 
-def _error(request: FetchRequest, answer: LocalAnswer) -> Answer:
-    head = request.head
-    frame = error_fetch_response(head.api_version, head.correlation_id, answer.error_code, session_id=answer.session_id)
-    return Answer(frame)
+def _error(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:
+    version, correlation_id = request.head.api_version, request_correlation_id(frame)
+    return Answer(error_fetch_response(version, correlation_id, answer.error_code, session_id=answer.session_id))

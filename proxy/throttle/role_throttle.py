@@ -83,20 +83,18 @@ class RoleThrottle:
         self._strict = settings.policy == "strict"
         self._turn = 0
         self.budget = _budget(settings, self.quota.bytes_per_second, now)
+        self.is_idle = ledger is None and self.quota.selects_nothing
+        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
+        the headers."""
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
         before, self.quota = self.quota, quotas.of(self.role)
         self.enforce = quotas.enforce
+        self.is_idle = self.ledger is None and self.quota.selects_nothing
         if self.quota.listed() != before.listed():
             self._lists += 1
         self.budget.change_rate(self.quota.bytes_per_second, now)
-
-    @property
-    def is_idle(self) -> bool:
-        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
-        the headers."""
-        return self.ledger is None and self.quota.selects_nothing
 
     @property
     def selection(self) -> tuple[int, int]:
