@@ -1,30 +1,53 @@
-# The sidecar alone: no lab, no Spark, no build tools in what is left.
+# The sidecar's image, and (--target redirect) the init container's that a transparent egress needs.
+# Any base with Python 3.11 or later does; both stages must have it at the same path.
 ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
 RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
-ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy UV_SYSTEM_CERTS=1
+ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy \
+    UV_SYSTEM_CERTS=1 UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1
+# What it needs, as locked, in a layer of its own: it changes seldom.
 COPY pyproject.toml uv.lock README.md LICENSE ./
 RUN /opt/uv/bin/uv sync --frozen --no-dev --no-install-project
 COPY admission ./admission
 COPY journal_schema ./journal_schema
+COPY lab ./lab
 COPY pipeline ./pipeline
 COPY protocol ./protocol
 COPY proxy ./proxy
 COPY reassignment ./reassignment
-COPY lab ./lab
+# A wheel, not a link to /src: nothing of this stage is left but /opt/sidecar.
 RUN /opt/uv/bin/uv sync --frozen --no-dev --no-editable
 
+FROM ${BASE_IMAGE} AS redirect
+LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \
+      org.opencontainers.image.description="Leads a broker's connections to the sidecar beside it; needs NET_ADMIN" \
+      org.opencontainers.image.licenses="Apache-2.0"
+RUN apt-get update -q && apt-get install -qy --no-install-recommends iptables && rm -rf /var/lib/apt/lists/* \
+    /var/cache/apt/*
+COPY deploy/redirect/redirect.sh /usr/local/bin/redirect.sh
+ENTRYPOINT ["/usr/local/bin/redirect.sh"]
+CMD ["add"]
+
 FROM ${BASE_IMAGE}
+ARG BASE_IMAGE
+ARG VERSION=unknown
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="kafka-throttle-sidecar" \
       org.opencontainers.image.description="Bounds Apache Kafka's replication traffic, live, in bytes per second" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
 COPY --from=build /opt/sidecar /opt/sidecar
+# The root file system may be read-only.
 ENV PATH=/opt/sidecar/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
 WORKDIR /etc/throttle-sidecar
-HEALTHCHECK --interval=10s --timeout=3s --start-period=5s \
-  CMD ["throttle-sidecar", "status", "--once", "--json"]
+EXPOSE 9092 9404
+# It handles SIGTERM itself, as PID 1: drains, then ends. `limits.drain` (10 s) is to be below the grace period.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["throttle-sidecar", "health"]
 ENTRYPOINT ["throttle-sidecar"]
-CMD ["run", "--config", "/etc/throttle-sidecar/proxy.toml"]
+CMD ["run"]

@@ -12,7 +12,7 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 
-.PHONY: setup check test system demo bench clean help
+.PHONY: setup check test image system demo bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## What there is
@@ -32,7 +32,10 @@ check: setup  ## Lint, format and types
 	$(RUN)mypy
 
 test: setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -m 'not system'
+	$(RUN)pytest -m 'not system and not image'
+
+image: setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
+	$(RUN)pytest -m image tests/deploy
 
 system: setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
 	$(RUN)pytest -m 'system or brokers' tests/system

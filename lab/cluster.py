@@ -232,7 +232,8 @@ class Cluster:
             }
             home = self.home / f"sidecar-{broker}"
             rooms = self.plan.rooms
-            within = () if rooms is None else rooms.within_as_sidecar(broker)
+            # A program of its own, a container, joins a room by itself.
+            within = () if rooms is None or plan.program else rooms.within_as_sidecar(broker)
             sidecars[broker] = Sidecar(broker, plan, self.addresses, upstreams=upstreams, home=home, within=within)
         return sidecars
 

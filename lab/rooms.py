@@ -51,6 +51,10 @@ class Rooms:
             "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search", "--pdeathsig=KILL", "--",
         ]  # fmt: skip
 
+    def path(self, broker: int) -> str:
+        """Of the namespace, for what joins it otherwise."""
+        return f"/run/netns/{self._name(broker)}"
+
     def address6(self, broker: int | None) -> str:
         """The IPv6 address of a room; None: of the bridge."""
         return f"{self._prefix6}{1 if broker is None else 10 + self.addresses.brokers.index(broker) + 1}"

@@ -23,7 +23,7 @@ from .exposition import parse_exposition
 from .processes import Process, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _START_SECONDS = 30.0
 _HTTP_SECONDS = 2.0
@@ -44,6 +44,8 @@ class SidecarPlan:
         follower: brokers whose sidecar is their egress; None means all.
         quotas: first content of quotas.toml.
         settings: further lines of proxy.toml's tables, such as `{"log": 'level = "debug"'}`.
+        program: of a broker's sidecar and its folder, the command that `run` and its options are added to; None: the
+            console script beside this interpreter.
         transparent: the egress takes what is redirected to it; only where each broker has a room of its own.
     """
 
@@ -52,6 +54,7 @@ class SidecarPlan:
     follower: frozenset[int] | None = None
     quotas: str = UNLIMITED
     settings: Mapping[str, str] | None = None
+    program: Callable[[int, Path], Sequence[str]] | None = None
     transparent: bool = False
 
     def has_ingress(self, broker: int) -> bool:
@@ -96,9 +99,10 @@ class Sidecar:
         self._policy = plan.policy
         self._write_config()
         self._quotas.write_text(plan.quotas, encoding="utf-8")
+        program = plan.program(broker, home) if plan.program else [throttle_sidecar_script()]
         self.process = Process(
             f"sidecar {broker}",
-            [*within, throttle_sidecar_script(), "run", "--config", str(self._config)],
+            [*within, *program, "run", "--config", str(self._config)],
             output=home / "sidecar.log",
         )
 

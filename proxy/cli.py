@@ -21,6 +21,7 @@ _BUILT_IN = {
     "run": "proxy.commands.run",
     "check": "proxy.commands.check",
     "status": "proxy.commands.status",
+    "health": "proxy.commands.health",
     "plan": "proxy.commands.plan",
     "decode": "proxy.commands.decode",
 }
@@ -36,6 +37,7 @@ Examples:
   throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
+  throttle-sidecar health                           exit 0 if it answers, for a container's health check
   throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
 
 \b

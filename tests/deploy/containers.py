@@ -1,0 +1,130 @@
+"""Building and running the image on a machine that has no registry and no Docker: buildah, podman and runc.
+
+The base is made by debootstrap, once, and kept with all layers in a storage of our own below the lab's cache: the
+machine's other images and settings are neither seen nor touched. Trusts what the machine trusts: its certificates and
+its package index reach the build as mounts, so the Dockerfile knows nothing of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from lab.errors import LabError
+from lab.jars import cache_directory
+
+ROOT = Path(__file__).parents[2]
+BASE_IMAGE = "localhost/debian-python:bookworm-3.11"
+IMAGE = "localhost/kafka-throttle-sidecar:ci"
+REDIRECT_IMAGE = "localhost/kafka-throttle-sidecar-redirect:ci"
+PACKAGES = ("python3", "python3-venv", "ca-certificates")
+GRACE_SECONDS = 15
+HARDENED = (
+    "--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges",
+    "--memory=256m", "--pids-limit=64",
+)  # fmt: skip
+_NEEDED = {"buildah": "buildah", "podman": "podman", "runc": "runc", "debootstrap": "debootstrap", "tar": "tar"}
+_MIRROR = "http://deb.debian.org/debian"
+_OF_THE_MACHINE = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf", "/etc/resolv.conf")
+_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
+_TAIL_LINES = 25
+_CONTAINERS_CONF = """[containers]
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+tmp_dir = "/run/kafka-throttle-sidecar"
+"""
+_STORAGE_CONF = """[storage]
+driver = "overlay"
+graphroot = "{home}/storage"
+runroot = "/run/kafka-throttle-sidecar/run"
+"""
+
+
+class Containers:
+    """Raises LabError, for what is missing and for commands that fail."""
+
+    def __init__(self) -> None:
+        missing = [f"`{c}` (Debian: apt-get install {p})" for c, p in _NEEDED.items() if shutil.which(c) is None]
+        if missing:
+            raise LabError(f"the image cannot be built: {', '.join(missing)} not found")
+        if os.geteuid() != 0:
+            raise LabError("the image is built and run by root here: debootstrap and the overlay storage need it")
+        home = cache_directory() / "containers"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "containers.conf").write_text(_CONTAINERS_CONF, encoding="ascii")
+        (home / "storage.conf").write_text(_STORAGE_CONF.format(home=home), encoding="ascii")
+        self.environment = {
+            "CONTAINERS_CONF": str(home / "containers.conf"),
+            "CONTAINERS_STORAGE_CONF": str(home / "storage.conf"),
+            "DISABLE_HC_SYSTEMD": "true",
+        }
+
+    def build(self) -> None:
+        """Both images, from the cached base; blocks for minutes the first time, for seconds afterwards."""
+        if not self._has(BASE_IMAGE):
+            self._make_base()
+        for target, tag in (("redirect", REDIRECT_IMAGE), (None, IMAGE)):
+            mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
+            self.run(
+                "buildah", "bud", "--format=docker", "--isolation=chroot", "--network=host", "--layers", "--pull-never",
+                f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *mounts, *([f"--target={target}"] if target else []),
+                f"--tag={tag}", str(ROOT),
+            )  # fmt: skip
+        self.run("podman", "image", "prune", "--force", "--filter=until=48h")
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """Run a command with this storage, return what it said on standard output."""
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**os.environ, **self.environment}
+        )
+        if check and done.returncode != 0:
+            tail = "\n".join((done.stdout + done.stderr).splitlines()[-_TAIL_LINES:])
+            raise LabError(f"{' '.join(command)} ended with status {done.returncode}:\n{tail}")
+        return done.stdout
+
+    def podman(self, *arguments: str, check: bool = True) -> str:
+        return self.run("podman", *arguments, check=check)
+
+    def inspect(self, name: str, *, kind: str = "container") -> dict[str, Any]:
+        """A container, or an image."""
+        found: list[dict[str, Any]] = json.loads(self.podman("inspect", f"--type={kind}", name))
+        return found[0]
+
+    def program(self, name: str, folder: Path, *options: str) -> list[str]:
+        """The command that runs the sidecar's image in the foreground, hardened, its files in `folder`."""
+        environment = [f"{key}={value}" for key, value in self.environment.items()]
+        return [
+            "env", *environment, "podman", "run", "--pull=never", "--replace", f"--name={name}", *HARDENED, *options,
+            # Under its own name for the lab, and where the health check looks.
+            f"--volume={folder}:{folder}:ro", f"--volume={folder}:/etc/throttle-sidecar:ro", IMAGE,
+        ]  # fmt: skip
+
+    def _has(self, image: str) -> bool:
+        command = ["podman", "image", "exists", image]
+        return subprocess.run(command, env={**os.environ, **self.environment}, check=False).returncode == 0
+
+    def _make_base(self) -> None:
+        mirror = os.environ.get("DEBIAN_MIRROR", _MIRROR)
+        with tempfile.TemporaryDirectory(prefix="debootstrap-") as folder:
+            root = Path(folder, "root")
+            try:
+                self.run(
+                    "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", str(root), mirror
+                )
+            except LabError as error:
+                error.add_note(f"the base image is made of Debian packages from {mirror}; DEBIAN_MIRROR names another")
+                raise
+            for leftover in ("var/cache/apt", "var/lib/apt/lists"):
+                shutil.rmtree(root / leftover)
+                (root / leftover / "partial").mkdir(parents=True)
+            archive = Path(folder, "base.tar")
+            self.run("tar", "--create", "--numeric-owner", f"--file={archive}", f"--directory={root}", ".")
+            self.podman("import", '--change=CMD ["python3"]', f"--change=ENV PATH={_PATH}", str(archive), BASE_IMAGE)

@@ -1,0 +1,34 @@
+"""What the image is made of, as far as it can be told without building it. Built and run: test_image.py."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+
+
+def packages() -> set[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+
+
+def test_every_package_of_the_wheel_is_in_the_image() -> None:
+    """hatchling says nothing of one that is missing."""
+    copied = re.findall(r"^COPY (\w+) \./\1$", DOCKERFILE, re.MULTILINE)
+    assert set(copied) == packages()
+    let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert packages() <= let_through
+
+
+def test_its_uv_is_the_one_of_the_makefile() -> None:
+    (made_with,) = re.findall(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert re.findall(r"uv==(\S+)", DOCKERFILE) == [made_with]
+
+
+def test_nothing_of_it_floats() -> None:
+    assert re.findall(r"^ARG BASE_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE) == ["python:3.11-slim"]
+    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
+    assert "latest" not in DOCKERFILE
