@@ -114,12 +114,14 @@ def table(rows: list[Row]) -> str:
 
 
 def table_by_version(rows: list[Row]) -> str:
-    """Return Markdown: one row per version and side; in each cell the broker's own quota, then the sidecar's."""
-    by_move: dict[tuple[int, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        by_move[row["fetch_version"], row["side"]].append(row)
+    """Return Markdown: one row per version and side; in each cell the broker's own quota, then the sidecar's. What was
+    measured again counts as it was last."""
+    last = {(row["fetch_version"], row["kafka"], row["side"], row["how"]): row for row in rows}
+    by_move: dict[tuple[int, str, str], list[Row]] = defaultdict(list)
+    for (version, kafka, side, _), row in sorted(last.items(), key=lambda each: each[0][0]):
+        by_move[version, kafka, side].append(row)
     lines = _head("Fetch", "Kafka", "side", *(f"{title}: own, **sidecar**" for title, _, _ in VERSION_COLUMNS))
-    for (version, side), found in by_move.items():
+    for (version, _, side), found in by_move.items():
         about = found[0]
         who = f"{about['protocol']} on {about['kafka']}, {'KRaft' if about['mode'] == 'kraft' else 'ZooKeeper'}"
         cells = (_beside(found, key, digits) for _, key, digits in VERSION_COLUMNS)

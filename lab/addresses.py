@@ -28,6 +28,7 @@ ZOOKEEPER_PORT = 2181
 MAX_BROKERS = 9
 
 _BROKER, _INGRESS, _TAP, _HTTP, _EGRESS, _ZOOKEEPER = 10, 30, 50, 70, 100, 250
+_LEADER_TAP, _FOLLOWER_TAP = 60, 80
 _ATTEMPTS = 50
 
 
@@ -63,6 +64,14 @@ class Addresses:
         """Where the tap in front of this leader listens."""
         return self._at(_TAP + self._index(leader))
 
+    def leader_tap(self, leader: int) -> str:
+        """Where the tap between this leader and its own sidecar listens."""
+        return self._at(_LEADER_TAP + self._index(leader))
+
+    def follower_tap(self, leader: int) -> str:
+        """Where the tap between the followers of this leader and their own sidecars listens."""
+        return self._at(_FOLLOWER_TAP + self._index(leader))
+
     def http(self, broker: int) -> str:
         """Where the sidecar of this broker serves HTTP."""
         return self._at(_HTTP + self._index(broker))
@@ -80,7 +89,8 @@ class Addresses:
         yield self.zookeeper, ZOOKEEPER_PORT
         yield self.direct(self.brokers[0]), CONTROLLER_PORT
         for broker in self.brokers:
-            for address in (self.direct(broker), self.ingress(broker), self.tap(broker)):
+            taps = (self.tap(broker), self.leader_tap(broker), self.follower_tap(broker))
+            for address in (self.direct(broker), self.ingress(broker), *taps):
                 yield address, KAFKA_PORT
             yield self.http(broker), HTTP_PORT
             yield self.direct(broker), JMX_PORT

@@ -53,7 +53,8 @@ class ClusterPlan:
         broker_overrides: server.properties of every broker, last word, such as
             `{"max.incremental.fetch.session.cache.slots": "1"}`.
         sidecars: None for brokers that speak to each other directly.
-        taps: whether Fetch traffic is measured.
+        taps: whether Fetch traffic is measured, between the two sidecars of a link.
+        taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers.
         rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         keep: leave the files when done.
@@ -65,9 +66,15 @@ class ClusterPlan:
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
     taps: bool = True
+    taps_at_brokers: bool = False
     rooms: Rooms | None = None
     jmx: bool = False
     keep: bool = False
+
+    def __post_init__(self) -> None:
+        # A broker's tap stands before the one egress that its only follower has.
+        if self.taps_at_brokers and (len(self.brokers) != 2 or self.sidecars is None or self.sidecars.transparent):
+            raise LabError("taps at brokers are for two brokers with sidecars that are dialled")
 
     def route(self, *, follower: int, leader: int) -> Route:
         """What the bytes of this pair pass."""
@@ -95,6 +102,7 @@ class Cluster:
         self._topic_names: dict[str, str] = {}
         self._noise = dict.fromkeys(plan.brokers, plan.release.noise)
         self.taps = self._taps() if plan.taps else None
+        self.broker_taps = self._broker_taps() if plan.taps_at_brokers else {}
 
     @cached_property
     def admin(self) -> Admin:
@@ -104,7 +112,7 @@ class Cluster:
 
     @property
     def processes(self) -> list[Process]:
-        others = [other.process for other in (self.taps, self.zookeeper) if other is not None]
+        others = [o.process for o in (self.taps, *self.broker_taps.values(), self.zookeeper) if o is not None]
         return [
             *(sidecar.process for sidecar in self.sidecars.values()),
             *(broker.process for broker in self.brokers.values()),
@@ -115,8 +123,9 @@ class Cluster:
         """Start everything, brokers in parallel. Raises LabError."""
         if self.zookeeper:
             self.zookeeper.start()
-        if self.taps:
-            await self.taps.start()
+        for taps in (self.taps, *self.broker_taps.values()):
+            if taps is not None:
+                await taps.start()
         for sidecar in self.sidecars.values():
             sidecar.begin_start()
         if self.zookeeper:
@@ -183,7 +192,9 @@ class Cluster:
         peers = [
             (
                 addresses.name(leader),
-                first_hop(addresses, plan.route(follower=broker, leader=leader), follower=broker, leader=leader),
+                addresses.follower_tap(leader)
+                if plan.taps_at_brokers
+                else first_hop(addresses, plan.route(follower=broker, leader=leader), follower=broker, leader=leader),
             )
             for leader in plan.brokers
             if leader != broker
@@ -230,6 +241,8 @@ class Cluster:
                 for leader in self.plan.brokers
                 if leader != broker
             }
+            if self.plan.taps_at_brokers:
+                upstreams[broker] = self.addresses.leader_tap(broker)
             home = self.home / f"sidecar-{broker}"
             rooms = self.plan.rooms
             # A program of its own, a container, joins a room by itself.
@@ -238,12 +251,33 @@ class Cluster:
         return sidecars
 
     def _taps(self) -> Taps:
-        upstreams = {}
+        addresses, hops = self.addresses, {}
         for leader in self.plan.brokers:
             follower = next((b for b in self.plan.brokers if b != leader), leader)
             route = self.plan.route(follower=follower, leader=leader)
-            upstreams[leader] = after_tap(self.addresses, route, leader)
-        return Taps(self.addresses, upstreams=upstreams, home=self.home, topic_name=self.topic_name)
+            hops[leader] = (addresses.tap(leader), after_tap(addresses, route, leader))
+        return Taps(hops, home=self.home, topic_name=self.topic_name)
+
+    def _broker_taps(self) -> dict[str, Taps]:
+        """By whose brokers they stand: the follower's, the leader's."""
+        addresses, plan = self.addresses, self.plan
+        pairs = [(follower, leader) for follower in plan.brokers for leader in plan.brokers if follower != leader]
+        hops = {
+            "follower": {
+                leader: (
+                    addresses.follower_tap(leader),
+                    first_hop(
+                        addresses, plan.route(follower=follower, leader=leader), follower=follower, leader=leader
+                    ),
+                )
+                for follower, leader in pairs
+            },
+            "leader": {leader: (addresses.leader_tap(leader), addresses.direct(leader)) for leader in plan.brokers},
+        }
+        return {
+            side: Taps(found, home=self.home, topic_name=self.topic_name, name=f"tap-at-{side}")
+            for side, found in hops.items()
+        }
 
 
 async def start_cluster(plan: ClusterPlan) -> Cluster:

@@ -39,6 +39,8 @@ class FetchRequested(NamedTuple):
     correlation_id: int
     replica_id: int
     """Broker id of the follower; -1 for a consumer, -2 of a version that is not understood."""
+    request_bytes: int = 0
+    """On the wire, length prefix included."""
 
 
 class FetchAnswered(NamedTuple):
@@ -116,7 +118,7 @@ class FetchLink:
                 elif rest >= 4 and version < FIRST_FLEXIBLE:
                     replica_id = _INT.unpack((yield 4, True))[0]
                     rest -= 4
-                asked = FetchRequested(version, correlation, replica_id)
+                asked = FetchRequested(version, correlation, replica_id, size + 4)
                 self._asked[correlation] = asked
                 self._requests.append(asked)
             yield _not_negative(rest), False
@@ -133,7 +135,7 @@ class FetchLink:
             else:
                 yield _not_negative(size - 4), False
             if asked is not None:
-                version, _, replica_id = asked
+                version, replica_id = asked.api_version, asked.replica_id
                 self._answers.append(FetchAnswered(version, replica_id, partitions, size + 4, session))
 
 

@@ -26,6 +26,8 @@ class Asked(NamedTuple):
     leader: int
     follower: int
     version: int
+    size_bytes: int = 0
+    """On the wire."""
 
 
 class Answer(NamedTuple):
@@ -41,6 +43,8 @@ class Answer(NamedTuple):
     """Of the whole response (v7+), such as 70: the fetch session is unknown."""
     session_id: int = 0
     """0: the follower has no fetch session with this leader (v7+)."""
+    size_bytes: int = 0
+    """On the wire, records included."""
 
 
 Sample = Asked | Answer

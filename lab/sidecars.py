@@ -75,7 +75,7 @@ class Sidecar:
         broker: beside which it stands.
         plan: the cluster's.
         addresses: the cluster's.
-        upstreams: per leader, where the egress goes on to.
+        upstreams: per leader, where the egress goes on to; of the broker itself, where the ingress does.
         home: a folder of its own.
         within: what its command is run by.
     """
@@ -228,22 +228,25 @@ class Sidecar:
     def _ingress(self) -> str:
         if not self._plan.has_ingress(self.broker):
             return ""
-        listen, upstream = self._addresses.ingress(self.broker), self._addresses.direct(self.broker)
+        listen = self._addresses.ingress(self.broker)
+        upstream = self._upstreams.get(self.broker, self._addresses.direct(self.broker))
         return f'listen = "{listen}:{KAFKA_PORT}"\nupstream = "{upstream}:{KAFKA_PORT}"'
+
+    @property
+    def _peers(self) -> dict[int, str]:
+        return {leader: upstream for leader, upstream in self._upstreams.items() if leader != self.broker}
 
     def _egress(self) -> str:
         if not self._plan.has_egress(self.broker):
             return ""
         if self._plan.transparent:
-            named = (
-                f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{KAFKA_PORT}"' for b, u in self._upstreams.items()
-            )
+            named = (f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{KAFKA_PORT}"' for b, u in self._peers.items())
             return "\n".join(['mode = "transparent"', f'listen = "[::]:{REDIRECT_PORT}"', *named])
         peers = (
             f"[[egress.peers]]\nbroker = {leader}\n"
             f'listen = "{self._addresses.egress(self.broker, leader)}:{KAFKA_PORT}"\n'
             f'upstream = "{upstream}:{KAFKA_PORT}"'
-            for leader, upstream in self._upstreams.items()
+            for leader, upstream in self._peers.items()
         )
         return "\n".join(['mode = "peers"', *peers])
 

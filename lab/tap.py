@@ -6,7 +6,7 @@ Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be u
 `undecoded` line says so), and answers go on before they are looked at.
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
-`{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3}` as a replica's Fetch request arrives,
+`{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3,"bytes":90}` as a replica's Fetch request arrives,
 `{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]],"error":0,"session":0}` as its
 answer ends; the last two are the fetch session's (v7+), and from v13 on a topic is its id.
 """
@@ -121,8 +121,9 @@ class TappedConnection:
         for asked in self._frames.request_bytes(chunk):
             if asked.replica_id != -1:
                 self._recorder.write(
-                    kind="request", leader=self._leader, follower=asked.replica_id, version=asked.api_version
-                )
+                    kind="request", leader=self._leader, follower=asked.replica_id, version=asked.api_version,
+                    bytes=asked.request_bytes,
+                )  # fmt: skip
 
     def _responses(self, chunk: memoryview) -> None:
         for answer in self._frames.response_bytes(chunk):

@@ -9,7 +9,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from .addresses import KAFKA_PORT, Addresses
+from .addresses import KAFKA_PORT
 from .fetch_frames import FIRST_TOPIC_IDS
 from .measure import Answer, Asked, Sample
 from .processes import Process, wait_until
@@ -23,29 +23,31 @@ _START_SECONDS = 20.0
 
 
 class Taps:
-    """One process that taps every leader.
+    """One process that taps every leader, in one place of the path.
 
     Args:
-        addresses: the cluster's.
-        upstreams: per leader, where its tap goes on to.
+        hops: per leader, where its tap listens and where it goes on to.
         home: folder for the samples.
         topic_name: of a topic id, which is all that frames carry from v13 on.
+        name: of the process and of its files.
     """
 
     def __init__(
-        self, addresses: Addresses, *, upstreams: Mapping[int, str], home: Path, topic_name: Callable[[str], str]
+        self,
+        hops: Mapping[int, tuple[str, str]],
+        *,
+        home: Path,
+        topic_name: Callable[[str], str],
+        name: str = "tap",
     ) -> None:
         self._topic_name = topic_name
-        self.samples_file = home / "tap.jsonl"
-        links = [
-            Link(leader, (addresses.tap(leader), KAFKA_PORT), (upstream, KAFKA_PORT))
-            for leader, upstream in upstreams.items()
-        ]
+        self.samples_file = home / f"{name}.jsonl"
+        links = [Link(leader, (at, KAFKA_PORT), (upstream, KAFKA_PORT)) for leader, (at, upstream) in hops.items()]
         options = [option for link in links for option in ("--link", str(link))]
         self.process = Process(
-            "tap",
+            name,
             [sys.executable, "-m", "lab.tap", "--output", str(self.samples_file), *options],
-            output=home / "tap.log",
+            output=home / f"{name}.log",
         )
 
     async def start(self) -> None:
@@ -75,13 +77,13 @@ class Taps:
     def _sample(self, line: dict[str, object]) -> Sample | None:
         match line:
             case {"kind": "request", "t": float(t), "leader": int(leader), "follower": int(follower),
-                  "version": int(version)}:  # fmt: skip
-                return Asked(t, leader, follower, version)
+                  "version": int(version), "bytes": int(size)}:  # fmt: skip
+                return Asked(t, leader, follower, version, size)
             case {"kind": "response", "t": float(t), "leader": int(leader), "follower": int(follower),
                   "version": int(version), "partitions": list(partitions), "error": int(error),
-                  "session": int(session)}:  # fmt: skip
+                  "session": int(session), "bytes": int(size)}:  # fmt: skip
                 named = self._topic_name if version >= FIRST_TOPIC_IDS else str
                 carried = tuple((named(p[0]), p[1], p[2]) for p in partitions)
-                return Answer(t, leader, follower, version, carried, error, session)
+                return Answer(t, leader, follower, version, carried, error, session, size)
             case _:
                 return None

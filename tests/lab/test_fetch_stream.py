@@ -30,7 +30,8 @@ def named(version: int, topic: str) -> str:
 def test_every_version_in_any_chunks(version: int, size: int) -> None:
     link = FetchLink()
     asked = fed(split(request(version, 5) + request(version, 6), size), link.request_bytes)
-    assert asked == [FetchRequested(version, 5, 102), FetchRequested(version, 6, 102)]
+    size = len(request(version, 5))
+    assert asked == [FetchRequested(version, 5, 102, size), FetchRequested(version, 6, 102, size)]
     first = response(version, 5, {"orders": [(0, b"x" * 40), (1, b"")], "clicks": [(2, b"y")]})
     second = response(version, 6, {})
     answered = fed(split(first + second, size), link.response_bytes)
@@ -45,7 +46,8 @@ def test_every_version_in_any_chunks(version: int, size: int) -> None:
 def test_other_apis_pass_unseen() -> None:
     link = FetchLink()
     metadata = request(1, 9, api=3)
-    assert fed([metadata + request(3, 10)], link.request_bytes) == [FetchRequested(3, 10, 102)]
+    fetch = request(3, 10)
+    assert fed([metadata + fetch], link.request_bytes) == [FetchRequested(3, 10, 102, len(fetch))]
     other = frame(struct.pack(">i", 9) + b"metadata")
     answer = response(3, 10, {"orders": [(4, b"zz")]})
     assert fed([other + answer], link.response_bytes) == [FetchAnswered(3, 102, [("orders", 4, 2)], len(answer))]
@@ -53,7 +55,8 @@ def test_other_apis_pass_unseen() -> None:
 
 def test_later_versions_are_reported_by_size() -> None:
     link = FetchLink()
-    assert fed([request(19, 1)], link.request_bytes) == [FetchRequested(19, 1, -2)]
+    later = request(19, 1)
+    assert fed([later], link.request_bytes) == [FetchRequested(19, 1, -2, len(later))]
     answer = frame(struct.pack(">i", 1) + b"anything")
     assert fed(split(answer, 2), link.response_bytes) == [FetchAnswered(19, -2, [], len(answer))]
 
@@ -61,13 +64,14 @@ def test_later_versions_are_reported_by_size() -> None:
 @pytest.mark.parametrize("version", range(19))
 def test_consumers_are_told_from_followers(version: int) -> None:
     asked = fed([request(version, 1, replica=-1) + request(version, 2)], FetchLink().request_bytes)
-    assert asked == [FetchRequested(version, 1, -1), FetchRequested(version, 2, 102)]
+    assert [(each.correlation_id, each.replica_id) for each in asked] == [(1, -1), (2, 102)]
 
 
 def test_many_partitions_need_longer_counts() -> None:
     topics = {"t" * 200: [(number % 3, b"r" * 300) for number in range(400)]}
     link = FetchLink()
-    assert fed([request(17, 1, topics=topics)], link.request_bytes) == [FetchRequested(17, 1, 102)]
+    asked = request(17, 1, topics=topics)
+    assert fed([asked], link.request_bytes) == [FetchRequested(17, 1, 102, len(asked))]
     (answered,) = fed(split(response(17, 1, topics), 1000), link.response_bytes)
     assert isinstance(answered, FetchAnswered)
     assert [size for _, _, size in answered.partitions] == [300] * 400
