@@ -146,8 +146,8 @@ class RequestRelay:
         elif head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
             await self._fetch(head, size)
         else:
-            if head.api_key == API_FETCH and not exchange.link.throttle.is_idle:
-                exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
+            if head.api_key == API_FETCH:
+                self._not_supported()
             await self._pass_on(head, size, expects_response=await self._expects_response(head, size))
 
     async def _pass_on(self, head: RequestHead, size: int, *, expects_response: bool = True) -> None:
@@ -248,8 +248,19 @@ class RequestRelay:
         self._last = before, after, request
         return request
 
+    def _not_supported(self) -> None:
+        """A Fetch of a later version: its brokers were upgraded, and it may go on with a session of this connection."""
+        link = self._exchange.link
+        if not link.throttle.is_idle:
+            self._exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
+        self._end_session(Undecoded.UNSUPPORTED_VERSION, None)
+
     def _not_understood(self, reason: Undecoded, session: SessionAt | None) -> None:
         self._exchange.pass_undecoded(reason)
+        self._end_session(reason, session)
+
+    def _end_session(self, reason: Undecoded, session: SessionAt | None) -> None:
+        """Raises ProtocolError if what is not understood may go on with a session that is being translated."""
         link = self._exchange.link
         link.forget()
         if link.translator.undecoded(session):

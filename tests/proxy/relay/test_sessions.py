@@ -14,7 +14,7 @@ import trio.testing
 
 from lab.embedded.session_values import Ask
 from protocol.apis import API_FETCH
-from protocol.fetch import response_layout
+from protocol.fetch import SUPPORTED_FETCH_VERSIONS, response_layout
 from protocol.fetch_request import FetchRequest, parse_fetch_request
 from protocol.fetch_session import SessionRequest
 from protocol.framing import with_length
@@ -326,15 +326,20 @@ async def test_quotas_off_in_mid_session_ends_it_whatever_the_path(version: int,
 
 
 @each_version
-@pytest.mark.parametrize("what", ["malformed", "too large"])
+@pytest.mark.parametrize("what", ["malformed", "too large", "later version", "later version, throttle lifted"])
 async def test_a_request_of_a_translated_session_that_is_not_understood_ends_the_connection(
     version: int, what: str, clock: trio.testing.MockClock
 ) -> None:
     """If it went on, what was omitted last would be missed for ever."""
-    async with relayed(throttle(), max_request_bytes=1000) as wire:
+    of = throttle()
+    async with relayed(of, max_request_bytes=1000) as wire:
         await meet(wire, version)
         frame = frame_of(version, {}, session=(SESSION, 1))
-        if what == "too large":
+        if what.startswith("later version"):
+            frame = frame[:2] + SUPPORTED_FETCH_VERSIONS.stop.to_bytes(2) + frame[4:]
+            if what.endswith("lifted"):
+                of.apply(NOTHING, trio.current_time())
+        elif what == "too large":
             frame = frame_of(version, dict.fromkeys(range(100), 0), session=(SESSION, 1))
         else:
             frame += b"!"

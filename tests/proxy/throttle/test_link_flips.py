@@ -7,12 +7,19 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.embedded.session_values import Ask
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from proxy.settings import Policy
-from proxy.throttle.link import Hold
-from tests.proxy.conversation import MIB, quotas, throttle
-from tests.proxy.session_conversation import SessionConversation, SessionLeader, only, topic_of
+from proxy.throttle.link import Forward, Hold
+from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
+from tests.proxy.session_conversation import (
+    SessionConversation,
+    SessionLeader,
+    only,
+    session_frame,
+    topic_of,
+)
 
 HAPPENS = st.lists(
     st.one_of(
@@ -28,10 +35,14 @@ HAPPENS = st.lists(
         st.just(("restart",)),
         st.just(("evict",)),
         st.just(("names",)),
+        st.tuples(st.just("undecoded"), st.booleans()),
+        st.just(("garbled answer",)),
     ),
     min_size=5,
     max_size=50,
 )
+
+METHODS = {"rate": "change_rate", "enforce": "enforced", "garbled answer": "garbled_answer"}
 
 
 class Flips:
@@ -40,6 +51,8 @@ class Flips:
     def __init__(self, version: int, policy: Policy, slots: int) -> None:
         self.keys = [(topic_of(version, name), p) for name, p in (("t", 0), ("t", 1), ("t", 2), ("u", 0), ("u", 1))]
         self.policy = policy
+        self.strays = 0
+        """Sessions that the leader may have opened and nobody heard of."""
         self.rate, self.listed, self.enforce = 4.0 * MIB, "all", True
         leader = SessionLeader(dict.fromkeys(self.keys, 3000), slots=slots)
         wants = {key: 3000 if number % 2 else 0 for number, key in enumerate(self.keys)}
@@ -50,7 +63,7 @@ class Flips:
         talk = self.talk
         assert talk.follower.complaints == []
         assert talk.leader.cache.emptied == 0
-        assert len(talk.leader.cache.sessions) <= 3
+        assert len(talk.leader.cache.sessions) <= 3 + self.strays
 
     def fetch(self) -> None:
         self.talk.fetch()
@@ -127,6 +140,30 @@ class Flips:
         del self.talk.link
         self.talk.reconnect()
 
+    def undecoded(self, shows_session: bool) -> None:
+        """A request is not understood: it passes, unless it may go on with a session that is translated."""
+        talk = self.talk
+        request = talk.follower.build({key: Ask(offset, LIMIT) for key, offset in talk.wants.items()})
+        session = (request.session_id, request.session_epoch) if shows_session else None
+        talk.link.forget()
+        if talk.link.translator.undecoded(session):
+            self.reconnect()
+        else:
+            talk.frame = session_frame(talk.version, request)
+            talk.hear(Forward(None, None))
+
+    def garbled_answer(self) -> None:
+        """The leader's answer is not understood: it is given up, and its connection ends."""
+        talk = self.talk
+        decision = talk.waited(talk.ask())
+        if isinstance(decision, Forward) and decision.outlook is not None:
+            talk.leader.answer(talk.frame if decision.frame is None else decision.frame, talk.now)
+            decision.outlook.lost(talk.now)
+            self.strays += 1
+            self.reconnect()
+        else:
+            talk.hear(decision)
+
     def evict(self) -> None:
         self.talk.leader.cache.sessions.clear()
 
@@ -149,7 +186,7 @@ def test_whatever_happens_every_partition_reaches_the_end_once_the_throttle_is_l
     """Where lists stay as they are, within the session that was translated."""
     flips = Flips(version, policy, slots)
     for what, *how in happens:
-        flips.happen({"rate": "change_rate", "enforce": "enforced"}.get(str(what), str(what)), *how)
+        flips.happen(METHODS.get(str(what), str(what)), *how)
     for number in range(len(flips.keys)):
         flips.happen("produce", number, 2000)
     for _ in range(4):  # whatever came last, something is omitted now, if anything may be
