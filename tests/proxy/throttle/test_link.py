@@ -96,8 +96,6 @@ def beside_in_sync(*, comes_back_at: float) -> Conversation:
     """T0 behind and T1 in sync, the budget spent at 0; the follower's next fetch comes back from the leader then."""
     conversation = behind(partitions=2)
     conversation.offsets[T1] = 1_000_000
-    conversation.answer(conversation.ask(), {T0: 1000})
-    conversation.now = 0.001
     conversation.answer(conversation.ask(), {T0: GATE})
     conversation.now = 0.01
     decision = conversation.ask()
