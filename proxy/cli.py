@@ -23,6 +23,7 @@ _BUILT_IN = {
     "status": "proxy.commands.status",
     "health": "proxy.commands.health",
     "plan": "proxy.commands.plan",
+    "verify": "proxy.commands.verify",
     "decode": "proxy.commands.decode",
 }
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.

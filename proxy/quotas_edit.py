@@ -52,9 +52,17 @@ class Change(NamedTuple):
     value: str | int | bool | datetime | None
 
 
-def value_at(text: str, place: Place) -> Any:
-    """What the text says there, None if nothing. Raises ConfigurationError if it is no TOML."""
-    section = _plain(text, _SOURCE).get(place.table, {}).get(place.name, {})
+def said(text: str, *, source: str = _SOURCE) -> Toml:
+    """The text as plain values. Raises ConfigurationError if it is no TOML."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"{source}: not TOML: {error}") from error
+
+
+def value_at(document: Toml, place: Place) -> Any:
+    """What the file says there, None if nothing; `document` is what `said` gave."""
+    section = document.get(place.table, {}).get(place.name, {})
     path = _path(section, place.key)
     return None if path is None else _at(section, path)
 
@@ -63,22 +71,26 @@ def edited(text: str, changes: Iterable[Change], *, source: str = _SOURCE) -> st
     """The text with these changes, in their order; a comment if nothing else is left.
 
     Raises:
-        ConfigurationError: it is no TOML, or its layout does not allow one of them.
+        ConfigurationError: it is no TOML, or its layout does not allow the changes.
     """
-    expected = _plain(text, source)
-    for change in changes:
-        _apply(expected, change)
-        text = _with(text, change, source)
-        if _meaning(_plain(text, source)) != _meaning(expected):
-            raise ConfigurationError(f"{source}: {change.place}: its layout does not allow the change: edit it by hand")
-    return text if text.strip() else _NOTHING_LEFT
-
-
-def _plain(text: str, source: str) -> Toml:
+    expected = said(text, source=source)
+    refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not TOML: {error}") from error
+        document = tomlkit.parse(text)
+        changes = tuple(changes)
+        for change in changes:
+            _apply(expected, change)
+            if change.value is None:
+                _remove(document.get(change.place.table, {}).get(change.place.name, {}), change.place.key)
+            else:
+                _set(document, change.place, change.value)
+        text = _without_headers(tomlkit.dumps(document), {change.place[:2] for change in changes}, expected)
+        outcome = said(text, source=source)
+    except (TOMLKitError, ConfigurationError) as error:
+        raise refusal from error
+    if _meaning(outcome) != _meaning(expected):
+        raise refusal
+    return text if text.strip() else _NOTHING_LEFT
 
 
 def _meaning(document: Toml) -> dict[tuple[str, ...], Any]:
@@ -93,22 +105,10 @@ def _apply(document: Toml, change: Change) -> None:
     path = _path(section, key)
     if path is not None:
         del _at(section, path[:-1])[path[-1]]
+        if not dict(_leaves(section)):
+            section.clear()
     if change.value is not None:
         section[key] = change.value
-
-
-def _with(text: str, change: Change, source: str) -> str:
-    try:
-        document = tomlkit.parse(text)
-        if change.value is not None:
-            _set(document, change.place, change.value)
-            return tomlkit.dumps(document)
-        section = document.get(change.place.table, {}).get(change.place.name, {})
-        _remove(section, change.place.key)
-        text = tomlkit.dumps(document)
-        return text if dict(_leaves(section)) else _without_header(text, change.place)
-    except TOMLKitError as error:
-        raise ConfigurationError(f"{source}: {change.place}: {error}") from error
 
 
 def _set(document: TOMLDocument, place: Place, value: Any) -> None:
@@ -146,11 +146,13 @@ def _remove(section: Any, key: str) -> None:
         del _at(section, path[:-1])[path[-1]]
 
 
-def _without_header(text: str, place: Place) -> str:
-    """A section without keys loses its header; comments in it stay, they may be of what comes next."""
+def _without_headers(text: str, touched: set[tuple[str, str]], expected: Toml) -> str:
+    """Sections that lost their last key lose their header; comments in them stay, they may be of what comes next."""
+    emptied = {(table, name) for table, name in touched if not expected.get(table, {}).get(name)}
+    if not emptied:
+        return text
     lines = text.splitlines(keepends=True)
-    headers = [number for number, line in enumerate(lines) if _header(line) == (place.table, place.name)]
-    for number in reversed(headers):
+    for number in reversed([number for number, line in enumerate(lines) if _header(line) in emptied]):
         del lines[number]
         if number < len(lines) and not lines[number].strip() and (number == 0 or not lines[number - 1].strip()):
             del lines[number]

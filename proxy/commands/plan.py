@@ -32,7 +32,7 @@ from ..errors import ConfigurationError
 from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..quotas_edit import Change, Place, edited, value_at
+from ..quotas_edit import Change, Place, edited, said, value_at
 from ..quotas_save import save_quotas
 
 if TYPE_CHECKING:
@@ -204,7 +204,8 @@ def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime |
     sections = dict.fromkeys(place[:2] for place, _ in changes)
     # An `until` of another day would end this throttle too.
     changes += [Change(Place(*section, "until"), until) for section in sections]
-    before = {str(place): value_at(text, place) for place, _ in changes}
+    document = said(text, source=str(path))
+    before = {str(place): value_at(document, place) for place, _ in changes}
     save_quotas(path, edited(text, changes, source=str(path)))
     lines = settings_lines(before, {str(place): value for place, value in changes})
     return [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.moves.sidecars import still_throttled
+from reassignment import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROPOSED = {TopicPartition("orders", 0): (101,), TopicPartition("orders", 12): (101,)}
+
+
+@contextmanager
+def answering(body: bytes) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert self.path == "/config"
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Silent."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def config(leader: dict[str, str], follower: dict[str, str]) -> bytes:
+    roles = {"leader": {"replicas": leader}, "follower": {"replicas": follower}}
+    return json.dumps({"effective_quotas": {"hash": "x", **roles}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("leader", "follower", "found"),
+    [
+        ({}, {}, []),
+        ({"orders": "0,5,12"}, {}, ["throttles as leader: orders 0,12"]),
+        ({"orders": "5"}, {"orders": "12", "clicks": "0"}, ["throttles as follower: orders 12"]),
+        # `*` and globs are no move's.
+        ({"*": "*", "ord*": "0"}, {"orders": "*"}, []),
+    ],
+)
+def test_what_a_sidecar_still_throttles(leader: dict[str, str], follower: dict[str, str], found: list[str]) -> None:
+    with answering(config(leader, follower)) as url:
+        assert [str(left) for left in still_throttled(url + "/", PROPOSED)] == [f"{url}/: {line}" for line in found]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"), [(b"{}", "the answer is not a sidecar's"), (b"<html>", "no answer from a sidecar")]
+)
+def test_who_is_no_sidecar_is_not_taken_for_a_clean_one(body: bytes, problem: str) -> None:
+    with answering(body) as url, pytest.raises(ConfigurationError, match=f"{url}/config: {problem}"):
+        still_throttled(url, PROPOSED)
+
+
+def test_nobody_there_and_no_url_are_errors() -> None:
+    with pytest.raises(ConfigurationError, match=r"http://127.0.0.1:1/config: no answer from a sidecar: .*refused"):
+        still_throttled("http://127.0.0.1:1", PROPOSED)
+    with pytest.raises(ConfigurationError, match="kafka-101: expected a URL like"):
+        still_throttled("kafka-101", PROPOSED)
