@@ -29,11 +29,13 @@ from reassignment import (
 )
 
 from ..errors import ConfigurationError
+from ..file_replacement import edit_file
 from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..quotas_edit import Change, Place, edited, said, value_at
-from ..quotas_save import save_quotas
+from ..quotas import parse_quotas
+from ..quotas.editing import Place
+from ..quotas.rewriting import Said, rewritten
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -195,19 +197,28 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
 
 def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime | None) -> list[str]:
     """Write a new file, or change one that exists; returns what to say about it."""
+    source = str(path)
     if not path.exists():
-        comment = f"Written by throttle-sidecar plan for {reassignment.name}."
-        save_quotas(path, quotas_toml(found, comment=comment, until=until))
+        text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
+        parse_quotas(text.encode(), source=source)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
         return [f"{path}: written"]
-    text = _text(path)
-    changes = [Change(Place(*place), value) for *place, value in found.settings()]
-    sections = dict.fromkeys(place[:2] for place, _ in changes)
+    changes: dict[Place, int | str | datetime | None] = {
+        Place((table, name), key): value for table, name, key, value in found.settings()
+    }
     # An `until` of another day would end this throttle too.
-    changes += [Change(Place(*section, "until"), until) for section in sections]
-    document = said(text, source=str(path))
-    before = {str(place): value_at(document, place) for place, _ in changes}
-    save_quotas(path, edited(text, changes, source=str(path)))
-    lines = settings_lines(before, {str(place): value for place, value in changes})
+    changes |= {Place(place.section, "until"): until for place in changes}
+
+    def change(before: bytes) -> tuple[bytes, list[str]]:
+        text = rewritten(before.decode(), changes, source=source)
+        parse_quotas(text.encode(), source=source)
+        said = Said(before.decode())
+        return text.encode(), settings_lines([(str(place), said.at(place), value) for place, value in changes.items()])
+
+    _, lines = edit_file(path, change)
     return [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]
 
 

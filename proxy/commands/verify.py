@@ -18,12 +18,12 @@ from rich.console import Console
 from reassignment import ReassignmentError, read_assignment
 
 from ..errors import ConfigurationError
+from ..file_replacement import edit_file
 from ..moves.leftovers import leftovers_in_file
 from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
-from ..quotas_save import save_quotas
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,9 +141,12 @@ def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verif
     """What was removed, one line each."""
     if places.quotas is not None and found.file:
         source = str(places.quotas)
-        # Read again: the editor of a colleague may have been faster.
-        findings = leftovers_in_file(_text(places.quotas), proposed, datetime.now(UTC), source=source)
-        save_quotas(places.quotas, findings.text)
+        now = datetime.now(UTC)
+        # Read again, under the lock: a colleague may have been faster.
+        edit_file(
+            places.quotas,
+            lambda before: (leftovers_in_file(before.decode(), proposed, now, source=source).text.encode(), None),
+        )
     cluster.remove(found.native)
     gone = Verification(found.progress, found.file, found.native)
     return left_behind(gone, None if places.quotas is None else str(places.quotas))

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..quotas import effective, parse_quotas, parse_replicas
-from ..quotas_edit import Change, Place, edited, said, value_at
+from ..quotas.editing import Place
+from ..quotas.rewriting import Said, rewritten
 from ..roles import Role
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ def leftovers_in_file(text: str, proposed: Assignment, now: datetime, *, source:
     """
     parse_quotas(text.encode(), source=source)
     lists, throttlers = _lists(text, proposed)
-    without_lists = edited(text, [Change(found.place, found.becomes) for found in lists], source=source)
+    without_lists = rewritten(text, {found.place: found.becomes for found in lists}, source=source)
     rates = _rates(without_lists, throttlers, now)
-    without_rates = edited(without_lists, [Change(found.place, None) for found in rates], source=source)
+    without_rates = rewritten(without_lists, {found.place: None for found in rates}, source=source)
     ends = _ends(without_rates, [found.place for found in (*lists, *rates)])
-    clean = edited(without_rates, [Change(found.place, None) for found in ends], source=source)
+    clean = rewritten(without_rates, {found.place: None for found in ends}, source=source)
     return FileFindings((*lists, *rates, *ends), clean, tuple(_standing(clean, proposed, now, source)))
 
 
@@ -70,11 +71,11 @@ def _lists(text: str, proposed: Assignment) -> tuple[list[FileLeftover], set[int
     for topic, partition in proposed:
         moved.setdefault(topic, set()).add(partition)
     brokers = {broker for replicas in proposed.values() for broker in replicas}
-    document, found = said(text), []
+    document, found = Said(text), []
     for topic, partitions in moved.items():
         for role in Role:
-            place = Place("topics", topic, f"{role.value}.replication.throttled.replicas")
-            value = value_at(document, place)
+            place = Place(("topics", topic), f"{role.value}.replication.throttled.replicas")
+            value = document.at(place)
             entries = () if value is None else parse_replicas(value).entries
             mine = [entry for entry in entries if entry[0] in partitions]
             if mine:
@@ -86,28 +87,28 @@ def _lists(text: str, proposed: Assignment) -> tuple[list[FileLeftover], set[int
 
 def _rates(text: str, brokers: set[int], now: datetime) -> list[FileLeftover]:
     """Rates of these brokers that throttle nothing (any more)."""
-    quotas, document = parse_quotas(text.encode()), said(text)
+    quotas, document = parse_quotas(text.encode()), Said(text)
     return [
         FileLeftover(place, value, None)
         for broker in sorted(brokers)
         for role in Role
-        if (value := value_at(document, place := _rate(broker, role))) is not None
+        if (value := document.at(place := _rate(broker, role))) is not None
         and effective(quotas, broker, now).of(role).selects_nothing
     ]
 
 
 def _rate(broker: int, role: Role) -> Place:
-    return Place("brokers", str(broker), f"{role.value}.replication.throttled.rate")
+    return Place(("brokers", str(broker)), f"{role.value}.replication.throttled.rate")
 
 
 def _ends(text: str, gone: Iterable[Place]) -> list[FileLeftover]:
     """The `until` of sections that say nothing else any more."""
-    document, found = said(text), []
-    for table, name in dict.fromkeys((place.table, place.name) for place in gone):
-        place = Place(table, name, "until")
-        value = value_at(document, place)
+    document, found = Said(text), []
+    for section in dict.fromkeys(place.section for place in gone):
+        place = Place(section, "until")
+        value = document.at(place)
         keys = [f"{role.value}.replication.throttled.{what}" for role in Role for what in ("rate", "replicas")]
-        if value is not None and all(value_at(document, Place(table, name, key)) is None for key in keys):
+        if value is not None and all(document.at(Place(section, key)) is None for key in keys):
             found.append(FileLeftover(place, value.isoformat(), None))
     return found
 

@@ -20,7 +20,7 @@ from ..commands.quota_words import format_duration
 from ..quotas import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from reassignment import Load
 
@@ -152,14 +152,17 @@ def _time(seconds: float) -> str:
     return "-" if math.isnan(seconds) else format_duration(seconds)
 
 
-def settings_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """One line for each key of a quotas file that changes: ``brokers.101.…rate: 20971520 (was "20MB/s")``."""
-    lines = []
-    for place, value in after.items():
-        was = before.get(place)
-        if was != value:
-            lines.append(f"{place}: {_written(value)}" + ("" if was is None else f" (was {_written(was)})"))
-    return lines
+def settings_lines(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:
+    """One line for each key of a quotas file that changes: ``brokers.101.…rate: 20971520 (was "20MB/s")``.
+
+    Args:
+        changes: key path, what it says now, what it shall say.
+    """
+    return [
+        f"{place}: {_written(value)}" + ("" if was is None else f" (was {_written(was)})")
+        for place, was, value in changes
+        if was != value
+    ]
 
 
 def _written(value: Any) -> str:

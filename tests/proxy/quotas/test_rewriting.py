@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import parse_quotas
-from proxy.quotas_edit import Change, Place, edited, said, value_at
+from proxy.quotas.editing import Place
+from proxy.quotas.rewriting import Said, rewritten
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -36,8 +37,12 @@ enforce = true
 """
 
 
+def place_of(place: tuple[str, str, str]) -> Place:
+    return Place(place[:2], place[2])
+
+
 def changed(*changes: tuple[Place, Any]) -> str:
-    return edited(FILE, [Change(*change) for change in changes])
+    return rewritten(FILE, dict(changes))
 
 
 def swapped(*lines: tuple[str, str]) -> str:
@@ -66,9 +71,9 @@ def swapped(*lines: tuple[str, str]) -> str:
 def test_a_key_is_set_and_nothing_else_is_touched(
     place: tuple[str, str, str], value: Any, before: str, after: str
 ) -> None:
-    text = changed((Place(*place), value))
+    text = changed((place_of(place), value))
     assert text == swapped((before, after))
-    assert value_at(said(text), Place(*place)) == value
+    assert Said(text).at(place_of(place)) == value
 
 
 @pytest.mark.parametrize(
@@ -84,18 +89,18 @@ def test_a_key_is_set_and_nothing_else_is_touched(
     ],
 )
 def test_a_key_is_removed_and_nothing_else_is_touched(place: tuple[str, str, str], before: str, after: str) -> None:
-    text = changed((Place(*place), None))
+    text = changed((place_of(place), None))
     assert text == swapped((before, after))
-    assert value_at(said(text), Place(*place)) is None
+    assert Said(text).at(place_of(place)) is None
 
 
 def test_all_that_is_removed_leaves_the_comments() -> None:
     places = [
-        Place("brokers", "default", LEADER_RATE),
-        Place("brokers", "101", LEADER_RATE),
-        Place("topics", "orders", LEADER_LIST),
-        Place("topics", "orders", FOLLOWER_LIST),
-        Place("topics", "clicks-*", FOLLOWER_LIST),
+        Place(("brokers", "default"), LEADER_RATE),
+        Place(("brokers", "101"), LEADER_RATE),
+        Place(("topics", "orders"), LEADER_LIST),
+        Place(("topics", "orders"), FOLLOWER_LIST),
+        Place(("topics", "clicks-*"), FOLLOWER_LIST),
     ]
     text = changed(*((place, None) for place in places))
     assert tomllib.loads(text) == {"mode": {"enforce": True}}
@@ -105,7 +110,7 @@ def test_all_that_is_removed_leaves_the_comments() -> None:
 
 def test_a_file_is_never_left_empty() -> None:
     """An empty one would be refused as torn."""
-    text = edited(f"[brokers.101]\n{LEADER_RATE} = 5\n", [Change(Place("brokers", "101", LEADER_RATE), None)])
+    text = rewritten(f"[brokers.101]\n{LEADER_RATE} = 5\n", {Place(("brokers", "101"), LEADER_RATE): None})
     assert text == "# no quotas: everything passes\n"
 
 
@@ -121,35 +126,35 @@ def test_a_file_is_never_left_empty() -> None:
     ],
 )
 def test_a_key_is_found_however_it_is_spelt(text: str) -> None:
-    place = Place("brokers", "101", LEADER_RATE)
-    assert value_at(said(text), place) == 5
-    assert value_at(said(edited(text, [Change(place, 7)])), place) == 7
+    place = Place(("brokers", "101"), LEADER_RATE)
+    assert Said(text).at(place) == 5
+    assert Said(rewritten(text, {place: 7})).at(place) == 7
 
 
 def test_a_layout_that_does_not_allow_it_is_refused() -> None:
     text = f'[brokers]\n101 = {{ {LEADER_RATE} = 5, "until" = 2026-12-01T06:00:00Z }}\n'
     with pytest.raises(ConfigurationError, match=r"q.toml: is laid out so that it cannot be changed"):
-        edited(text, [Change(Place("brokers", "101", LEADER_RATE), None)], source="q.toml")
+        rewritten(text, {Place(("brokers", "101"), LEADER_RATE): None}, source="q.toml")
 
 
 def test_what_is_no_toml_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"q.toml: not TOML: Invalid"):
-        edited("[", [], source="q.toml")
+        rewritten("[", {}, source="q.toml")
     with pytest.raises(ConfigurationError, match="not TOML"):
-        said("[")
+        Said("[")
 
 
 def test_places_are_shown_as_the_file_has_them() -> None:
-    assert str(Place("topics", "pay.ments", LEADER_LIST)) == f'topics."pay.ments".{LEADER_LIST}'
-    assert str(Place("brokers", "101", "until")) == "brokers.101.until"
+    assert str(Place(("topics", "pay.ments"), LEADER_LIST)) == f'topics."pay.ments".{LEADER_LIST}'
+    assert str(Place(("brokers", "101"), "until")) == "brokers.101.until"
 
 
 _PLACES = st.one_of(
     st.sampled_from(
-        [Place("brokers", name, key) for name in ("default", "101", "102") for key in (LEADER_RATE, FOLLOWER_RATE)]
+        [Place(("brokers", name), key) for name in ("default", "101", "102") for key in (LEADER_RATE, FOLLOWER_RATE)]
     ),
     st.sampled_from(
-        [Place("topics", name, key) for name in ("orders", "p.q", "clicks-*") for key in (LEADER_LIST, FOLLOWER_LIST)]
+        [Place(("topics", name), key) for name in ("orders", "p.q", "clicks-*") for key in (LEADER_LIST, FOLLOWER_LIST)]
     ),
 )
 
@@ -159,20 +164,20 @@ _PLACES = st.one_of(
 def test_whatever_is_changed_the_file_stays_good_and_says_it(
     wanted: list[tuple[Place, bool]], from_nothing: bool
 ) -> None:
-    changes = [
-        Change(place, (7 if place.table == "brokers" else "0:101") if present else None) for place, present in wanted
-    ]
-    text = edited("# begin\n" if from_nothing else FILE, changes)
+    changes = {
+        place: (7 if place.section[0] == "brokers" else "0:101") if present else None for place, present in wanted
+    }
+    text = rewritten("# begin\n" if from_nothing else FILE, changes)
     parse_quotas(text.encode())
-    for place, value in dict(changes).items():
-        assert value_at(said(text), place) == value
+    for place, value in changes.items():
+        assert Said(text).at(place) == value
     for comment in ["# begin\n"] if from_nothing else ["# Quotas of the east cluster", "# the move of Tuesday\n"]:
         assert comment in text
 
 
 def test_a_large_file_takes_no_minutes() -> None:
     """Hundreds of topics: one parse for all changes."""
-    places = [Place("topics", f"topic-{n}", LEADER_LIST) for n in range(300)]
-    text = edited(FILE, [Change(place, "0:101") for place in places])
+    places = [Place(("topics", f"topic-{n}"), LEADER_LIST) for n in range(300)]
+    text = rewritten(FILE, dict.fromkeys(places, "0:101"))
     assert text.count("[topics.topic-") == 300
-    assert edited(text, [Change(place, None) for place in places]).count("[topics.topic-") == 0
+    assert rewritten(text, dict.fromkeys(places)).count("[topics.topic-") == 0
