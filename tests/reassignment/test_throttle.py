@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import tomllib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from proxy.quotas import parse_quotas
-from proxy.roles import Role
+from proxy.quotas import RoleQuota, effective, parse_quotas
 from reassignment import PartitionMove, TopicPartition, quotas_toml, throttle
 
 MOVES = {
@@ -49,11 +48,10 @@ def test_a_throttle_is_a_quotas_file() -> None:
 
 
 def test_the_sidecar_reads_what_was_meant() -> None:
-    found = parse_quotas(WRITTEN.encode())
-    assert {broker: dict(section.rates) for broker, section in found.brokers.items()} == {
-        101: {Role.LEADER: 1024}, 102: {Role.LEADER: 1024}, 104: {Role.FOLLOWER: 2048}, 105: {Role.FOLLOWER: 4096},
-    }  # fmt: skip
-    assert found.topics["pay.ments"].replicas[Role.FOLLOWER].entries == ((0, 105),)
+    found, now = parse_quotas(WRITTEN.encode()), datetime(2026, 11, 21, tzinfo=UTC)
+    leader, follower = effective(found, 102, now).leader, effective(found, 105, now).follower
+    assert (leader.bytes_per_second, leader.listed()) == (1024, {"orders": "0,1", "pay.ments": ""})
+    assert (follower.bytes_per_second, follower.listed()) == (4096, {"orders": "", "pay.ments": "0"})
 
 
 def test_one_broker_reads_what_concerns_it() -> None:
@@ -66,5 +64,6 @@ def test_one_broker_reads_what_concerns_it() -> None:
 def test_every_section_may_end_by_itself() -> None:
     until = datetime(2026, 12, 1, 6, tzinfo=UTC)
     found = parse_quotas(quotas_toml(THROTTLE, comment="", until=until).encode())
-    assert {section.until for section in found.sections()} == {until}
+    assert not effective(found, 105, until - timedelta(seconds=1)).follower.selects_nothing
+    assert effective(found, 105, until).follower == RoleQuota()
     assert quotas_toml(THROTTLE, comment="", until="2026-12-01T06:00:00Z").count("until = 2026-12-01T06:00:00Z") == 6
