@@ -44,7 +44,7 @@ system: setup  ## The whole system suite on real brokers, and its table in docs/
 demo: setup  ## Watch a throttled move on three real brokers
 	$(RUN)throttle-sidecar demo
 
-bench: setup  ## Measure the codec, and the sidecar beside the proxies people run (an hour, on a quiet machine)
+bench: setup  ## Measure the codec, and the sidecar beside the proxies people run (long; on a quiet machine)
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet
 	rm -f $(RUNS)
 	$(RUN)python -m benchmarks.codec
