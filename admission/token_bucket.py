@@ -23,30 +23,33 @@ class TokenBucket:
     never holds more than `burst_bytes` not reserved. An unlimited bucket is always open; one of rate 0 never is.
     """
 
-    __slots__ = ("_burst_seconds", "_gate_seconds", "_reserved", "_tokens", "_updated", "rate")
+    __slots__ = (
+        "_burst_seconds", "_gate_seconds", "_is_unlimited", "_reserved", "_tokens", "_updated", "burst_bytes",
+        "gate_bytes", "piece_bytes", "rate",
+    )  # fmt: skip
 
     def __init__(self, *, rate: float, gate_seconds: float, burst_seconds: float, now: float) -> None:
         self._gate_seconds = gate_seconds
         self._burst_seconds = burst_seconds
-        self.rate = rate
+        self._take_rate(rate)
         self._reserved = 0.0
         self._updated = now
-        self._tokens = 0.0 if math.isinf(rate) else self.gate_bytes
+        self._tokens = 0.0 if self._is_unlimited else self.gate_bytes
 
-    @property
-    def gate_bytes(self) -> float:
-        return max(self.rate * self._gate_seconds, LEAST_GATE_BYTES)
-
-    @property
-    def burst_bytes(self) -> float:
-        return max(self.rate * self._burst_seconds, self.gate_bytes)
+    def _take_rate(self, rate: float) -> None:
+        self.rate = rate
+        self._is_unlimited = math.isinf(rate)
+        self.gate_bytes = max(rate * self._gate_seconds, LEAST_GATE_BYTES)
+        self.burst_bytes = max(rate * self._burst_seconds, self.gate_bytes)
+        self.piece_bytes = max(self.gate_bytes / 4, LEAST_GATE_BYTES)
+        """A quarter of a gate: what a fetch takes that does not wait for the gate."""
 
     def change_rate(self, rate: float, now: float) -> None:
         """Take a new rate: tokens and debt stay, capped at the new burst; from unlimited it starts anew."""
         self._refill(now)
-        from_unlimited = math.isinf(self.rate)
-        self.rate = rate
-        if math.isinf(rate):
+        from_unlimited = self._is_unlimited
+        self._take_rate(rate)
+        if self._is_unlimited:
             self._tokens = 0.0
         elif from_unlimited:
             self._tokens = self.gate_bytes
@@ -55,15 +58,10 @@ class TokenBucket:
 
     def available(self, now: float) -> float:
         """Return the bytes that may be asked for now; negative in debt."""
-        if math.isinf(self.rate):
+        if self._is_unlimited:
             return math.inf
         self._refill(now)
         return self._tokens - self._reserved
-
-    @property
-    def piece_bytes(self) -> float:
-        """A quarter of a gate: what a fetch takes that does not wait for the gate."""
-        return max(self.gate_bytes / 4, LEAST_GATE_BYTES)
 
     def is_open(self, now: float) -> bool:
         return self.rate > 0 and self.available(now) >= self.gate_bytes
@@ -78,15 +76,15 @@ class TokenBucket:
         """Give back a reservation and take what was really used."""
         self._refill(now)
         self._reserved = max(self._reserved - reserved, 0.0)
-        self.charge(used, now)
+        if not self._is_unlimited:
+            self._tokens -= used
         self._cap()
 
-    def charge(self, used: float, now: float, *, most_debt_seconds: float = math.inf) -> None:
+    def charge(self, used: float, now: float, *, most_debt_seconds: float) -> None:
         """Take what was used, but let it cause no more debt than so many seconds of the rate."""
-        if not math.isinf(self.rate):
+        if not self._is_unlimited:
             self._refill(now)
-            most_debt = math.inf if math.isinf(most_debt_seconds) else self.rate * most_debt_seconds
-            floor = min(self._tokens, -most_debt)
+            floor = min(self._tokens, -self.rate * most_debt_seconds)
             self._tokens = max(self._tokens - used, floor)
 
     def seconds_until_open(self, now: float, *, gates: int = 1) -> float:
@@ -97,12 +95,16 @@ class TokenBucket:
         return max(missing / self.rate, 0.0) if missing > 0 else 0.0
 
     def _refill(self, now: float) -> None:
-        if not math.isinf(self.rate) and now > self._updated:
+        if now <= self._updated:
+            return
+        if not self._is_unlimited:
             self._tokens += self.rate * (now - self._updated)
             self._cap()
-        self._updated = max(now, self._updated)
+        self._updated = now
 
     def _cap(self) -> None:
         """What is reserved is on top of the burst: an answer that takes long keeps its own bytes from the others, not
         the time it takes."""
-        self._tokens = min(self._tokens, self.burst_bytes + self._reserved)
+        most = self.burst_bytes + self._reserved
+        if self._tokens > most:
+            self._tokens = most

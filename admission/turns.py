@@ -106,6 +106,8 @@ class Turns:
         and one that waits is behind by a grant at most: what nobody kept from it, it cannot catch up on."""
         if claim.wants:
             level_bytes = self._level_bytes - self._last_grant_bytes
+        elif len(self._claims) == 1:
+            level_bytes = self._level_bytes
         else:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
             level_bytes = max(self._level_bytes, min(waiting, default=0.0))
@@ -120,6 +122,8 @@ class Turns:
 
     def ahead_of(self, claim: Claim, now: float) -> int:
         """Return how many connections go first: less served, and here or expected any moment."""
+        if len(self._claims) == 1:
+            return 0
         return sum(1 for other in self._less_served(claim) if abs(other.due - now) <= GRACE_SECONDS)
 
     def rank(self, claim: Claim, now: float) -> int:

@@ -7,6 +7,7 @@ Invariant: such an entry has error 0 and records of length 0. Null records kill 
 from __future__ import annotations
 
 import functools
+import itertools
 import struct
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,11 +16,11 @@ from .apis import API_FETCH, is_flexible
 from .fetch import FIRST_VERSION_WITH_SESSIONS, response_layout
 from .headers import response_header, response_header_version
 from .layout import TAGS, item_struct, offset_bytes
-from .topic_blocks import NO_TAGS, count_bytes, topic_blocks
+from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
 from .varint import read_uvarint, write_uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .buffers import Bytes
     from .walker import Topic
@@ -49,12 +50,12 @@ class TopicCount(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """An entry without records, and where its numbers go; None for a field the version does not have."""
+    """Packs an entry without records: partition, what is always the same, high watermark, the same again, log start
+    offset if the version has one, the same again."""
 
-    entry: bytes
-    partition: int
-    high_watermark: int
-    log_start_offset: int | None
+    pack: Callable[..., bytes]
+    constants: tuple[bytes, bytes, bytes]
+    has_log_start_offset: bool
 
 
 @functools.cache
@@ -72,12 +73,16 @@ def _template(version: int) -> _Template:
         TAGS: [],
     }
     names = {field.name for field in entry.subcons}
-    return _Template(
-        entry=entry.build(values),
-        partition=offset_bytes(entry, "partition_index"),
-        high_watermark=offset_bytes(entry, "high_watermark"),
-        log_start_offset=offset_bytes(entry, "log_start_offset") if "log_start_offset" in names else None,
-    )
+    encoded, has_log_start_offset = entry.build(values), "log_start_offset" in names
+    first = offset_bytes(entry, "partition_index") + _INT32.size
+    high_watermark = offset_bytes(entry, "high_watermark")
+    second = high_watermark + _INT64.size
+    third = offset_bytes(entry, "log_start_offset") if has_log_start_offset else len(encoded)
+    last = third + _INT64.size
+    constants = encoded[first:high_watermark], encoded[second:third], encoded[last:]
+    sizes = [f"{len(constant)}s" for constant in constants]
+    formats = f">i{sizes[0]}q{sizes[1]}" + (f"q{sizes[2]}" if has_log_start_offset else "")
+    return _Template(struct.Struct(formats).pack, constants, has_log_start_offset)
 
 
 @functools.cache
@@ -114,8 +119,15 @@ def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int
     Consecutive entries of one topic share a block. Raises ProtocolError for a version not in
     SUPPORTED_FETCH_VERSIONS.
     """
-    template = _template(version)
-    blocks, pieces = topic_blocks(version, entries, topic=itemgetter(0), encode=functools.partial(_entry, template))
+    pack, (first, second, last), has_log_start_offset = _template(version)
+    blocks, pieces = 0, list[bytes]()
+    for topic, grouped in itertools.groupby(entries, key=itemgetter(0)):
+        if has_log_start_offset:
+            encoded = [pack(partition, first, high, second, start, last) for _, partition, high, start in grouped]
+        else:
+            encoded = [pack(partition, first, high, second) for _, partition, high, _ in grouped]
+        pieces += (topic_bytes(version, topic), count_bytes(version, len(encoded)), *encoded, end_of_block(version))
+        blocks += 1
     return blocks, b"".join(pieces)
 
 
@@ -167,12 +179,3 @@ def _frame(version: int, correlation_id: int, *, error_code: int, session_id: in
     blocks, encoded = topics
     tags = NO_TAGS if is_flexible(API_FETCH, version) else b""
     return b"".join((_header(version, correlation_id), start, count_bytes(version, blocks), encoded, tags))
-
-
-def _entry(template: _Template, entry: ReplayedEntry) -> tuple[Bytes]:
-    encoded = bytearray(template.entry)
-    _INT32.pack_into(encoded, template.partition, entry.partition)
-    _INT64.pack_into(encoded, template.high_watermark, entry.high_watermark)
-    if template.log_start_offset is not None:
-        _INT64.pack_into(encoded, template.log_start_offset, entry.log_start_offset)
-    return (encoded,)

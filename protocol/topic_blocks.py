@@ -69,6 +69,11 @@ def topic_bytes(version: int, topic: Topic) -> bytes:
     return _writers(version).topic(topic)
 
 
+def end_of_block(version: int) -> bytes:
+    """What follows a block's entries: no tagged fields, where there may be any."""
+    return _writers(version).end
+
+
 def topic_blocks(
     version: int,
     entries: Iterable[T],

@@ -22,7 +22,9 @@ LOW = "4MiB/s"
 HIGH = "64MiB/s"
 
 
-def _sidecar(quotas: str, *, policy: str = "strict", egress: bool = False) -> Callable[[Place], list[str]]:
+def _sidecar(
+    quotas: str, *, policy: str = "strict", egress: bool = False, journal: bool = False
+) -> Callable[[Place], list[str]]:
     def command(place: Place) -> list[str]:
         config = place.home / "proxy.toml"
         tables = [
@@ -30,6 +32,7 @@ def _sidecar(quotas: str, *, policy: str = "strict", egress: bool = False) -> Ca
             _egress(place) if egress else f"[ingress]\n{_listen(place.port, place.leader)}",
             f'[quotas]\nfile = "quotas.toml"\npolicy = "{policy}"',
             f'[http]\nlisten = "127.0.0.1:{place.http}"\n',
+            '[journal]\ndirectory = "journal"\n' if journal else "",
         ]
         config.write_text("\n".join(tables))
         (place.home / "quotas.toml").write_text(quotas)
@@ -85,6 +88,7 @@ SIDECARS = (
         _sidecar(_quotas(LOW, enforce=False)),
         sidecar_version,
     ),
+    Peer("journal", "nothing listed, a journal is kept", _sidecar(UNLIMITED, journal=True), sidecar_version),
     Peer("throttled-10", f"a tenth of the partitions listed, {LOW}", _sidecar(_tenth()), sidecar_version),
     Peer("throttled-100", f"every partition listed, {HIGH}", _sidecar(_quotas(HIGH)), sidecar_version),
     Peer(

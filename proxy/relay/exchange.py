@@ -84,13 +84,13 @@ class Exchange:
     held_seconds: float = 0.0
     undecoded: set[Undecoded] = field(default_factory=set)
     correlator: Correlator[_Sent] = field(default_factory=Correlator)
+    statistics: RoleStatistics = field(init=False)
     _owed: deque[_Sent] = field(default_factory=deque)
     _responding: bool = False
     _deciding: bool = False
 
-    @property
-    def statistics(self) -> RoleStatistics:
-        return self.link.throttle.statistics
+    def __post_init__(self) -> None:
+        self.statistics = self.link.throttle.statistics
 
     @property
     def in_flight(self) -> bool:
@@ -145,6 +145,11 @@ class Exchange:
         self._responding = True
         self.correlator.received(correlation_id)
         return True
+
+    @property
+    def owes(self) -> bool:
+        """Some response is still to come with which something is to be done."""
+        return bool(self._owed)
 
     def awaited(self, correlation_id: int) -> Outlook | None:
         """What is to be done with a response, if it answers the oldest request and something is. Changes nothing."""

@@ -15,8 +15,7 @@ never raised, never 0; offsets, epochs and the replica id are never touched.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch import FIRST_VERSION_WITH_SESSIONS
 from protocol.fetch_request import (
@@ -68,8 +67,7 @@ FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forward:
+class Forward(NamedTuple):
     """Send `frame` (no length prefix; None: as it came) and treat the response by `outlook`
     (None: relay it without looking)."""
 
@@ -77,15 +75,13 @@ class Forward:
     outlook: Outlook | None
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(NamedTuple):
     """Decide again at `until`, or when the quotas change."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """Send `frame` (no length prefix) to the follower; the leader is not asked."""
 
     frame: bytes
@@ -94,8 +90,7 @@ class Answer:
 Decision = Forward | Hold | Answer
 
 
-@dataclass(slots=True)
-class Demand:
+class Demand(NamedTuple):
     """A request being decided, perhaps several times. `translation`: what becomes of it in its fetch session, v7+."""
 
     frame: bytes
@@ -130,6 +125,7 @@ class Link:
     def __init__(self, throttle: RoleThrottle, peer: str, *, leader: Hashable = None) -> None:
         self.throttle = throttle
         self.peer = peer
+        self._replica_id: int | None = None
         self.replicas = Replicas(throttle)
         ledger = throttle.ledger
         self._witness = None if ledger is None else Witness(ledger, throttle, self.replicas, peer)
@@ -167,7 +163,8 @@ class Link:
 
     def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
         """Take the follower's request; for one that is equal but for its correlation id, the one before will do."""
-        if self.throttle.role is Role.LEADER:
+        if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
+            self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
         if self._expected_at is not None:
             self._is_live = now < self._expected_at
@@ -300,7 +297,7 @@ class Link:
     def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
         behind, new = self.replicas.behind, self.replicas.new
-        if demand.translation is None and len(granted) == len(behind) + len(new) and not self._claim.wants:
+        if demand.translation is None and len(granted) == demand.partitions and not self._claim.wants:
             return self._forward_all(demand, granted, now)
         replays = demand.is_full
         omitted = [key for key, replica in behind.items() if key not in granted and (replica.replayable or not replays)]
@@ -325,7 +322,7 @@ class Link:
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
     def _forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
-        """Everything in full, in the follower's own order, which gives each its turn to be first."""
+        """Everything there is in full, in the follower's own order, which gives each its turn to be first."""
         outlook = self._outlook(demand, now)
         outlook.catches_up = True
         outlook.grants = granted
@@ -372,7 +369,9 @@ class Link:
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
         version = demand.request.head.api_version
-        return Outlook(self.throttle, self._claim, self.replicas, version, admitted_at=now, witness=self._witness)
+        return Outlook(
+            self.throttle, self._claim, self.replicas, version=version, admitted_at=now, witness=self._witness
+        )
 
     def _withheld(self, keys: Iterable[PartitionKey], now: float) -> None:
         if self._witness is not None:

@@ -9,7 +9,6 @@ replayed); an entry with an error is never altered; every grant is settled once,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from protocol.fetch_response import first_batch_size
@@ -19,7 +18,7 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Set
+    from collections.abc import Collection, Sequence, Set
 
     from admission.turns import Claim
     from protocol.buffers import Bytes
@@ -35,30 +34,40 @@ if TYPE_CHECKING:
     from .witness import Witness
 
 
-@dataclass(slots=True)
 class Outlook:
     """`grants` are the bytes reserved for partitions that were asked for, `replays` the entries to append for those
-    that were not."""
+    that were not. `witness` tells the journal, if one is kept."""
 
-    throttle: RoleThrottle
-    claim: Claim
-    replicas: Replicas
-    version: int
-    admitted_at: float
-    witness: Witness | None = None
-    """Who tells the journal, if one is kept."""
-    grants: dict[PartitionKey, int] = field(default_factory=dict)
-    observed: frozenset[PartitionKey] = frozenset()
+    def __init__(
+        self,
+        throttle: RoleThrottle,
+        claim: Claim,
+        replicas: Replicas,
+        *,
+        version: int,
+        admitted_at: float,
+        witness: Witness | None = None,
+    ) -> None:
+        self.throttle = throttle
+        self.claim = claim
+        self.replicas = replicas
+        self.version = version
+        self.admitted_at = admitted_at
+        self.witness = witness
+        self.grants: dict[PartitionKey, int] = {}
+
+    # What few fetches have stands at the class: one of these is made for every fetch.
+    observed: Set[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
     first: PartitionKey | None = None
     """Of those that were behind the one that is asked for first: KIP-74 owes it at least one batch."""
-    replays: list[ReplayedEntry] = field(default_factory=list)
+    replays: Sequence[ReplayedEntry] = ()
     confirms: Set[PartitionKey] = frozenset()
     """Of those that are behind, what was asked for without a grant, because nothing can be replayed for it: what the
     leader says of it goes on, its records do not."""
-    brought_nothing: bool = False
+    brought_nothing = False
     """The answer is through, and `first` had no records in it."""
-    catches_up: bool = False
+    catches_up = False
     """Some that are behind were asked for."""
     translation: Translation[Asked] | None = None
     """Of the request within its fetch session, v7+."""
@@ -67,6 +76,11 @@ class Outlook:
         """The head of the leader's answer has come and is about to go on."""
         if self.translation is not None:
             self.translation.answered(error_code, session_id)
+
+    def teaches(self) -> int | None:
+        """A number by which an answer without records tells nothing new if an equal one was the last, and it is still
+        the same; None: every entry must be looked at."""
+        return None if self.witness is not None or self.translation is not None else self.replicas.generation
 
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota, so that they must be discarded."""

@@ -39,6 +39,7 @@ class Replicas:
         "_throttle",
         "behind",
         "changed",
+        "generation",
         "known",
         "new",
     )
@@ -51,6 +52,8 @@ class Replicas:
         self.new: dict[PartitionKey, Replica] = {}
         self.changed: dict[PartitionKey, None] = {}
         """An answer may have changed how these stand; by the next request they are looked at again."""
+        self.generation = 0
+        """Grows whenever one is met, let go of, or asked for otherwise, and whenever one stands otherwise."""
         self._missing: dict[PartitionKey, tuple[Replica, float]] = {}
         """Their followers throttle them, natively or by a sidecar of their own: since when."""
         self._free_topics: set[str | bytes] = set()
@@ -69,6 +72,7 @@ class Replicas:
 
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""
+        self.generation += 1
         if self.known or self._missing:
             for each in (self.known, self.behind, self.new, self.changed, self._missing):
                 each.clear()
@@ -98,6 +102,7 @@ class Replicas:
                 or limit_bytes != replica.limit_bytes
             ):
                 stood = replica.standing
+                self.generation += 1
                 self._progress(replica, entry, now)
                 replica.asked(entry, returns=False)
                 changed.pop(key, None)
@@ -173,6 +178,7 @@ class Replicas:
         self._let_go(list(keys))
 
     def _let_go(self, keys: Iterable[PartitionKey]) -> None:
+        self.generation += 1
         for key in keys:
             for each in (self.known, self.behind, self.new):
                 each.pop(key, None)
@@ -194,6 +200,7 @@ class Replicas:
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:
+        self.generation += 1
         standing = replica.standing
         if standing is not Standing.BEHIND:
             self.behind.pop(key, None)

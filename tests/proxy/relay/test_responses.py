@@ -291,3 +291,22 @@ def consumer_frame() -> bytes:
     head = {"api_key": 1, "api_version": 3, "correlation_id": 99, "client_id": "c"}
     body = {"replica_id": -1, "max_wait_ms": 5, "min_bytes": 1, "max_bytes": 100, "topics": []}
     return bytes(request_header(1).build(head) + request_layout(3).build(body))
+
+
+async def test_an_equal_answer_teaches_again_what_was_forgotten(clock: trio.testing.MockClock) -> None:
+    """Of an answer without records that is equal to the last nothing is read, as long as nothing else has changed."""
+    idle, more = answer([entry(0, high_watermark=5)]), answer([entry(0, high_watermark=6)])
+    async with relayed() as wire:
+
+        async def known_after(offset: int, frame: bytes) -> tuple[int, bool]:
+            assert await wire.exchange({T0: offset}, frame) is not None
+            await trio.testing.wait_all_tasks_blocked()
+            ((_, replica),) = next(iter(wire.throttle.links)).replicas
+            return replica.high_watermark, replica.replayable
+
+        assert [await known_after(5, idle) for _ in range(3)] == [(5, True)] * 3
+        assert await known_after(4, idle) == (5, True)  # it went back, so all was forgotten
+        assert await known_after(4, more) == (6, True)
+        assert await known_after(4, idle) == (5, True)
+        await wire.exchange({T0: 4}, answer([entry(0, error=6)]))
+        assert await known_after(4, idle) == (5, True)
