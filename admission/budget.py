@@ -121,7 +121,8 @@ class StrictBudget:
 
 
 def _share(wishes: list[Wish], available: float) -> list[int]:
-    """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74)."""
+    """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74). What is left
+    when everybody has what it is likely to bring is handed out in order again."""
     grants = [limit for limit, _, _ in wishes]
     if sum(grants) <= available:
         return grants
@@ -135,7 +136,12 @@ def _share(wishes: list[Wish], available: float) -> list[int]:
         grants.append(size)
         available -= size
         if available <= 0:
-            break
+            return grants
+    if len(grants) == len(wishes):
+        for place, (limit, _, _) in enumerate(wishes):
+            more = int(max(min(limit - grants[place], available), 0))
+            grants[place] += more
+            available -= more
     return grants
 
 

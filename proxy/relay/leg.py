@@ -75,6 +75,15 @@ class Leg:
             self.reading.ready = self.hung_up
         return received
 
+    async def peek_into(self, view: memoryview) -> int:
+        """What `receive_into` does, but leave the bytes where they are: they are to be read before the next wait."""
+        while True:
+            await self.readable()
+            try:
+                return self.sock.recv_into(view, 0, socket.MSG_PEEK)
+            except BlockingIOError:
+                self.reading.ready = False
+
     async def left_by(self, take: Callable[[], bool]) -> None:
         """Have the poller call `take` whenever there is something to read, until that leaves something: it is false."""
         self._moved = 0

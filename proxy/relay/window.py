@@ -64,6 +64,18 @@ class Window:
         self.end += received
         return received > 0
 
+    async def look(self) -> bool:
+        """Have in the empty window what the socket holds and keeps, to be walked; False at the end of the stream.
+
+        Then either `receive` takes those bytes, or they go on by another way and `take` is told.
+        """
+        self.start, self.end = 0, await self.leg.peek_into(self._view)
+        return self.end > 0
+
+    def receive(self) -> None:
+        """Read the bytes that `look` found."""
+        self.leg.sock.recv_into(self._view[self.start : self.end])
+
     def peek(self, size: int) -> bytes:
         """Return the next `size` bytes, which are in the window."""
         return self.buffer[self.start : self.start + size]

@@ -35,7 +35,8 @@ def kip73(rate: float = 4 * MIB) -> Kip73Budget:
         ([Wish(100 * KIB, 64 * KIB)] * 5, [100 * KIB] * 4),  # the fifth would get less than it needs
         ([Wish(100 * KIB, 64 * KIB), Wish(MIB, 310 * KIB)], [100 * KIB]),
         ([Wish(MIB, 64 * KIB, 32 * KIB)] * 20, [32 * KIB] * 12),  # scarce: what they are likely to bring, 12.8 times
-        ([Wish(MIB, 64 * KIB, 32 * KIB), Wish(MIB, 64 * KIB)], [32 * KIB, GATE - 32 * KIB]),  # the rest to others
+        ([Wish(MIB, 64 * KIB, 32 * KIB), Wish(MIB, 64 * KIB)], [32 * KIB, GATE - 32 * KIB]),  # the rest to others,
+        ([Wish(MIB, 64 * KIB, 32 * KIB)] * 2, [GATE - 32 * KIB, 32 * KIB]),  # and if nobody wants it, to the first
         ([Wish(100 * KIB, 64 * KIB, 10 * KIB)] * 2, [100 * KIB] * 2),  # enough for everybody
         ([], []),
     ],
