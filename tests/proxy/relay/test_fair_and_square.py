@@ -187,7 +187,7 @@ def test_enforcing_begins_in_flight() -> None:
     decision = talk.ask()
     assert isinstance(decision, Forward)
     assert decision.outlook is not None
-    assert decision.outlook.replays == []
+    assert not decision.outlook.replays
     talk.throttle.apply(quotas(0), 0.1)
     talk.answer(decision, {T0: 5000})
     assert isinstance(talk.ask(), Hold)
