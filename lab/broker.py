@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 90.0
 _SESSION_SECONDS = 20.0
-_STILL_REGISTERED = re.compile("creating ephemeral at .* node already exists")
-_STARTED = re.compile(r"\[KafkaServer id=\d+\] started|\[KafkaRaftServer nodeId=\d+\] Kafka Server started")
+_STILL_REGISTERED = re.compile(
+    "creating ephemeral at .* node already exists|A broker is already registered on the path"  # before 1.1
+)
+_STARTED = re.compile(
+    r"\[KafkaServer id=\d+\] started|\[Kafka Server \d+\], started"
+    r"|\[KafkaRaftServer nodeId=\d+\] Kafka Server started"
+)
 _TROUBLE = re.compile(r" (?:ERROR|FATAL) ")
 
 DEFAULT_PROPERTIES: Mapping[str, str] = {

@@ -20,13 +20,13 @@ from rich.console import Console
 from rich.table import Table
 
 from .cluster import Cluster, ClusterPlan, cluster
-from .cluster_options import RATE, SIZE, cluster_options, cluster_plan
+from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan
 from .errors import LabError
 from .measure import fetch_versions
 from .mover import Mover
 from .moves import HOWS, SIDES, How, Move, MoveResult, Side
 from .records import BIG, SMALL
-from .releases import RELEASES
+from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
 from .sidecars import SidecarPlan
 
@@ -154,14 +154,15 @@ def native(**options: Any) -> None:
 
 
 @cli.command()
-@click.argument("protocols", nargs=-1, type=click.Choice([row.name for row in RELEASES]), metavar="[PROTOCOL]...")
+@click.argument("protocols", nargs=-1, type=click.Choice(PROTOCOLS), metavar="[PROTOCOL]...")
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per protocol.")
 def versions(protocols: Sequence[str], *, as_json: bool) -> None:
     """Show which Fetch version followers send, by what their brokers are told to speak, as seen on the wire.
 
-    Without any PROTOCOL, all of them are tried, one cluster of two brokers after the other.
+    Without any PROTOCOL, all of them are tried, one cluster of two brokers after the other; binaries of before 2.4
+    too.
     """
-    rows = [row for row in RELEASES if not protocols or row.name in protocols]
+    rows = [row for row in EVERY_RELEASE if not protocols or row.name in protocols]
     _run(partial(_versions, rows, as_json=as_json))
 
 

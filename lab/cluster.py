@@ -35,6 +35,7 @@ from .releases import RELEASES, Release
 from .sidecars import Sidecar, SidecarPlan
 from .taps import Taps
 from .zookeeper import ZooKeeper, zookeeper_properties
+from .zookeeper_admin import ZooKeeperAdmin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -108,7 +109,11 @@ class Cluster:
     def admin(self) -> Admin:
         """The client's view: brokers by their own addresses. Blocking; use `trio.to_thread.run_sync`."""
         names = [(self.addresses.name(b), self.addresses.direct(b)) for b in self.plan.brokers]
-        return Admin(hosts=hosts_file(self.home / "hosts-of-clients", names), names=[n for n, _ in names])
+        hosts, known = hosts_file(self.home / "hosts-of-clients", names), [name for name, _ in names]
+        if self.zookeeper is None or not self.plan.release.through_zookeeper:
+            return Admin(hosts=hosts, names=known)
+        tools = self.home / "tools"
+        return ZooKeeperAdmin(hosts=hosts, names=known, zookeeper=self.zookeeper.connect, jars=self.jars, home=tools)
 
     @property
     def processes(self) -> list[Process]:

@@ -15,7 +15,8 @@ from proxy.quotas.units import parse_rate, parse_size
 
 from .cluster import ClusterPlan
 from .errors import LabError
-from .releases import RELEASES, release
+from .jars import version_numbers
+from .releases import EVERY_RELEASE, RELEASES, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,6 +52,8 @@ class BrokerConfig(click.ParamType[tuple[str, str]]):
 
 RATE = Quantity("rate", parse_rate)
 SIZE = Quantity("size", parse_size)
+BINARIES = tuple(sorted({row.kafka for row in EVERY_RELEASE}, key=version_numbers))
+PROTOCOLS = tuple(dict.fromkeys(row.name for row in EVERY_RELEASE))
 
 
 def cluster_options(command: _Command) -> _Command:
@@ -61,10 +64,10 @@ def cluster_options(command: _Command) -> _Command:
 
 
 _CLUSTER_OPTIONS = (
-    click.option("--kafka", type=click.Choice(sorted({row.kafka for row in RELEASES})), help="Version of the brokers."),
+    click.option("--kafka", type=click.Choice(BINARIES), help="Version of the brokers."),
     click.option(
         "--protocol",
-        type=click.Choice([row.name for row in RELEASES]),
+        type=click.Choice(PROTOCOLS),
         show_default=f"{RELEASES[0].name}, or the first that --kafka has",
         help="inter.broker.protocol.version up to 2.8 (with ZooKeeper), metadata version from 3.3 on (KRaft).",
     ),

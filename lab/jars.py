@@ -51,14 +51,24 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, cache: Path | None = Non
     return target
 
 
+def scala_version(kafka: str) -> str:
+    """Which of the builds of a Kafka release: 2.13 since there is one (2.4), 2.11 before."""
+    return "2.13" if version_numbers(kafka) >= (2, 4) else "2.11"
+
+
+def version_numbers(version: str) -> tuple[int, ...]:
+    """(0, 10, 1, 1) for 0.10.1.1, so that versions can be compared. Raises ValueError."""
+    return tuple(int(number) for number in version.split("."))
+
+
 def _fill(target: Path, version: str) -> None:
     mvn = _required("mvn", f"Maven 3 (Debian: apt-get install maven), or put the jars into {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".filling-", dir=target.parent) as scratch:
         jars = Path(scratch, "jars")
         command = [
-            mvn, "--batch-mode", "-q", f"-Dkafka.version={version}", "-f", str(_POM),
-            "dependency:copy-dependencies", f"-DoutputDirectory={jars}",
+            mvn, "--batch-mode", "-q", f"-Dkafka.version={version}", f"-Dscala.version={scala_version(version)}",
+            "-f", str(_POM), "dependency:copy-dependencies", f"-DoutputDirectory={jars}",
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not list(jars.glob(f"kafka-clients-{version}.jar")):

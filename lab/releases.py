@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from .errors import LabError
+from .jars import version_numbers
 from .log_lines import CREATED_BEFORE_THE_LOG, FENCED_BY_NEW_EPOCH, NOT_YET_KNOWN, Noise
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ class Release:
         return self.protocol.partition("-")[0]
 
     @property
+    def id(self) -> str:
+        """Tells rows apart: v12-2.8-on-3.9.1."""
+        return f"v{self.fetch_version}-{self.name}-on-{self.kafka}"
+
+    @property
+    def through_zookeeper(self) -> bool:
+        """Whether only ZooKeeper can be told to move partitions: brokers take no such requests before 2.4 (KIP-455)."""
+        return version_numbers(self.kafka) < (2, 4)
+
+    @property
     def message_format(self) -> str:
         """`log.message.format.version`: the newest one the protocol allows."""
         return self.name
@@ -69,10 +80,17 @@ RELEASES: tuple[Release, ...] = (
     Release("4.1.0", "4.1", 18, "kraft", metadata_level=27, noise=_KRAFT_NOISE),
 )
 """Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
+OLD_BINARIES: tuple[Release, ...] = (
+    Release("0.10.1.1", "0.10.1-IV2", 3, records="v1"),
+    Release("1.0.2", "1.0", 5),
+)
+"""What still runs on Java 17 though it was made for 8. These have no fetch sessions in them (KIP-227), so they take as
+they come answers that a newer follower refuses, and the other way round."""
+EVERY_RELEASE = RELEASES + OLD_BINARIES
 
 
 def release(*, kafka: str | None = None, protocol: str | None = None) -> Release:
-    """The first row of `RELEASES` with these binaries and this protocol; what is None may be anything.
+    """The first row of `EVERY_RELEASE` with these binaries and this protocol; what is None may be anything.
 
     Args:
         kafka: such as 4.1.0.
@@ -81,9 +99,9 @@ def release(*, kafka: str | None = None, protocol: str | None = None) -> Release
     Raises:
         LabError: there is none; the message lists what there is.
     """
-    for row in RELEASES:
+    for row in EVERY_RELEASE:
         if kafka in (None, row.kafka) and protocol in (None, row.name, row.protocol):
             return row
     wanted = " with ".join(filter(None, [kafka and f"Kafka {kafka}", protocol and f"protocol {protocol}"]))
-    known = ", ".join(f"{row.protocol} ({row.kafka})" for row in RELEASES)
+    known = ", ".join(f"{row.protocol} ({row.kafka})" for row in EVERY_RELEASE)
     raise LabError(f"the lab has no {wanted}; it has the protocols {known}")

@@ -49,8 +49,10 @@ class ZooKeeper:
         )
         (home / "log4j.properties").write_text(LOGGING.format(file=home / "zookeeper.log"), encoding="ascii")
         command = jvm_command(
-            "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), home=home, jars=jars, heap_mb=64
-        )
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain", str(config), home=home, jars=jars, heap_mb=64,
+            # 3.4 would register classes of Log4j 1 that reload4j has not got.
+            options=["-Dzookeeper.jmx.log4j.disable=true"],
+        )  # fmt: skip
         self.process = Process("ZooKeeper", command, output=home / "output.log")
 
     @property

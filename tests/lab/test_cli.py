@@ -20,10 +20,10 @@ def test_every_command_explains_itself(command: list[str]) -> None:
         (["move", "--size", "lots"], "--size"),
         (["move", "--how", "magic"], "sidecar strict"),
         (["up", "--brokers", "0"], "1<=x<=9"),
-        (["up", "--protocol", "9.9"], "'3.9', '4.1'"),
+        (["up", "--protocol", "9.9"], "'3.9', '4.1', '1.0'"),
         (["move", "--kafka", "4.1.0", "--protocol", "2.4"], "no Kafka 4.1.0 with protocol 2.4"),
         (["native", "--broker-config", "log.segment.bytes"], "expected key=value"),
-        (["versions", "2.4", "1.0"], "'1.0' is not one of"),
+        (["versions", "2.4", "0.9"], "'0.9' is not one of"),
     ],
 )
 def test_wrong_options_are_usage_errors(arguments: list[str], message: str) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabError
-from lab.jars import cache_directory, kafka_jars
+from lab.jars import cache_directory, kafka_jars, scala_version
 
 FAKE_MVN = """#!/bin/sh
 echo called >> "{calls}"
@@ -60,6 +60,14 @@ def test_jars_that_are_there_need_no_maven(tools: Path, tmp_path: Path) -> None:
     found = kafka_jars("9.9", cache=tmp_path / "cache")
     (tools / "mvn").unlink()
     assert kafka_jars("9.9", cache=tmp_path / "cache") == found
+
+
+@pytest.mark.parametrize(
+    ("kafka", "scala"),
+    [("0.10.1.1", "2.11"), ("1.0.2", "2.11"), ("2.4.0", "2.13"), ("3.9.1", "2.13"), ("4.1.0", "2.13")],
+)
+def test_each_release_has_its_scala(kafka: str, scala: str) -> None:
+    assert scala_version(kafka) == scala
 
 
 def test_cache_directory_follows_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lab.errors import LabError
-from lab.releases import RELEASES, Release, release
+from lab.releases import EVERY_RELEASE, RELEASES, Release, release
 
 
 def test_every_version_that_real_followers_send_is_there_once() -> None:
@@ -23,6 +23,9 @@ def test_every_version_that_real_followers_send_is_there_once() -> None:
         (None, "3.7", 16),
         ("4.1.0", None, 18),
         ("4.1.0", "4.1", 18),
+        ("0.10.1.1", None, 3),
+        ("1.0.2", None, 5),
+        (None, "1.0", 5),
     ],
 )
 def test_rows_are_found_by_what_is_known(kafka: str | None, protocol: str | None, fetch_version: int) -> None:
@@ -34,7 +37,7 @@ def test_rows_are_found_by_what_is_known(kafka: str | None, protocol: str | None
     [
         ("4.1.0", "2.4", "no Kafka 4.1.0 with protocol 2.4; it has .*2.4 \\(3.9.1\\).*4.1 \\(4.1.0\\)"),
         (None, "9.9", "no protocol 9.9"),
-        ("1.0", None, "no Kafka 1.0"),
+        ("0.9", None, "no Kafka 0.9"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_lists_the_rest(
@@ -47,3 +50,8 @@ def test_what_is_not_there_is_an_error_that_lists_the_rest(
 def test_names_are_what_people_say() -> None:
     assert Release("3.9.1", "0.10.1-IV2", 3).name == "0.10.1"
     assert Release("3.9.1", "2.4", 11).message_format == "2.4"
+
+
+def test_the_reference_is_spoken_by_new_binaries_unless_old_ones_are_asked_for() -> None:
+    assert release(protocol="0.10.1").kafka == "3.9.1"
+    assert [row.kafka for row in EVERY_RELEASE if row.through_zookeeper] == ["0.10.1.1", "1.0.2"]

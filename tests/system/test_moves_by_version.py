@@ -7,6 +7,7 @@ table in docs/benchmarks.md, which shows the last of each: so it can be measured
 from __future__ import annotations
 
 import json
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,8 @@ from benchmarks.moves import VERSION_RESULTS
 from lab.cluster import ClusterPlan, cluster, start_cluster
 from lab.mover import Mover
 from lab.moves import MIB, Move
-from lab.releases import RELEASES, Release, release
+from lab.releases import EVERY_RELEASE, Release, release
+from lab.scenes import topic
 from lab.sidecars import UNLIMITED, SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
@@ -62,7 +64,7 @@ def keep() -> Iterator[Callable[[Release, MoveResult], None]]:
         yield write
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=[f"v{row.fetch_version}-{row.name}" for row in RELEASES])
+@pytest.fixture(scope="module", params=EVERY_RELEASE, ids=[row.id for row in EVERY_RELEASE])
 def with_sidecars(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Two brokers of a release, a sidecar beside each, both roles."""
     made = trio.run(start_cluster, plan(request.param, sidecars=SidecarPlan()))
@@ -98,6 +100,22 @@ async def test_every_version_keeps_to_the_quota(
         assert result.latencies is not None
         assert result.latencies.errors == 0
         assert result.fetches_per_second <= BUSY_FETCHES_PER_SECOND
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("idle", [0, 1], ids=["nothing else", "beside one in sync"])
+async def test_both_sides_ask_seldom(with_sidecars: Cluster, idle: int, record: Callable[..., None]) -> None:
+    """A fetch that asks for a partition in sync, to which nobody writes, is not held: it must not become a loop."""
+    row = with_sidecars.plan.release
+    wanted = Move("sidecar strict", "both", 4.0 * MIB, bytes_per_partition=2 * MIB)
+    async with AsyncExitStack() as stack:
+        for _ in range(idle):
+            await stack.enter_async_context(topic(with_sidecars, {0: list(BROKERS)}))
+        result = await Mover(with_sidecars).run(wanted)
+    record("fetch_rates", fetch_version=row.fetch_version, kafka=row.kafka, idle=idle, **result.summary())
+    assert_nothing_lost(row, result)
+    assert result.fetches_per_second <= FETCHES_PER_SECOND
 
 
 @pytest.mark.system
