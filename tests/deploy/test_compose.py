@@ -1,0 +1,100 @@
+"""deploy/compose: valid by the Compose specification's schema, and the sidecars start with the files in it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from proxy.quotas.file import load_quotas_file
+from proxy.settings import Address, load_settings
+
+FOLDER = Path(__file__).parents[2] / "deploy" / "compose"
+FILE = FOLDER / "compose.yaml"
+COMPOSE = yaml.safe_load(FILE.read_text())
+BROKERS = (101, 102, 103)
+CHECK = Path(sys.executable).with_name("check-jsonschema")
+
+
+def check_schema(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [CHECK, "--builtin-schema", "vendor.compose-spec", path]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def service(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = COMPOSE["services"][name]
+    return found
+
+
+def test_it_is_what_the_schema_wants_and_a_misspelt_key_is_not(tmp_path: Path) -> None:
+    assert check_schema(FILE).returncode == 0
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(FILE.read_text().replace("network_mode:", "network_modes:"))
+    assert "network_modes" in check_schema(wrong).stdout
+
+
+def test_every_image_has_a_version_and_no_service_a_privilege() -> None:
+    for name, each in COMPOSE["services"].items():
+        _, _, tag = each["image"].rpartition(":")
+        assert tag.removeprefix("v")[0].isdigit(), name
+        assert each["cap_drop"] == ["ALL"], name
+        assert each["security_opt"] == ["no-new-privileges:true"], name
+        assert not each.keys() & {"privileged", "cap_add", "secrets", "pid", "ipc", "devices"}, name
+        published = each.get("ports", [])
+        assert [port for port in published if not port.startswith("127.0.0.1:")] == [], name
+    assert "password" not in FILE.read_text().lower().replace("without a password", "")
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_the_sidecar_starts_with_its_files_and_meets_the_brokers(broker: int) -> None:
+    sidecar, beside = service(f"sidecar-{broker}"), service(f"kafka-{broker}")
+    assert sidecar["network_mode"] == f"service:kafka-{broker}"
+    assert (sidecar["user"], sidecar["read_only"]) == ("65532:65532", True)
+    settings = load_settings(FOLDER / "sidecars" / str(broker) / "proxy.toml")
+    assert f"./sidecars/{broker}:/etc/throttle-sidecar:ro" in sidecar["volumes"]
+    assert f"./quotas:{settings.quotas.file.parent}:ro" in sidecar["volumes"]
+    load_quotas_file(FOLDER / "quotas" / settings.quotas.file.name)
+    assert (settings.broker.id, str(settings.broker.id)) == (broker, beside["environment"]["KAFKA_NODE_ID"])
+    assert settings.ingress is not None
+    assert f"REPLICATION://{settings.ingress.upstream}," in beside["environment"]["KAFKA_LISTENERS"]
+    advertised = f"REPLICATION://kafka-{broker}:{settings.ingress.listen.port},"
+    assert advertised in beside["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    hosts = dict(each.split("=") for each in beside["extra_hosts"])
+    assert settings.egress is not None
+    assert {f"kafka-{peer.broker}": peer.listen for peer in settings.egress.peers} == {
+        name: Address(host, settings.ingress.listen.port) for name, host in hosts.items()
+    }
+    for peer in settings.egress.peers:
+        assert peer.upstream.host in service(f"kafka-{peer.broker}")["networks"]["kafka"]["aliases"]
+
+
+def test_what_is_mounted_is_there() -> None:
+    """Docker makes an empty directory of what is not."""
+    sources = [
+        volume.partition(":")[0]
+        for each in COMPOSE["services"].values()
+        for volume in each.get("volumes", [])
+        if volume.startswith(".")
+    ]
+    assert [source for source in sources if not (FOLDER / source).exists()] == []
+
+
+def test_prometheus_scrapes_every_sidecar_and_reads_the_rules() -> None:
+    promtool = shutil.which("promtool")
+    assert promtool is not None, "`promtool` was not found on PATH: apt-get install prometheus"
+    checked = subprocess.run(
+        [promtool, "check", "config", "--syntax-only", FOLDER / "prometheus.yml"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert checked.returncode == 0, checked.stderr
+    config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    (targets,) = (each["targets"] for job in config["scrape_configs"] for each in job["static_configs"])
+    assert targets == [f"kafka-{broker}:9404" for broker in BROKERS]
+    (rules,) = config["rule_files"]
+    assert Path(rules).parent.as_posix() == "/etc/prometheus/rules"
+    assert len(list((FOLDER.parent / "prometheus").glob(Path(rules).name))) == 2

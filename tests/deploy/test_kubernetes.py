@@ -1,0 +1,235 @@
+"""deploy/kubernetes: rendered by kustomize, valid by schema, no privilege that is not needed, and the sidecar starts
+with the files in it. The swap of a ConfigMap's files under a running sidecar is tests/system/test_live_change.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from proxy.quotas.file import load_quotas_file
+from proxy.settings import Address, EgressMode, Settings, load_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
+RENDERED = ("base", "overlays/peers", "overlays/transparent")
+KUBERNETES_VERSION = "1.34"
+POD_MONITOR = json.loads(Path(__file__).with_name("podmonitor.schema.json").read_text())
+Object = dict[str, Any]
+PODS = 3
+
+
+@functools.cache
+def rendered(overlay: str) -> tuple[Object, ...]:
+    command = shutil.which("kubectl")
+    assert command is not None, "`kubectl` was not found on PATH: install it (1.27 or later), for `kubectl kustomize`"
+    done = subprocess.run([command, "kustomize", ROOT / overlay], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return tuple(yaml.safe_load_all(done.stdout))
+
+
+def only(overlay: str, kind: str) -> Object:
+    (found,) = (each for each in rendered(overlay) if each["kind"] == kind)
+    return found
+
+
+def pod(overlay: str) -> Object:
+    template: Object = only(overlay, "StatefulSet")["spec"]["template"]
+    return template
+
+
+def containers(overlay: str) -> dict[str, Object]:
+    spec = pod(overlay)["spec"]
+    return {each["name"]: each for each in [*spec["initContainers"], *spec["containers"]]}
+
+
+def config_map(overlay: str, name: str) -> Object:
+    (found,) = (
+        each for each in rendered(overlay) if each["kind"] == "ConfigMap" and each["metadata"]["name"].startswith(name)
+    )
+    return found
+
+
+def values(node: Any) -> Iterator[tuple[str, Any]]:
+    """Every key and value, however deep."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+        yield str(key), value
+        yield from values(value)
+
+
+def validate(each: Object) -> None:
+    if each["kind"] == "PodMonitor":
+        jsonschema.validate(each, POD_MONITOR)
+    else:
+        kubernetes_validate.validate(each, KUBERNETES_VERSION, strict=True)
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_every_object_is_what_its_schema_wants(overlay: str) -> None:
+    for each in rendered(overlay):
+        validate(each)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("StatefulSet", ("spec", "replicas"), "three"),
+        ("StatefulSet", ("spec", "template", "spec", "hostnames"), []),
+        ("NetworkPolicy", ("spec", "ingres"), []),
+        ("PodMonitor", ("spec", "podMetricsEndpoint"), []),
+        ("PodMonitor", ("spec", "podMetricsEndpoints"), "all"),
+    ],
+)
+def test_the_schemas_refuse_what_is_wrong(kind: str, path: tuple[str, ...], value: object) -> None:
+    wrong = json.loads(json.dumps(only("base", kind)))
+    place = functools.reduce(lambda node, key: node[key], path[:-1], wrong)
+    place[path[-1]] = value
+    with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
+        validate(wrong)
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_there_is_no_secret_and_every_image_has_a_version(overlay: str) -> None:
+    assert "Secret" not in {each["kind"] for each in rendered(overlay)}
+    found = list(values(list(rendered(overlay))))
+    assert [key for key, _ in found if key in ("secretKeyRef", "secretRef", "secretName", "stringData")] == []
+    assert [value for key, value in found if "password" in f"{key}{value}".lower()] == []
+    for name, container in containers(overlay).items():
+        image, _, tag = container["image"].rpartition(":")
+        assert image, name
+        assert tag[0].isdigit(), f"{name}: {tag}"
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_nothing_has_a_privilege_but_the_redirecting_init_container(overlay: str) -> None:
+    spec = pod(overlay)["spec"]
+    keys = {key for key, value in values(spec) if value is not False}
+    assert keys & {"privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount"} == set()
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    privileged = {}
+    for name, container in containers(overlay).items():
+        context = container["securityContext"]
+        assert context["capabilities"]["drop"] == ["ALL"], name
+        assert context["allowPrivilegeEscalation"] is False, name
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}, name
+        # apache/kafka's entry point writes its own configuration.
+        assert context.get("readOnlyRootFilesystem") is (None if name == "kafka" else True), name
+        assert "memory" in container["resources"]["limits"], name
+        if context["runAsUser"] == 0 or not context["runAsNonRoot"] or "add" in context["capabilities"]:
+            privileged[name] = context["capabilities"].get("add")
+    expected = {"throttle-redirect": ["NET_ADMIN"]} if overlay.endswith("transparent") else {}
+    assert privileged == expected
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_the_sidecar_starts_before_the_broker_and_stops_after_it(overlay: str, tmp_path: Path) -> None:
+    spec = pod(overlay)["spec"]
+    names = [container["name"] for container in spec["initContainers"]]
+    assert names == [*(["throttle-redirect"] if overlay.endswith("transparent") else []), "throttle-sidecar"]
+    sidecar = containers(overlay)["throttle-sidecar"]
+    assert sidecar["restartPolicy"] == "Always"
+    ports = {port["name"] for port in sidecar["ports"]}
+    assert {sidecar[f"{probe}Probe"]["httpGet"]["port"] for probe in ("startup", "liveness", "readiness")} <= ports
+    assert spec["terminationGracePeriodSeconds"] > load(overlay, 0, tmp_path).limits.drain_seconds
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_quotas_are_mounted_as_a_directory_under_a_name_that_stays(overlay: str) -> None:
+    assert [key for key, _ in values(pod(overlay)) if key in ("subPath", "subPathExpr")] == []
+    assert config_map(overlay, "throttle-quotas")["metadata"]["name"] == "throttle-quotas"
+    static = config_map(overlay, "throttle-sidecar")["metadata"]["name"]
+    assert static != "throttle-sidecar", "without its hash a change would roll nothing"
+    volumes = {each["name"]: each["configMap"]["name"] for each in pod(overlay)["spec"]["volumes"]}
+    assert volumes == {"throttle-quotas": "throttle-quotas", "throttle-sidecar": static}
+
+
+def load(overlay: str, index: int, folder: Path) -> Settings:
+    """The settings of one pod's sidecar, its files where the kubelet would put them, below `folder`."""
+    sidecar = containers(overlay)["throttle-sidecar"]
+    (option,) = (argument for argument in sidecar["args"] if argument.startswith("--config="))
+    path = option.removeprefix("--config=").replace("$(POD_NAME)", f"kafka-{index}")
+    mounts = {each["name"]: each["mountPath"] for each in sidecar["volumeMounts"]}
+    assert str(Path(path).parent) == mounts["throttle-sidecar"]
+    found = config_map(overlay, "throttle-sidecar")["data"][Path(path).name]
+    written = folder / "proxy.toml"
+    written.write_text(found)
+    return load_settings(written, environ={"THROTTLE_BROKER__ID": str(index)})
+
+
+@pytest.mark.parametrize("index", range(PODS))
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_the_sidecar_starts_with_its_files_and_meets_the_broker(overlay: str, index: int, tmp_path: Path) -> None:
+    settings = load(overlay, index, tmp_path)
+    assert settings.broker.id == index
+    environment = {each["name"]: each.get("value") for each in containers(overlay)["kafka"]["env"]}
+    assert settings.ingress is not None
+    assert f"REPLICATION://{settings.ingress.upstream}," in environment["KAFKA_LISTENERS"]
+    assert (
+        f"REPLICATION://$(POD_NAME).kafka:{settings.ingress.listen.port}," in environment["KAFKA_ADVERTISED_LISTENERS"]
+    )
+    assert environment["KAFKA_INTER_BROKER_LISTENER_NAME"] == "REPLICATION"
+    (http_port,) = (
+        port["containerPort"]
+        for port in containers(overlay)["throttle-sidecar"]["ports"]
+        if port["name"] == only(overlay, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["port"]
+    )
+    assert settings.http.listen == Address("0.0.0.0", http_port)
+    assert settings.quotas.file == Path("/etc/throttle-sidecar-quotas/quotas.toml")
+    (quotas,) = config_map(overlay, "throttle-quotas")["data"].values()
+    (tmp_path / "quotas.toml").write_text(quotas)
+    load_quotas_file(tmp_path / "quotas.toml")
+
+
+@pytest.mark.parametrize("index", range(PODS))
+def test_peers_are_the_others_under_the_names_they_advertise(index: int, tmp_path: Path) -> None:
+    settings = load("overlays/peers", index, tmp_path)
+    assert settings.egress is not None
+    assert settings.egress.mode is EgressMode.PEERS
+    assert [peer.broker for peer in settings.egress.peers] == [other for other in range(PODS) if other != index]
+    aliases = {name: each["ip"] for each in pod("overlays/peers")["spec"]["hostAliases"] for name in each["hostnames"]}
+    assert aliases == {f"kafka-{other}.kafka": f"127.0.{100 + other}.1" for other in range(PODS)}
+    for peer in settings.egress.peers:
+        assert peer.listen == Address(aliases[f"kafka-{peer.broker}.kafka"], 9092)
+        # By another name than the one that leads back here.
+        assert peer.upstream == Address(f"kafka-{peer.broker}.kafka.kafka.svc.cluster.local", 9092)
+
+
+def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
+    settings = load("overlays/transparent", 0, tmp_path)
+    assert settings.egress is not None
+    assert settings.egress.listen is not None
+    assert settings.egress.mode is EgressMode.TRANSPARENT
+    assert settings.ingress is not None
+    found = containers("overlays/transparent")
+    assert found["throttle-redirect"]["args"] == [
+        "add", "--ports", str(settings.ingress.listen.port), "--to", str(settings.egress.listen.port),
+        "--uid", str(found["throttle-sidecar"]["securityContext"]["runAsUser"]),
+    ]  # fmt: skip
+    assert found["kafka"]["securityContext"]["runAsUser"] != found["throttle-sidecar"]["securityContext"]["runAsUser"]
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_who_selects_pods_selects_these(overlay: str) -> None:
+    labels = pod(overlay)["metadata"]["labels"].items()
+    selectors = [
+        only(overlay, "StatefulSet")["spec"]["selector"]["matchLabels"],
+        only(overlay, "Service")["spec"]["selector"],
+        only(overlay, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
+        only(overlay, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
+        only(overlay, "PodMonitor")["spec"]["selector"]["matchLabels"],
+    ]
+    assert [selector for selector in selectors if not selector.items() <= labels] == []
+    (scraped,) = (rule for rule in only(overlay, "NetworkPolicy")["spec"]["ingress"] if {"port": 9404} in rule["ports"])
+    assert scraped["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
