@@ -19,6 +19,7 @@ import trio
 from .changes import Changes
 from .errors import ConfigurationError
 from .file_watch import FileWatch
+from .mounts import is_mounted_alone
 from .quotas import Change, QuotaFile, Quotas, changes_ahead, effective, load_quotas_file
 from .roles import Role
 
@@ -74,6 +75,8 @@ class QuotaWatch:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._path = path
+        self.never_changes = False
+        """The file is mounted alone: edits outside do not reach us."""
         self._file = quota_file
         self._broker_id = broker_id
         self._log = log
@@ -88,7 +91,11 @@ class QuotaWatch:
     @classmethod
     def open(cls, path: Path, *, broker_id: int, log: Log) -> QuotaWatch:
         """Blocking. Raises ConfigurationError: at start there is no last good file to fall back on."""
-        return cls(path, load_quotas_file(path), broker_id=broker_id, log=log)
+        watch = cls(path, load_quotas_file(path), broker_id=broker_id, log=log)
+        watch.never_changes = is_mounted_alone(path)
+        if watch.never_changes:
+            log.warning("quotas_file_mounted_alone", path=str(path))
+        return watch
 
     @property
     def current(self) -> Quotas:

@@ -87,6 +87,8 @@ class StatusPage:
         ]
         if self._watch.statistics.last_error is not None:
             warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
+        if self._watch.never_changes:
+            warnings.append("quotas: the file is mounted alone (subPath?), edits never arrive: mount its directory")
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
 
     def _reloads(self) -> dict[str, Any]:

@@ -157,6 +157,20 @@ def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
     assert "(tls)" in warning
 
 
+def test_a_file_that_never_changes_is_a_warning(page: StatusPage, watch: QuotaWatch) -> None:
+    watch.never_changes = True
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert "mount its directory" in why["warnings"][0]
+
+
+def test_refused_connections_are_a_warning(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    throttles[Role.FOLLOWER].statistics.refused["own_connection"] = 2
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert why["warnings"][0].startswith("follower: 2 connections refused (own_connection)")
+
+
 async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
     (tmp_path / "quotas.toml").write_text("[brokers.default]\nrate = 1")
     await watch.reload("test")

@@ -1,0 +1,31 @@
+"""Is a file mounted alone? Then it never changes: Kubernetes (`subPath`) and Docker bind one inode, and whoever edits
+the file outside puts another in its place.
+
+Knows Linux' mountinfo, nothing of what is in the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+_MOUNTINFO = Path("/proc/self/mountinfo")
+_MOUNT_POINT = 4
+"""The fifth field; see proc_pid_mountinfo(5)."""
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def is_mounted_alone(path: Path, mountinfo: Path = _MOUNTINFO) -> bool:
+    """Whether `path` itself is a mount point. Blocking; false where the kernel does not say."""
+    try:
+        lines = mountinfo.read_bytes().decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    place = os.path.realpath(path)
+    return any(_mount_point(line) == place for line in lines)
+
+
+def _mount_point(line: str) -> str:
+    """Spaces, tabs, newlines and backslashes are written in octal."""
+    return _ESCAPED.sub(lambda code: chr(int(code[1], 8)), line.split()[_MOUNT_POINT])
