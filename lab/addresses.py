@@ -24,6 +24,7 @@ CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 REDIRECT_PORT = 15001
 JMX_PORT = 9999
+EXPORTER_PORT = 9405
 ZOOKEEPER_PORT = 2181
 MAX_BROKERS = 9
 
@@ -94,6 +95,7 @@ class Addresses:
                 yield address, KAFKA_PORT
             yield self.http(broker), HTTP_PORT
             yield self.direct(broker), JMX_PORT
+            yield self.direct(broker), EXPORTER_PORT
         for follower, leader in itertools.permutations(self.brokers, 2):
             yield self.egress(follower, leader), KAFKA_PORT
 

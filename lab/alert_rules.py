@@ -20,7 +20,7 @@ def seconds_of(duration: str) -> float:
     return float(duration[:-1]) * _UNIT_SECONDS[duration[-1]]
 
 
-def hurried(rules: str, *, factor: float = 1 / 150) -> str:
+def hurried(rules: str, *, factor: float = 1 / 120) -> str:
     """The text of a rules file with every range and every `for` shortened.
 
     Args:

@@ -27,6 +27,7 @@ from .errors import LabError
 from .identifiers import new_kafka_uuid
 from .jars import kafka_jars
 from .jmx import jmx_options
+from .jmx_exporter import exporter_options
 from .kraft import format_storage, kraft_properties, storage_template
 from .log_lines import RELEVANT, SHRINKS, complaints
 from .processes import Process, kill_all
@@ -58,6 +59,7 @@ class ClusterPlan:
         taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers.
         rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
+        exporter: a configuration of Prometheus' JMX exporter, which then serves them (`lab.jmx_exporter`).
         keep: leave the files when done.
     """
 
@@ -70,6 +72,7 @@ class ClusterPlan:
     taps_at_brokers: bool = False
     rooms: Rooms | None = None
     jmx: bool = False
+    exporter: Path | None = None
     keep: bool = False
 
     def __post_init__(self) -> None:
@@ -208,6 +211,8 @@ class Cluster:
             self.home / f"hosts-of-{broker}", [(addresses.name(broker), addresses.direct(broker)), *peers]
         )
         options = jmx_options(addresses.direct(broker)) if plan.jmx else ()
+        if plan.exporter is not None:
+            options += exporter_options(addresses.direct(broker), plan.exporter)
         within = () if plan.rooms is None else plan.rooms.within(broker)
         identity = BrokerPlan(broker, hosts, self._properties(broker, plan.release), options, within)
         return Broker(identity, home=self.home / f"broker-{broker}", jars=self.jars)

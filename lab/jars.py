@@ -32,7 +32,7 @@ def java_command() -> str:
     Raises:
         LabError: there is none.
     """
-    return _required("java", "a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)")
+    return required_command("java", "a Java 17 runtime (Debian: apt-get install openjdk-17-jre-headless)")
 
 
 def kafka_jars(version: str = DEFAULT_KAFKA_VERSION, *, cache: Path | None = None) -> Path:
@@ -62,7 +62,7 @@ def version_numbers(version: str) -> tuple[int, ...]:
 
 
 def _fill(target: Path, version: str) -> None:
-    mvn = _required("mvn", f"Maven 3 (Debian: apt-get install maven), or put the jars into {target}")
+    mvn = required_command("mvn", f"Maven 3 (Debian: apt-get install maven), or put the jars into {target}")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".filling-", dir=target.parent) as scratch:
         jars = Path(scratch, "jars")
@@ -82,7 +82,8 @@ def _fill(target: Path, version: str) -> None:
                 raise
 
 
-def _required(command: str, what: str) -> str:
+def required_command(command: str, what: str) -> str:
+    """The path of a program. Raises LabError that says what to install."""
     found = shutil.which(command)
     if found is None:
         raise LabError(f"`{command}` was not found on PATH: the lab needs {what}")

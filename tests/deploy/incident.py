@@ -79,6 +79,15 @@ class Watch:
             await trio.sleep(POLL_SECONDS)
         self.history.append(f"{time.monotonic() - self._started:.1f} s: {sorted(firing)}")
 
+    async def until_fired(self, name: str) -> None:
+        """Wait until this alert has fired, whatever others do. Raises AssertionError if it does not in time."""
+        deadline = trio.current_time() + PATIENCE_SECONDS
+        while name not in self.fired:
+            assert trio.current_time() < deadline, f"expected {name} to fire, found {sorted(self.fired)}"
+            await self._firing()
+            await trio.sleep(POLL_SECONDS)
+        self.history.append(f"{time.monotonic() - self._started:.1f} s: {name}")
+
     @property
     def unanswered(self) -> set[str]:
         """The dashboard's expressions that have never had a result."""

@@ -16,7 +16,7 @@ def test_ranges_and_waits_are_shortened_within_bounds() -> None:
     rules = "expr: rate(a[5m]) > 10 and last_over_time(b[1d])\nfor: 1h\nfor: 2m\nfor: 5m\n"
     assert (
         hurried(rules)
-        == "expr: rate(a[4000ms]) > 10 and last_over_time(b[5000ms])\nfor: 3000ms\nfor: 1000ms\nfor: 2000ms\n"
+        == "expr: rate(a[4000ms]) > 10 and last_over_time(b[5000ms])\nfor: 3000ms\nfor: 1000ms\nfor: 2500ms\n"
     )
 
 
