@@ -109,6 +109,11 @@ def test_every_page_is_one() -> None:
     assert set(re.findall(r"http://[\w.-]+:9404(/[\w/-]+)", TEXT)) <= PAGES
 
 
+def test_every_file_of_ours_is_there() -> None:
+    named = set(re.findall(r"(?<![\w/])((?:deploy|tests|examples)/[\w./-]+\w)", TEXT))
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+
+
 def test_every_link_leads_somewhere() -> None:
     headings = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
