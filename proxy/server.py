@@ -160,7 +160,13 @@ class Server:
             )
             for role in Role
         }
-        self._page = StatusPage(settings, quota_watch, self._throttles)
+        self._page = StatusPage(
+            settings,
+            quota_watch,
+            self._throttles,
+            version=VERSION,
+            journal=None if self.journal is None else self.journal.statistics,
+        )
         self._metrics = Exposition(
             Sources(
                 statistics=statistics,

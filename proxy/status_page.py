@@ -9,24 +9,30 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
+from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .roles import Role
 from .settings_values import Address
 from .throttle.replica import Standing
+from .throttle.role_throttle import eta_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
 
     from protocol.fetch_session import PartitionKey
 
+    from .journal.writer import JournalStatistics
+    from .quotas import Change
     from .reload import QuotaWatch
     from .settings import Settings
     from .throttle.link import Link
     from .throttle.replica import Replica
     from .throttle.role_throttle import RoleThrottle
 
+MOST_LINKS = 100
 MOST_PARTITIONS = 20
 """In `/throttle`: those furthest behind. All of them are in the journal's and Prometheus' hands."""
 
@@ -34,19 +40,36 @@ MOST_PARTITIONS = 20
 class StatusPage:
     """One per process."""
 
-    def __init__(self, settings: Settings, quota_watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        quota_watch: QuotaWatch,
+        throttles: Mapping[Role, RoleThrottle],
+        *,
+        version: str = "",
+        journal: JournalStatistics | None = None,
+    ) -> None:
         self._settings = settings
         self._watch = quota_watch
         self._throttles = throttles
+        self._version = version
+        self._journal = journal
 
     def throttle(self, now: float) -> dict[str, Any]:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
         return {
             "broker": self._settings.broker.id,
+            "version": self._version,
             "policy": self._settings.quotas.policy.value,
             "enforce": self._watch.current.enforce,
             "quotas": self._reloads(),
-            "roles": {role.value: _role(throttle, now) for role, throttle in self._throttles.items()},
+            "journal": None
+            if self._journal is None
+            else {"lines_total": self._journal.lines, "dropped_total": self._journal.dropped},
+            "roles": {
+                role.value: {"until": _written_time(self._watch.current.until.get(role)), **_role(throttle, now)}
+                for role, throttle in self._throttles.items()
+            },
         }
 
     def config(self) -> dict[str, Any]:
@@ -98,7 +121,23 @@ class StatusPage:
             "last_reload_successful": reloads.last_reload_successful,
             "last_error": reloads.last_error,
             "last_success_timestamp_seconds": reloads.last_success_timestamp_seconds,
+            "next_change": None if self._watch.upcoming is None else _change(self._watch.upcoming),
         }
+
+
+def _change(change: Change) -> dict[str, Any]:
+    """What will hold next, by the clock alone."""
+    return {
+        "at": _written_time(change.at),
+        "enforce": change.after.enforce,
+        "roles": {
+            role.value: {
+                "quota_bytes_per_second": _finite(change.after.of(role).bytes_per_second),
+                "replicas_change": change.after.of(role).listed() != change.before.of(role).listed(),
+            }
+            for role in Role
+        },
+    }
 
 
 def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
@@ -121,6 +160,7 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
         "eta_seconds": throttle.eta_seconds(now),
         "undecoded": dict(statistics.undecoded),
         "fetch_versions": {str(version): count for version, count in statistics.fetch_requests.items()},
+        "links": [_link(link, now) for link in _fetching(throttle)],
         "partitions": [
             {
                 "topic": throttle.topic_name(topic),
@@ -132,6 +172,26 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
             }
             for link, (topic, partition), replica in worst
         ],
+    }
+
+
+def _fetching(throttle: RoleThrottle) -> list[Link]:
+    """The connections with replicas' fetches on them, those furthest behind first."""
+    found = [link for link in throttle.links if link.replicas.fetch_version is not None]
+    return heapq.nsmallest(MOST_LINKS, found, key=lambda link: (-link.replicas.lag_messages(), link.peer))
+
+
+def _link(link: Link, now: float) -> dict[str, Any]:
+    replicas = [replica for _, replica in link.replicas]
+    lag_messages = link.replicas.lag_messages()
+    return {
+        "peer": link.peer,
+        "fetch_version": link.replicas.fetch_version,
+        "partitions": len(replicas),
+        "behind": sum(replica.standing is Standing.BEHIND for replica in replicas),
+        "lag_messages": lag_messages,
+        "rate_bytes_per_second": sum(replica.meter.per_second(now) for replica in replicas),
+        "eta_seconds": eta_seconds(lag_messages, link.replicas.gain.per_second(now)),
     }
 
 
@@ -148,6 +208,10 @@ def _written(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return {field.name: _written(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return [_written(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _written_time(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()
 
 
 def _finite(bytes_per_second: float) -> float | None:

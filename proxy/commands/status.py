@@ -1,35 +1,30 @@
 """``status``: what one or more sidecars do right now, read from their /throttle.
 
-Fetching only; `status_table` lays it out. Invariant: a sidecar that cannot be reached is an error with its
-URL, except while watching, where it is a row until it is back.
+Asks all of them at once; `status_table` lays the answers out. Invariant: a sidecar that cannot be reached is a row with
+its error, never the end of the table; exit status 1 says that there was one.
 """
 
 from __future__ import annotations
 
-import http.client
 import time
-import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
 
-from .status_table import Page, layout
+from .page import DEFAULT_URL, UnreachableError, decode, fetch
+from .status_table import Sidecar, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_URL = "http://127.0.0.1:9404"
-_TIMEOUT_SECONDS = 3.0
 _REFRESH_SECONDS = 1.0
-_PLAIN_WIDTH = 160
-_MAX_BYTES = 16 * 2**20
-
-
-class UnreachableError(Exception):
-    """No sidecar answers at that URL, or not as one; the message names the URL and is ready to print."""
+_PLAIN_WIDTH = 180
+_MOST_AT_ONCE = 32
 
 
 @click.command("status", short_help="Show what sidecars do right now.")
@@ -43,73 +38,60 @@ class UnreachableError(Exception):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print each sidecar's own JSON, one line each, once.")
 @click.option("--watch/--once", "watch", default=None, help="Refresh every second. Default: if this is a terminal.")
-def command(urls: tuple[str, ...], *, as_json: bool, watch: bool | None) -> None:
-    """Show role, quota, rate, what was omitted, lag, time left and the partitions furthest behind.
+@click.pass_context
+def command(ctx: click.Context, /, *, urls: tuple[str, ...], as_json: bool, watch: bool | None) -> None:
+    """Show quota, rate, lag and time left of each role, its connections, and the partitions furthest behind.
+
+    Rates are bytes per second over the last 11 seconds, lag is messages between where followers fetch and their
+    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" above 105 % is red: tell us.
+    Below the tables: what holds, what will change by itself, and what is amiss.
+
+    Exit status 1 if a sidecar does not answer.
 
     \b
     Examples:
       throttle-sidecar status
       throttle-sidecar status --once --url http://kafka-101:9404 --url http://kafka-102:9404
       throttle-sidecar status --json | jq .roles.leader.rate_bytes_per_second
+      throttle-sidecar status --json | jq -e '.roles.follower.lag_messages == 0'      is it done?
     """
     console = Console()
-    if not as_json and (watch or (watch is None and console.is_terminal)):
+    if as_json:
+        answers = _ask(urls)
+        for answer in answers:
+            click.echo(answer.content or msgspec.json.encode({"url": answer.url, "error": answer.error}))
+    elif watch or (watch is None and console.is_terminal):
         _watch(urls, console)
         return
-    try:
-        if as_json:
-            for content in [fetch(url) for url in urls]:
-                click.echo(content)
-        else:
-            _print_once([read(url) for url in urls], console)
-    except UnreachableError as error:
-        raise click.ClickException(str(error)) from error
-
-
-def fetch(url: str) -> bytes:
-    """The JSON of /throttle as it came, on one line. Raises UnreachableError."""
-    page = url.rstrip("/") + "/throttle"
-    if not page.startswith(("http://", "https://")):
-        raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
-    try:
-        with urllib.request.urlopen(page, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
-            return bytes(response.read(_MAX_BYTES)).strip()
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise UnreachableError(f"{page}: no answer from a sidecar: {reason}") from error
-
-
-def read(url: str) -> Page:
-    """Raises UnreachableError also for an answer that is not a sidecar's."""
-    try:
-        return msgspec.json.decode(fetch(url), type=Page)
-    except msgspec.MsgspecError as error:
-        raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error
-
-
-def _print_once(pages: Sequence[Page], console: Console) -> None:
-    if not console.is_terminal:
+    else:
+        answers = _ask(urls)
         # Into a file or a pipe: a column cut to the default 80 characters would be lost.
-        console = Console(width=_PLAIN_WIDTH)
-    console.print(layout(pages))
+        shown_on = console if console.is_terminal else Console(width=_PLAIN_WIDTH)
+        shown_on.print(layout(answers, datetime.now(UTC)))
+    if any(answer.error is not None for answer in answers):
+        ctx.exit(1)
+
+
+def _ask(urls: Sequence[str]) -> list[Sidecar]:
+    """All at once: one that does not answer costs its time-out, not the others'."""
+    with ThreadPoolExecutor(min(len(urls), _MOST_AT_ONCE)) as threads:
+        return list(threads.map(_ask_one, urls))
+
+
+def _ask_one(url: str) -> Sidecar:
+    try:
+        content = fetch(url)
+        return Sidecar(url, content, decode(url, content))
+    except UnreachableError as error:
+        return Sidecar(url, error=str(error))
 
 
 def _watch(urls: Sequence[str], console: Console) -> None:
     try:
         with Live(console=console, auto_refresh=False) as live:
             while True:
-                live.update(_layout_now(urls), refresh=True)
+                live.update(layout(_ask(urls), datetime.now(UTC)), refresh=True)
                 time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:
         # How watching ends; the last table stays on the screen.
         return
-
-
-def _layout_now(urls: Sequence[str]) -> RenderableType:
-    pages, unreachable = [], []
-    for url in urls:
-        try:
-            pages.append(read(url))
-        except UnreachableError as error:
-            unreachable.append(str(error))
-    return layout(pages, unreachable)

@@ -1,105 +1,105 @@
-"""How ``status`` looks: one row per sidecar and role, then the partitions furthest behind.
+"""How ``status`` looks: a row per sidecar and role, one per connection, the partitions furthest behind; then in words
+what holds, what will change by itself and what is amiss.
 
-Pure: pages in, a rich renderable out. Invariant: a key that is new in /throttle does not break an older
-``status``.
+Pure: answers and the time in, a rich renderable out. Invariant: every number has its unit, beside it or at the head of
+its column.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ..quotas import format_bytes
-from .quota_words import format_duration
+from .quota_words import format_distance, format_duration, format_time
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from .page import ChangeState, ConnectionState, Page, PartitionState, RoleState
 
 MOST_PARTITIONS = 10
+MOST_CONNECTIONS = 20
+_OVER = 1.05
+"""The promise for any eleven seconds, which is what the rate is measured over; above it something is
+wrong."""
 
 
-class PartitionState(msgspec.Struct, frozen=True):
-    topic: str
-    partition: int
-    peer: str | None = None
-    in_sync: bool = True
-    lag_messages: int = 0
-    rate_bytes_per_second: float = 0.0
+class Sidecar(NamedTuple):
+    """What one sidecar answered, or the `error` that kept it from that."""
+
+    url: str
+    content: bytes = b""
+    page: Page | None = None
+    error: str | None = None
 
 
-class RoleState(msgspec.Struct, frozen=True):
-    quota_bytes_per_second: float | None
-    """None: unlimited."""
-    rate_bytes_per_second: float
-    omitted_partitions_total: int = 0
-    substituted_partitions_total: int = 0
-    withheld_bytes_total: int = 0
-    connections: int = 0
-    held_requests: int = 0
-    lag_messages: int = 0
-    eta_seconds: float | None = None
-    undecoded: dict[str, int] = {}
-    partitions: tuple[PartitionState, ...] = ()
-
-
-class QuotasState(msgspec.Struct, frozen=True):
-    hash: str
-    last_reload_successful: bool = True
-    last_error: str | None = None
-
-
-class Page(msgspec.Struct, frozen=True):
-    """What /throttle answers, as far as it is shown."""
-
-    broker: int
-    policy: str
-    enforce: bool
-    quotas: QuotasState
-    roles: dict[str, RoleState]
-
-
-def layout(pages: Sequence[Page], unreachable: Sequence[str] = ()) -> RenderableType:
-    """`unreachable` are messages of sidecars that gave no page."""
-    parts: list[RenderableType] = [_roles(pages)]
-    if any(role.partitions for page in pages for role in page.roles.values()):
-        parts += [Text(), _partitions(pages)]
+def layout(sidecars: Sequence[Sidecar], now: datetime) -> RenderableType:
+    pages = [sidecar.page for sidecar in sidecars if sidecar.page is not None]
+    roles = [(page, name, role) for page in pages for name, role in page.roles.items()]
+    parts: list[RenderableType] = [_roles(sidecars)]
+    links = [(page, name, link) for page, name, role in roles for link in role.links]
+    if links:
+        parts += [Text(), _connections(sorted(links, key=lambda row: -row[2].lag_messages))]
+    partitions = [(page, name, found) for page, name, role in roles for found in role.partitions]
+    if partitions:
+        parts += [Text(), _partitions(sorted(partitions, key=lambda row: -row[2].lag_messages))]
+    parts.append(Text())
+    parts += [Text(line) for page in pages for line in _holding(page, now)]
     parts += [Text(f"warning: {warning}", style="yellow") for page in pages for warning in _warnings(page)]
-    parts += [Text(message, style="red") for message in unreachable]
+    parts += [Text(sidecar.error, style="red") for sidecar in sidecars if sidecar.error is not None]
     return Group(*parts)
 
 
-def _roles(pages: Sequence[Page]) -> Table:
+def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("broker")
-    table.add_column("role")
-    for heading in ("quota", "rate", "of quota", "omitted", "lag", "ETA", "connections", "holding"):
+    for heading in left:
+        table.add_column(heading)
+    for heading in right:
         table.add_column(heading, justify="right", no_wrap=True)
-    for page in pages:
-        for name, role in page.roles.items():
-            table.add_row(str(page.broker), name, *_role_cells(role))
+    return table
+
+
+def _roles(sidecars: Sequence[Sidecar]) -> Table:
+    table = _table(
+        ("broker", "role", "mode"),
+        (
+            "quota",
+            "rate",
+            "of quota",
+            "lag (messages)",
+            "ETA",
+            "left out (partitions)",
+            "connections",
+            "holding (fetches)",
+        ),
+    )
+    for sidecar in sidecars:
+        if sidecar.page is None:
+            table.add_row("?", Text("no answer", style="red"), sidecar.url)
+            continue
+        for name, role in sidecar.page.roles.items():
+            mode = Text("enforcing") if sidecar.page.enforce else Text("OBSERVING", style="yellow")
+            table.add_row(str(sidecar.page.broker), name, mode, *_role_cells(role))
     return table
 
 
 def _role_cells(role: RoleState) -> tuple[str | Text, ...]:
     return (
-        "unlimited" if role.quota_bytes_per_second is None else _rate(role.quota_bytes_per_second),
+        _quota(role.quota_bytes_per_second),
         _rate(role.rate_bytes_per_second),
         _share(role),
-        f"{role.omitted_partitions_total + role.substituted_partitions_total}",
         f"{role.lag_messages}",
         format_duration(role.eta_seconds),
+        f"{role.omitted_partitions_total + role.substituted_partitions_total}",
         f"{role.connections}",
         f"{role.held_requests}",
     )
-
-
-_OVER = 1.05
-"""The promise for any eleven seconds, which is what the rate is measured over; above it something is
-wrong."""
 
 
 def _share(role: RoleState) -> Text:
@@ -109,22 +109,32 @@ def _share(role: RoleState) -> Text:
     return Text(f"{share:.0%}", style="red" if share > _OVER else "green")
 
 
-def _partitions(pages: Sequence[Page]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("broker", "role", "topic", "peer"):
-        table.add_column(heading)
-    for heading in ("partition", "lag", "rate", "in sync"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    rows = [
-        (page.broker, name, partition)
-        for page in pages
-        for name, role in page.roles.items()
-        for partition in role.partitions
-    ]
-    rows.sort(key=lambda row: -row[2].lag_messages)
-    for broker, name, found in rows[:MOST_PARTITIONS]:
+def _connections(rows: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
+    table = _table(
+        ("broker", "role", "peer", "Fetch"), ("throttled (partitions)", "behind", "lag (messages)", "rate", "ETA")
+    )
+    for page, name, link in rows[:MOST_CONNECTIONS]:
         table.add_row(
-            str(broker),
+            str(page.broker),
+            name,
+            link.peer,
+            "-" if link.fetch_version is None else f"v{link.fetch_version}",
+            str(link.partitions),
+            str(link.behind),
+            str(link.lag_messages),
+            _rate(link.rate_bytes_per_second),
+            format_duration(link.eta_seconds),
+        )
+    if len(rows) > MOST_CONNECTIONS:
+        table.add_row("…", f"{len(rows) - MOST_CONNECTIONS} more")
+    return table
+
+
+def _partitions(rows: Sequence[tuple[Page, str, PartitionState]]) -> Table:
+    table = _table(("broker", "role", "topic", "peer"), ("partition", "lag (messages)", "rate", "in sync"))
+    for page, name, found in rows[:MOST_PARTITIONS]:
+        table.add_row(
+            str(page.broker),
             name,
             found.topic,
             found.peer or "-",
@@ -136,15 +146,54 @@ def _partitions(pages: Sequence[Page]) -> Table:
     return table
 
 
-def _warnings(page: Page) -> list[str]:
-    warnings = [] if page.enforce else [f"broker {page.broker}: observing only, mode.enforce is false"]
+def _holding(page: Page, now: datetime) -> Iterator[str]:
+    quotas = page.quotas
+    facts = [f"policy {page.policy}", f"quotas {quotas.hash}"]
+    if quotas.last_success_timestamp_seconds is not None:
+        facts[-1] += f" read {format_duration(max(now.timestamp() - quotas.last_success_timestamp_seconds, 0))} ago"
+    if page.journal is not None:
+        facts.append(f"journal {page.journal.lines_total} lines, {page.journal.dropped_total} dropped")
+    if page.version:
+        facts.append(f"version {page.version}")
+    yield f"broker {page.broker}: {', '.join(facts)}"
+    for name, role in page.roles.items():
+        if role.until is not None:
+            when = f"{format_time(role.until)} ({format_distance(role.until, now)})"
+            yield f"broker {page.broker}, {name}: holds until {when}"
+    change = quotas.next_change
+    if change is not None:
+        when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
+        yield f"broker {page.broker}: next change {when}: {', '.join(_changes(page, change))}"
+
+
+def _changes(page: Page, change: ChangeState) -> Iterator[str]:
+    for name, after in change.roles.items():
+        before = page.roles.get(name)
+        if before is not None and before.quota_bytes_per_second != after.quota_bytes_per_second:
+            yield f"{name} {_quota(before.quota_bytes_per_second)} -> {_quota(after.quota_bytes_per_second)}"
+        if after.replicas_change:
+            yield f"other replicas ({name})"
+    if change.enforce != page.enforce:
+        yield "enforcing" if change.enforce else "observing only"
+
+
+def _warnings(page: Page) -> Iterator[str]:
+    broker = f"broker {page.broker}"
+    if not page.enforce:
+        yield f"{broker}: observing only, nothing is throttled (mode.enforce is false)"
     if not page.quotas.last_reload_successful:
-        warnings.append(f"broker {page.broker}: last good quotas kept: {page.quotas.last_error}")
-    return warnings + [
-        f"broker {page.broker}, {name}: {count} undecoded ({reason}), not throttled"
-        for name, role in page.roles.items()
-        for reason, count in role.undecoded.items()
-    ]
+        yield f"{broker}: quotas.toml is wrong, the last good one holds: {page.quotas.last_error}"
+    if page.journal is not None and page.journal.dropped_total:
+        yield f"{broker}: {page.journal.dropped_total} journal lines dropped: the disk is full, slow or not writable"
+    for name, role in page.roles.items():
+        for reason, count in role.undecoded.items():
+            yield f"{broker}, {name}: {count} undecoded ({reason}), not throttled"
+        if role.quota_bytes_per_second == 0:
+            yield f"{broker}, {name}: the quota is 0, catch-up stands still"
+
+
+def _quota(bytes_per_second: float | None) -> str:
+    return "unlimited" if bytes_per_second is None or math.isinf(bytes_per_second) else _rate(bytes_per_second)
 
 
 def _rate(bytes_per_second: float) -> str:

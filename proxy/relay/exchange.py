@@ -135,6 +135,7 @@ class Exchange:
     def fetched(self, api_version: int) -> None:
         """Count a replica's Fetch."""
         self.replica_fetches += 1
+        self.link.replicas.fetch_version = api_version
         self.statistics.fetch_requests[api_version] += 1
 
     def received_whole(self, correlation_id: int) -> bool:

@@ -191,7 +191,7 @@ class Outlook:
 
     def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
         """Another high watermark than before; by the next request the replica may stand otherwise."""
-        self.throttle.progressed(replica, high_watermark, now)
+        self.replicas.progressed(replica, high_watermark, now)
         replica.high_watermark = high_watermark
         self.replicas.changed[key] = None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from .meter import Meter
 from .replica import Replica, Standing
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Replicas:
         "_throttle",
         "behind",
         "changed",
+        "fetch_version",
+        "gain",
         "generation",
         "known",
         "new",
@@ -56,6 +59,10 @@ class Replicas:
         """Grows whenever one is met, let go of, or asked for otherwise, and whenever one stands otherwise."""
         self._missing: dict[PartitionKey, tuple[Replica, float]] = {}
         """Their followers throttle them, natively or by a sidecar of their own: since when."""
+        self.fetch_version: int | None = None
+        """Of the Fetch that came last, for people; None: there was none of a replica's."""
+        self.gain = Meter(0.0)
+        """Messages per second by which their lag shrinks; negative while it grows."""
         self._free_topics: set[str | bytes] = set()
         """None of their partitions is selected."""
         self._asked_at = 0.0
@@ -69,6 +76,14 @@ class Replicas:
         """Those that are behind, who was served longest ago first; then perhaps those never met."""
         order = sorted(self.behind.values(), key=_SERVED)
         return order + sorted(self.new.values(), key=_SERVED) if with_new else order
+
+    def lag_messages(self) -> int:
+        return sum(replica.lag for _, replica in self)
+
+    def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
+        """The leader's high watermark of a known replica moved on: its lag grew by that."""
+        if replica.high_watermark >= 0 and replica.lag:
+            self.gain.add(replica.high_watermark - high_watermark, now)
 
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""
@@ -170,7 +185,7 @@ class Replicas:
 
     def _progress(self, replica: Replica, entry: RequestEntry, now: float) -> None:
         if replica.lag:
-            self._throttle.gain.add(entry.fetch_offset - replica.fetch_offset, now)
+            self.gain.add(entry.fetch_offset - replica.fetch_offset, now)
 
     def _miss(self, keys: Iterable[PartitionKey]) -> None:
         for key in keys:

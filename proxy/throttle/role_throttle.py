@@ -15,7 +15,6 @@ from protocol.fetch_session_registry import FetchSessions
 
 from ..quotas.rules import METADATA_TOPIC_ID
 from ..topic_names import TopicNames, written
-from .meter import Meter
 from .replica import Standing
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
     from .link import Link
-    from .replica import Replica
 
 
 class Usage(NamedTuple):
@@ -78,8 +76,6 @@ class RoleThrottle:
         """The fetch sessions that are translated: omission is forgetting, v7+."""
         self.links: set[Link] = set()
         self.rate = _simple_rate(settings)
-        self.gain = Meter(now)
-        """Messages per second by which the lag shrinks; negative while it grows."""
         self._strict = settings.policy == "strict"
         self._turn = 0
         self.budget = _budget(settings, self.quota.bytes_per_second, now)
@@ -147,13 +143,8 @@ class RoleThrottle:
         if usage.ungranted:
             self.budget.settle(claim, reserved=0, used=usage.ungranted, now=now)
 
-    def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
-        """The leader's high watermark of a known replica moved on: its lag grew by that."""
-        if replica.high_watermark >= 0 and replica.lag:
-            self.gain.add(replica.high_watermark - high_watermark, now)
-
     def lag_messages(self) -> int:
-        return sum(replica.lag for link in self.links for _, replica in link.replicas)
+        return sum(link.replicas.lag_messages() for link in self.links)
 
     def replica_counts(self) -> ReplicaCounts:
         standings = [replica.standing for link in self.links for _, replica in link.replicas]
@@ -162,11 +153,15 @@ class RoleThrottle:
 
     def eta_seconds(self, now: float) -> float | None:
         """Lag over the speed at which it shrinks; 0 when there is none, None while it does not shrink."""
-        lag = self.lag_messages()
-        gain = self.gain.per_second(now)
-        if not lag:
-            return 0.0
-        return lag / gain if gain > 0 and math.isfinite(lag / gain) else None
+        return eta_seconds(self.lag_messages(), sum(link.replicas.gain.per_second(now) for link in self.links))
+
+
+def eta_seconds(lag_messages: int, gain_per_second: float) -> float | None:
+    """When a lag is gone if it goes on shrinking like that; 0 when there is none, None while it does not shrink."""
+    if not lag_messages:
+        return 0.0
+    eta = lag_messages / gain_per_second if gain_per_second > 0 else math.inf
+    return eta if math.isfinite(eta) else None
 
 
 def _simple_rate(settings: QuotaSettings) -> SimpleRate:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from proxy.journal.writer import JournalStatistics
 from proxy.quotas import Quotas, RoleQuota
 from proxy.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.settings import load_settings
 from proxy.status_page import MOST_PARTITIONS, StatusPage
-from proxy.throttle.link import Forward
+from proxy.throttle.link import Forward, Link
 from tests.proxy.conversation import MIB, Conversation, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -186,3 +187,52 @@ def test_a_quota_that_was_lifted_is_null(page: StatusPage, throttles: dict[Role,
     quota = RoleQuota(math.inf)
     throttles[Role.LEADER].apply(Quotas(leader=quota, follower=quota), 1.0)
     assert encoded(page.throttle(1.0))["roles"]["leader"]["quota_bytes_per_second"] is None
+
+
+def test_connections_say_what_they_speak_and_how_far_behind_they_are(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    leader = throttles[Role.LEADER]
+    near, other = moved(leader, 1), Link(leader, "x")
+    far = Conversation(leader, offsets={("t", p): 1000 * (3 - p) for p in range(3)})
+    far.meet()
+    far.ask()
+    near.link.replicas.fetch_version, far.link.replicas.fetch_version = 11, 17
+    near.now = 0.5
+    near.ask()  # 200 messages further
+    first, second = encoded(page.throttle(0.5))["roles"]["leader"]["links"]
+    assert other.replicas.fetch_version is None  # a client's connection is none of replication's
+    assert first["fetch_version"] == 17
+    assert (first["partitions"], first["behind"], first["lag_messages"]) == (3, 3, 3 * 1_000_000 - 6000)
+    assert first["eta_seconds"] is None
+    assert second["peer"] == "102"
+    assert second["fetch_version"] == 11
+    assert second["lag_messages"] == 1_000_000 - 1200
+    assert second["eta_seconds"] == pytest.approx((1_000_000 - 1200) / (200 / 5))  # smoothed over 5 s
+    assert second["rate_bytes_per_second"] == pytest.approx(200_000 / 5 * math.exp(-0.5 / 5), rel=0.01)
+
+
+async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
+    assert encoded(page.throttle(0.0))["quotas"]["next_change"] is None
+    (tmp_path / "quotas.toml").write_text(QUOTAS + '[brokers.default]\nfollower.replication.throttled.rate = 5\n'
+                                          "until = 2100-01-01T01:00:00+01:00\n")  # fmt: skip
+    await watch.reload("test")
+    shown = encoded(page.throttle(0.0))
+    ends = [shown["roles"][role]["until"] for role in ("leader", "follower")]
+    assert ends == [None, "2100-01-01T00:00:00+00:00"]
+    assert shown["quotas"]["next_change"] == {
+        "at": "2100-01-01T00:00:00+00:00",
+        "enforce": True,
+        "roles": {
+            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False},
+            "follower": {"quota_bytes_per_second": None, "replicas_change": False},
+        },
+    }
+
+
+def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path, watch: QuotaWatch) -> None:
+    assert page.throttle(0.0)["journal"] is None
+    statistics = JournalStatistics(lines=5, dropped_by_queue=2)
+    kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version="1.2")
+    shown = encoded(kept.throttle(0.0))
+    assert (shown["journal"], shown["version"]) == ({"lines_total": 5, "dropped_total": 2}, "1.2")

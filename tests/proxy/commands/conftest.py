@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import cli
+from tests.proxy.commands.fake_sidecar import FakeSidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 PROXY = """
@@ -46,3 +48,13 @@ def sidecar() -> Callable[..., Result]:
         return CliRunner().invoke(cli, [str(argument) for argument in arguments], prog_name="throttle-sidecar")
 
     return call
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeSidecar]:
+    with FakeSidecar() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()

@@ -1,0 +1,123 @@
+"""What a sidecar's /throttle says, as far as commands use it, and how it is asked.
+
+Knows HTTP and the page's keys, nothing of how it is shown. Invariant: a key that is new in /throttle does not break an
+older command, one that is missing in an older sidecar's does not break a newer one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.request
+from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
+
+import msgspec
+
+DEFAULT_URL = "http://127.0.0.1:9404"
+_TIMEOUT_SECONDS = 3.0
+_MAX_BYTES = 16 * 2**20
+
+
+class UnreachableError(Exception):
+    """No sidecar answers at that URL, or not as one; the message names the URL and is ready to print."""
+
+
+class PartitionState(msgspec.Struct, frozen=True):
+    topic: str
+    partition: int
+    peer: str | None = None
+    in_sync: bool = True
+    lag_messages: int = 0
+    rate_bytes_per_second: float = 0.0
+
+
+class ConnectionState(msgspec.Struct, frozen=True):
+    """A connection with a replica's fetches on it."""
+
+    peer: str
+    fetch_version: int | None = None
+    """None: no fetch yet."""
+    partitions: int = 0
+    """Throttled ones."""
+    behind: int = 0
+    lag_messages: int = 0
+    rate_bytes_per_second: float = 0.0
+    eta_seconds: float | None = None
+
+
+class RoleState(msgspec.Struct, frozen=True):
+    quota_bytes_per_second: float | None
+    """None: unlimited."""
+    rate_bytes_per_second: float
+    omitted_partitions_total: int = 0
+    substituted_partitions_total: int = 0
+    withheld_bytes_total: int = 0
+    connections: int = 0
+    held_requests: int = 0
+    lag_messages: int = 0
+    eta_seconds: float | None = None
+    until: datetime | None = None
+    undecoded: dict[str, int] = {}
+    links: tuple[ConnectionState, ...] = ()
+    partitions: tuple[PartitionState, ...] = ()
+
+
+class RoleChangeState(msgspec.Struct, frozen=True):
+    quota_bytes_per_second: float | None
+    replicas_change: bool = False
+
+
+class ChangeState(msgspec.Struct, frozen=True):
+    """What will hold next, by the clock alone."""
+
+    at: datetime
+    enforce: bool
+    roles: dict[str, RoleChangeState]
+
+
+class QuotasState(msgspec.Struct, frozen=True):
+    hash: str
+    last_reload_successful: bool = True
+    last_error: str | None = None
+    last_success_timestamp_seconds: float | None = None
+    next_change: ChangeState | None = None
+
+
+class JournalState(msgspec.Struct, frozen=True):
+    lines_total: int = 0
+    dropped_total: int = 0
+
+
+class Page(msgspec.Struct, frozen=True):
+    broker: int
+    policy: str
+    enforce: bool
+    quotas: QuotasState
+    roles: dict[str, RoleState]
+    version: str | None = None
+    journal: JournalState | None = None
+
+
+def fetch(url: str) -> bytes:
+    """The JSON of /throttle as it came, on one line. Raises UnreachableError."""
+    page = url.rstrip("/") + "/throttle"
+    if not page.startswith(("http://", "https://")):
+        raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
+    try:
+        with urllib.request.urlopen(page, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
+            return bytes(response.read(_MAX_BYTES)).strip()
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnreachableError(f"{page}: no answer from a sidecar: {reason}") from error
+
+
+def decode(url: str, content: bytes) -> Page:
+    """Raises UnreachableError for an answer that is not a sidecar's."""
+    try:
+        return msgspec.json.decode(content, type=Page)
+    except msgspec.MsgspecError as error:
+        raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error
+
+
+def read(url: str) -> Page:
+    """Raises UnreachableError."""
+    return decode(url, fetch(url))
