@@ -20,11 +20,13 @@ PLUGIN_GROUP = "throttle_sidecar.commands"
 _BUILT_IN = {
     "run": "proxy.commands.run",
     "check": "proxy.commands.check",
+    "set": "proxy.commands.set",
     "status": "proxy.commands.status",
     "health": "proxy.commands.health",
     "plan": "proxy.commands.plan",
     "verify": "proxy.commands.verify",
     "decode": "proxy.commands.decode",
+    "completion": "proxy.commands.completion",
 }
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.
 
@@ -36,6 +38,7 @@ Examples:
   throttle-sidecar check --config proxy.toml        is it right, and what does it mean?
   throttle-sidecar run --config proxy.toml          start; SIGHUP reloads, SIGTERM drains
   throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
+  throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
