@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from benchmarks.cases import VERSION_BOUNDS, VERSION_SIDES, at_every_version
+from benchmarks.cases import VERSION_BOUNDS, VERSION_SIDES, Bounds, at_every_version
 from benchmarks.moves import VERSION_RESULTS
 from lab.cluster import ClusterPlan, cluster, start_cluster
 from lab.mover import Mover
@@ -74,6 +75,11 @@ def with_sidecars(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         made.close()
 
 
+def bounds(row: Release) -> Bounds:
+    """Of old binaries the clock of a move has the start of Kafka's own tool in it, a second of the eight."""
+    return replace(VERSION_BOUNDS, least_mean=0.85) if row.through_zookeeper else VERSION_BOUNDS
+
+
 def assert_nothing_lost(row: Release, result: MoveResult) -> None:
     assert result.equal, result.comparisons
     assert (result.bad_log_lines, result.shrinks) == ([], [])
@@ -96,7 +102,7 @@ async def test_every_version_keeps_to_the_quota(
         keep(row, result)
     for result in results:
         assert_nothing_lost(row, result)
-        assert VERSION_BOUNDS.problems(result) == []
+        assert bounds(row).problems(result) == []
         assert result.latencies is not None
         assert result.latencies.errors == 0
         assert result.fetches_per_second <= BUSY_FETCHES_PER_SECOND
