@@ -17,7 +17,7 @@ import click
 from .growth import idle_table, slope_table
 from .reporting import disturbance, explain, tables
 from .runs import Machine, Runs, read
-from .summary import absolute_table, memory_table, ratio_table, variants
+from .summary import absolute_table, memory_table, over_time, ratio_table, variants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,8 @@ def sections(runs: Runs) -> Iterator[str]:
         yield absolute_table(found)
     if main_runs:
         yield memory_table(main_runs)
+    for what, samples in runs.memory.items():
+        yield over_time(what, samples)
     if "partitions" in runs.suites:
         yield slope_table(runs.suites["partitions"])
     if "idle" in runs.suites:

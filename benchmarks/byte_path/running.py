@@ -36,6 +36,10 @@ class BenchError(Exception):
     """A contender did not start, or did not do its work; the message says which and how it ended."""
 
 
+class SlowError(BenchError):
+    """Not one fetch was done in the time that counts: there is nothing to tell, and no reason to stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A peer that runs, and where its followers connect."""
@@ -60,7 +64,7 @@ class Pair:
         self.leader_port = int(self._line(self._leader))
 
     def run(self, contender: Contender, load: Load, *, seconds: float, warm_up_seconds: float) -> Result:
-        """Raises BenchError."""
+        """Raises BenchError, SlowError among them."""
         peer, ends = contender.peer.name, [self._leader.pid, self._follower.pid]
         order = Order(contender.ports, load, seconds, warm_up_seconds)
         self._tell(encode(order))
@@ -72,8 +76,10 @@ class Pair:
         others = machine_cpu_seconds() - everything - proxy.cpu_seconds - pair.cpu_seconds
         self._tell("")
         done = self._event("done", peer)
-        if done["problem"] is not None or not done["fetches"]:
-            raise BenchError(f"{peer}, {load.name}: {done['problem'] or 'not one fetch'}{contender.last_words()}")
+        if done["problem"] is not None:
+            raise BenchError(f"{peer}, {load.name}: {done['problem']}{contender.last_words()}")
+        if not done["fetches"]:
+            raise SlowError(f"not one fetch in {seconds:g} s")
         counted = {key: done[key] for key in ("seconds", "bytes", "fetches", "p50_us", "p99_us")}
         others_cores = max(others, 0.0) / counted["seconds"]
         return Result(peer, load, **counted, proxy=proxy, pair=pair, memory=held, others_cores=others_cores)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .loads import Load
     from .runs import Result
+    from .usage import Memory
 
 MIB = 1024 * 1024
 Pair = tuple[float, float]
@@ -56,10 +57,10 @@ def _median(runs: Sequence[Result], get: Callable[[Result], float]) -> float:
 
 
 def ratios(found: dict[str, dict[Load, Pair]]) -> dict[str, dict[Load, Pair]]:
-    """The same over those of `ANCHOR`. Raises KeyError if that was not run."""
+    """The same over those of `ANCHOR`, of loads that it managed. Raises KeyError if it was not run at all."""
     base = found[ANCHOR]
     return {
-        peer: {load: (pair[0] / base[load][0], pair[1] / base[load][1]) for load, pair in pairs.items()}
+        peer: {load: (pair[0] / base[load][0], pair[1] / base[load][1]) for load, pair in pairs.items() if load in base}
         for peer, pairs in found.items()
     }
 
@@ -87,6 +88,13 @@ def memory_table(results: Iterable[Result]) -> str:
         if any(held.values()):
             lines.append(f"| {peer} | {' | '.join(f'{held[n]:.0f}' if n in held else '' for n in counts)} |")
     return "\n".join(lines)
+
+
+def over_time(what: str, samples: Sequence[tuple[float, Memory]]) -> str:
+    """What was held at full rate, as time went by."""
+    held = [memory.proportional / MIB for _, memory in samples]
+    first, last, most, minutes = held[0], held[-1], max(held), samples[-1][0] / 60
+    return f"{what}: {first:.0f} MiB (PSS) at first, {last:.0f} after {minutes:.0f} minutes, {most:.0f} at most."
 
 
 def _table(found: dict[str, dict[Load, Pair]], first: str, second: str) -> str:

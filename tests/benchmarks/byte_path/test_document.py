@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from benchmarks.byte_path.document import main
 from benchmarks.byte_path.loads import BULK, SMALL, Load
 from benchmarks.byte_path.runs import Machine, Result, RunsFile
-from benchmarks.byte_path.summary import memory_table, ratio_table, variants
+from benchmarks.byte_path.summary import MIB, memory_table, over_time, ratio_table, variants
 from benchmarks.byte_path.usage import Memory, Usage
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ def test_runs_that_differ_in_more_than_their_load_are_apart() -> None:
 def test_the_most_memory_of_any_load_is_told() -> None:
     runs = [_run("decoded", BULK[0], cpu=1, held_mib=40), _run("decoded", SMALL, cpu=1), _run("decoded", EIGHT, cpu=1)]
     assert memory_table(runs).splitlines()[2:] == ["| decoded | 40 | 5 |"]
+
+
+def test_what_is_held_over_time_is_told() -> None:
+    samples = [(at, Memory(0, held * MIB)) for at, held in ((5.0, 40), (300.0, 44), (600.0, 43))]
+    assert over_time("decoded, 8", samples) == "decoded, 8: 40 MiB (PSS) at first, 43 after 10 minutes, 44 at most."
 
 
 def _file(folder: Path) -> Path:

@@ -54,6 +54,15 @@ def test_every_run_is_measured_and_what_is_missing_is_named(tmp_path: Path) -> N
         assert run.pair.cpu_seconds > 0
 
 
+def test_a_run_without_a_fetch_is_named_and_the_others_go_on() -> None:
+    """An hour of runs must not end for one that is too slow."""
+    slow = Load("slow", partitions=1, record_bytes=64, in_sync=True, connections=1)
+    nothing = Load("nothing", partitions=1, record_bytes=0)  # the leader waits max_wait_ms: longer than what counts
+    results, missing = measure([DIRECT], [nothing, slow], SHORT, RunsFile(None, "test"))
+    assert [run.load.name for run in results] == ["slow"]
+    assert missing == {"direct, nothing": "not one fetch in 0.1 s"}
+
+
 def test_a_peer_that_ends_is_an_error_with_its_last_words() -> None:
     with pytest.raises(BenchError, match=r"broken did not start; its last lines:\nno such option"):
         measure([Peer("broken", "", _ends, lambda: "")], [SMALL], SHORT, RunsFile(None, "test"))
