@@ -76,7 +76,10 @@ class Leg:
         return received
 
     async def peek_into(self, view: memoryview) -> int:
-        """What `receive_into` does, but leave the bytes where they are: they are to be read before the next wait."""
+        """Copy what is there into `view`, and leave it; wait for at least one byte. 0 means the peer has finished.
+
+        Raises OSError when the connection is broken.
+        """
         while True:
             await self.readable()
             try:

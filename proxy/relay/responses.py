@@ -42,6 +42,10 @@ WINDOW_BYTES = 256 * 1024
 LARGE_BYTES = 512 * 1024
 """After records so large the next entry's are large, too, as a rule: little is read ahead of them, which could not be
 spliced any more. 8 x 1 MB to a reader with Kafka's buffers: twice the throughput; 40 x 200 KB are better off copied."""
+LEAST_LOOKED_AT_BYTES = 64 * 1024
+"""To look at so much and splice it costs less than to copy it there and back."""
+MOST_VAIN_LOOKS = 4
+"""In one frame. A leader with Kafka's socket buffers never has so much on its way."""
 INT32 = struct.Struct(">i")
 FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 MOST_COUNT_BYTES = 4
@@ -213,6 +217,7 @@ class ResponseRelay:
         walk = FrameWalk(window, version=outlook.version, size=size)
         topics, replays = replayed_topics(outlook.version, outlook.replays)
         total, passed = LENGTH_PREFIX_BYTES + size, 0
+        looks = 0 if replays else MOST_VAIN_LOOKS
         while passed < total:
             rows = self._step(walk, outlook, passed)
             if passed == 0:
@@ -229,10 +234,33 @@ class ResponseRelay:
             passed += passable
             spliced = await self._splice(walk.unseen(passed))
             passed += spliced
-            at_most = READ_AHEAD_BYTES if spliced >= LARGE_BYTES else window.capacity
-            await self._more(passed, total, at_most=at_most)
+            if spliced < LARGE_BYTES and looks and not window.size:
+                looks -= 1
+                passed = await self._look_on(walk, outlook, passed, total)
+            elif spliced >= LARGE_BYTES:
+                await self._more(passed, total, at_most=READ_AHEAD_BYTES)
+            else:
+                await self._more(passed, total, at_most=window.capacity)
         if replays:
             await self._add(replays)
+
+    async def _look_on(self, walk: FrameWalk, outlook: Outlook, passed: int, total: int) -> int:
+        """Walk copies of what the socket holds, and have that spliced, as long as it is worth it; return how much of
+        the frame has passed by then. If it is not all, there is something in the window."""
+        window, pipe = self._window, self._pipe_for(total - passed)
+        while pipe is not None and passed < total and await window.look():
+            rows = self._step(walk, outlook, passed)
+            if rows:
+                outlook.forwards(rows, window.buffer, window.end, trio.current_time())
+            unseen = walk.unseen(passed)
+            if unseen < LEAST_LOOKED_AT_BYTES:
+                window.take_looked()
+                return passed
+            window.forget_looked()
+            await pipe.move(window.leg, self._follower, unseen, self._exchange.passed_response)
+            passed += unseen
+        await self._more(passed, total, at_most=window.capacity)
+        return passed
 
     async def _begin(self, walk: FrameWalk, outlook: Outlook, size: int, *, added: tuple[int, int]) -> int:
         """The head of the frame is in the window: take what it says, and pass it on if it is to say something else.

@@ -65,16 +65,20 @@ class Window:
         return received > 0
 
     async def look(self) -> bool:
-        """Have in the empty window what the socket holds and keeps, to be walked; False at the end of the stream.
+        """Have a copy of what has come in the empty window; False at the end of the stream.
 
-        Then either `receive` takes those bytes, or they go on by another way and `take` is told.
+        To be followed by `take_looked` or `forget_looked`, without a wait before it.
         """
         self.start, self.end = 0, await self.leg.peek_into(self._view)
         return self.end > 0
 
-    def receive(self) -> None:
-        """Read the bytes that `look` found."""
-        self.leg.sock.recv_into(self._view[self.start : self.end])
+    def take_looked(self) -> None:
+        """What was looked at is read: it is the window's now."""
+        self.end = self.leg.sock.recv_into(self._view[: self.end])
+
+    def forget_looked(self) -> None:
+        """What was looked at is read by somebody else."""
+        self.start = self.end = 0
 
     def peek(self, size: int) -> bytes:
         """Return the next `size` bytes, which are in the window."""

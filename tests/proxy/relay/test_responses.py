@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from protocol.fetch_request import parse_fetch_request
 from protocol.framing import with_length
 from proxy.roles import Role
-from tests.proxy.conversation import MIB, throttle
+from tests.proxy.conversation import MIB, fetch_frame, throttle
 
 from .wire import (
     T0,
@@ -26,6 +27,7 @@ from .wire import (
     entry,
     parsed,
     patient_clock,
+    read_exactly,
     read_frame,
     relayed,
     reserved_bytes,
@@ -310,3 +312,60 @@ async def test_an_equal_answer_teaches_again_what_was_forgotten(clock: trio.test
         assert await known_after(4, idle) == (5, True)
         await wire.exchange({T0: 4}, answer([entry(0, error=6)]))
         assert await known_after(4, idle) == (5, True)
+
+
+MANY = {("t", partition): 0 for partition in range(60)}
+
+
+def many(records: int = 20_000) -> bytes:
+    return answer([entry(p, batch(records + p, bytes([p]))) for _, p in MANY])
+
+
+@pytest.mark.parametrize("by_trio", [False, True])
+@pytest.mark.parametrize("size", [1 << 22, 300_000, 100_000, 65_536, 20_018])
+async def test_many_partitions_are_looked_at_where_they_are_and_pass_as_they_came(
+    size: int, clock: trio.testing.MockClock, *, by_trio: bool
+) -> None:
+    """Whatever of the leader's answer has come when it is looked at."""
+    of, frame = throttle(math.inf), many()
+    async with relayed(of, by_trio=by_trio) as wire:
+        await meet(wire, MANY)
+        await wire.ask(MANY)
+        await wire.asked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(send_split, wire.leader, with_length(frame), range(size, len(frame), size))
+            assert await read_frame(wire.follower) == frame
+        await trio.testing.wait_all_tasks_blocked()
+        records = sum(20_000 + p + ENTRY_BYTES[3] for _, p in MANY)
+        assert of.statistics.throttled_bytes_catching_up == records
+        assert of.statistics.relayed_response_bytes > records
+        assert await wire.exchange(MANY, many(3000)) == (fetch_frame(MANY), many(3000))
+
+
+async def test_what_cannot_be_read_among_many_partitions_passes_from_there_on(clock: trio.testing.MockClock) -> None:
+    frame = bytearray(many())
+    torn = frame.index(bytes([40]) * 100) - 12 - 4
+    frame[torn : torn + 4] = (-7).to_bytes(4, signed=True)  # the length of partition 40's records
+    async with relayed(throttle(math.inf)) as wire:
+        await meet(wire, MANY)
+        await wire.ask(MANY)
+        await wire.asked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wire.leader.send_all, with_length(bytes(frame)))
+            assert await read_frame(wire.follower) == frame
+        await trio.testing.wait_all_tasks_blocked()
+        assert wire.throttle.statistics.undecoded == {"malformed_response": 1}
+
+
+async def test_a_leader_that_ends_among_many_partitions_ends_the_connection(clock: trio.testing.MockClock) -> None:
+    frame = with_length(many())[:-700_000]
+    async with relayed(throttle(math.inf)) as wire:
+        await meet(wire, MANY)
+        await wire.ask(MANY)
+        await wire.asked()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wire.leader.send_all, frame)
+            assert await read_exactly(wire.follower, len(frame)) == frame
+        await wire.leader.aclose()
+        assert await wire.follower.receive_some(10) == b""
+    assert wire.ending["cause"] == "leader_closed"
