@@ -202,6 +202,7 @@ class Link:
         if taken.request.is_full:
             self.replicas.reselect()
             self.replicas.asked(request.entries, now)
+            self._look_back(now)
         elif self._goes_on(taken):
             self.replicas.asked_more(request.entries, request.forgotten, now)
         else:

@@ -27,11 +27,17 @@ FETCHES_PER_SECOND = 25
 
 
 def series(
-    version: int, egress_rate: float, ingress_rate: float, *, in_sync: int = 1, hop: Callable[[], float] | None = None
+    version: int,
+    egress_rate: float,
+    ingress_rate: float,
+    *,
+    in_sync: int = 1,
+    slots: int = 1000,
+    hop: Callable[[], float] | None = None,
 ) -> Series:
     keys = [(topic_of(version), partition) for partition in range(CATCHING_UP + in_sync)]
     wants = {key: 0 if key[1] < CATCHING_UP else END for key in keys}
-    leader = SessionLeader(dict.fromkeys(keys, END))
+    leader = SessionLeader(dict.fromkeys(keys, END), slots=slots)
     return Series(wants, leader, version, egress_rate, ingress_rate, hop=hop or (lambda: HOP_SECONDS))
 
 
@@ -64,6 +70,16 @@ def test_on_a_busy_machine_too(version: int) -> None:
     moved.run(until=SECONDS)
     assert len(moved.fetches) / SECONDS <= FETCHES_PER_SECOND
     assert sum(arrival.size for arrival in moved.arrivals) == pytest.approx(4 * MIB * SECONDS, rel=0.04)
+
+
+@pytest.mark.parametrize("version", [7, 12, 17])
+def test_without_room_for_sessions_too(version: int) -> None:
+    """Every request is a full one, as at v3 to v6."""
+    moved = series(version, 4 * MIB, 2 * MIB, slots=0)
+    moved.run(until=SECONDS)
+    assert len(moved.fetches) / SECONDS <= FETCHES_PER_SECOND
+    assert worst_second(moved) <= 1.3 * 2 * MIB
+    assert sum(arrival.size for arrival in moved.arrivals) == pytest.approx(2 * MIB * SECONDS, rel=0.04)
 
 
 @pytest.mark.parametrize("version", [3, 5, 7, 12, 17])
