@@ -73,7 +73,8 @@ class RequestRelay:
         exchange, window = self._exchange, self._window
         if await window.fill(len(TLS_HANDSHAKE)) and window.peek(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             exchange.turn_opaque(Undecoded.TLS)
-        while not exchange.opaque and await self._next():
+        # The other direction may find meanwhile that frames cannot be told apart.
+        while not exchange.opaque and await self._next() and not exchange.opaque:
             if passable := passable_requests(window, exchange):
                 await send(window, self._leader, passable, exchange.passed_request)
                 continue
@@ -98,6 +99,8 @@ class RequestRelay:
     def _take(self) -> bool:
         """Deal with what is whole at the window's start, if that needs no waiting."""
         exchange, window = self._exchange, self._window
+        if exchange.opaque:
+            return False
         if not exchange.link.throttle.is_idle:
             frame = whole_fetch(window, exchange)
             if frame is not None:

@@ -15,7 +15,7 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from tests.proxy.conversation import MIB, fetch_frame, quotas, throttle
 
-from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_frame, relayed
+from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_exactly, read_frame, relayed
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -175,3 +175,17 @@ async def test_a_sessionless_consumer_of_a_new_version_is_not_counted(clock: Moc
         await wire.follower.send_all(frame)
         assert await wire.asked() == frame[4:]
         assert not wire.throttle.statistics.undecoded
+
+
+async def test_once_answers_cannot_be_told_apart_requests_pass_as_they_come(clock: MockClock) -> None:
+    """What is decided about a request, its answer must complete."""
+    garbage = b"\x80\0\0\0garbage"
+    async with relayed(throttle(0)) as wire:
+        await wire.exchange(TWO, answer([entry(0), entry(1)]))
+        await wire.leader.send_all(garbage)
+        assert await read_exactly(wire.follower, len(garbage)) == garbage
+        for _ in range(2):
+            await wire.ask(TWO)
+            assert await wire.asked() == fetch_frame(TWO)
+        assert wire.throttle.statistics.omitted_partitions == 0
+        assert wire.throttle.statistics.held_requests == 0
