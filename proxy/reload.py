@@ -83,7 +83,9 @@ class QuotaWatch:
         self._clock = clock
         self._reading = trio.Lock()
         self._changes = Changes()
-        self._current = effective(quota_file, broker_id, clock())
+        self._worked_out_at = clock()
+        """A clock that shows less has been set back."""
+        self._current = effective(quota_file, broker_id, self._worked_out_at)
         self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
@@ -160,7 +162,9 @@ class QuotaWatch:
                 pause = min(pause, max(0.0, (seen.next_change - self._clock()).total_seconds()))
             with trio.move_on_after(pause) as slept:
                 await self.wait_changed(seen)
-            if slept.cancelled_caught:
+            now = self._clock()
+            passed = seen.next_change is not None and now >= seen.next_change
+            if slept.cancelled_caught and (passed or now < self._worked_out_at):
                 self._swap(self._file, "clock")
 
     def _failed(self, error: str, reason: str) -> ReloadOutcome:
@@ -182,7 +186,8 @@ class QuotaWatch:
         return outcome
 
     def _swap(self, quota_file: QuotaFile, reason: str, *, came_back: bool = False) -> ReloadOutcome:
-        before, now = self._current, effective(quota_file, self._broker_id, self._clock())
+        self._worked_out_at = self._clock()
+        before, now = self._current, effective(quota_file, self._broker_id, self._worked_out_at)
         changes = _differences(before, now)
         if changes or came_back:
             self._log.info(
