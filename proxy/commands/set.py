@@ -87,19 +87,24 @@ def command(
 ) -> None:
     """Change one KEY of quotas.toml; a running sidecar follows within 250 ms.
 
-    KEY is leader.replication.throttled.rate, follower.replication.throttled.rate (a VALUE like 50MiB/s, 52428800,
-    unlimited, 0), leader.replication.throttled.replicas, follower.replication.throttled.replicas (a VALUE like
-    "0:101,1:101", "*") or mode.enforce (true, false: observe only).
+    \b
+    KEY                                        VALUE
+    leader.replication.throttled.rate          50MiB/s, 50MB/s, 52428800 (bytes per second), unlimited,
+    follower.replication.throttled.rate          0 (stops catch-up)
+    leader.replication.throttled.replicas      '*', or with --topic: 0:101,1:101 (partition:broker), or ''
+    follower.replication.throttled.replicas      (exempts)
+    mode.enforce                               true, false (observe only)
 
     The file is replaced as a whole, comments and order stay. It prints what was, what is now, what that means for the
-    broker, and the command that takes it back. What check refuses is not written.
+    broker, and the command that takes it back; then it waits until the sidecar has the file. What check refuses is not
+    written. Exit status 1 if nothing could be written, or if a sidecar that answers does not take it.
 
     \b
     Examples:
       throttle-sidecar set leader.replication.throttled.rate 50MiB/s
       throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
-      throttle-sidecar set mode.enforce false --for 30m         stop throttling, everywhere, for half an hour
+      throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
       throttle-sidecar set leader.replication.throttled.rate --broker 101 --remove
       throttle-sidecar set follower.replication.throttled.rate 5MB/s --dry-run
     """

@@ -43,8 +43,8 @@ def command(ctx: click.Context, /, *, urls: tuple[str, ...], as_json: bool, watc
     """Show quota, rate, lag and time left of each role, its connections, and the partitions furthest behind.
 
     Rates are bytes per second over the last 11 seconds, lag is messages between where followers fetch and their
-    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" above 105 % is red: tell us.
-    Below the tables: what holds, what will change by itself, and what is amiss.
+    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" is red above the 105 % that
+    are promised. Below the tables: what holds, what will change by itself, and what is amiss.
 
     Exit status 1 if a sidecar does not answer.
 
