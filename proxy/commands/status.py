@@ -44,7 +44,7 @@ def command(ctx: click.Context, /, *, urls: tuple[str, ...], as_json: bool, watc
 
     Rates are bytes per second over the last 11 seconds, lag is messages between where followers fetch and their
     leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" is red above the 105 % that
-    are promised. Below the tables: what holds, what will change by itself, and what is amiss.
+    are promised. Below the first table: what is amiss, what holds, and what will change by itself.
 
     Exit status 1 if a sidecar does not answer.
 
@@ -67,7 +67,7 @@ def command(ctx: click.Context, /, *, urls: tuple[str, ...], as_json: bool, watc
         answers = _ask(urls)
         # Into a file or a pipe: a column cut to the default 80 characters would be lost.
         shown_on = console if console.is_terminal else Console(width=_PLAIN_WIDTH)
-        shown_on.print(layout(answers, datetime.now(UTC)))
+        shown_on.print(layout(answers, datetime.now(UTC), width=shown_on.width))
     if any(answer.error is not None for answer in answers):
         ctx.exit(1)
 
@@ -90,7 +90,7 @@ def _watch(urls: Sequence[str], console: Console) -> None:
     try:
         with Live(console=console, auto_refresh=False) as live:
             while True:
-                live.update(layout(_ask(urls), datetime.now(UTC)), refresh=True)
+                live.update(layout(_ask(urls), datetime.now(UTC), width=console.width), refresh=True)
                 time.sleep(_REFRESH_SECONDS)
     except KeyboardInterrupt:
         # How watching ends; the last table stays on the screen.

@@ -1,5 +1,5 @@
-"""How ``status`` looks: a row per sidecar and role, one per connection, the partitions furthest behind; then in words
-what holds, what will change by itself and what is amiss.
+"""How ``status`` looks: a row per sidecar and role; in words what is amiss, what holds and what will change by itself;
+then a row per connection, and the partitions furthest behind.
 
 Pure: answers and the time in, a rich renderable out. Invariant: every number has its unit, beside it or at the head of
 its column.
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 MOST_PARTITIONS = 10
 MOST_CONNECTIONS = 20
+WIDE = 120
+"""Columns; a narrower terminal shows what fits into 80."""
+_NARROW_CELLS = 5
 _OVER = 1.05
 """The promise for any eleven seconds, which is what the rate is measured over; above it something is
 wrong."""
@@ -39,20 +42,20 @@ class Sidecar(NamedTuple):
     error: str | None = None
 
 
-def layout(sidecars: Sequence[Sidecar], now: datetime) -> RenderableType:
+def layout(sidecars: Sequence[Sidecar], now: datetime, *, width: int = WIDE) -> RenderableType:
+    """For a terminal of `width` columns. What matters most comes first: one that is too low cuts off the end."""
     pages = [sidecar.page for sidecar in sidecars if sidecar.page is not None]
     roles = [(page, name, role) for page in pages for name, role in page.roles.items()]
-    parts: list[RenderableType] = [_roles(sidecars)]
+    parts: list[RenderableType] = [_roles(sidecars, wide=width >= WIDE), Text()]
+    parts += [Text(sidecar.error, style="red") for sidecar in sidecars if sidecar.error is not None]
+    parts += [Text(f"warning: {warning}", style="yellow") for page in pages for warning in _warnings(page)]
+    parts += [Text(line) for page in pages for line in _holding(page, now)]
     links = [(page, name, link) for page, name, role in roles for link in role.links]
     if links:
         parts += [Text(), _connections(sorted(links, key=lambda row: -row[2].lag_messages))]
     partitions = [(page, name, found) for page, name, role in roles for found in role.partitions]
     if partitions:
         parts += [Text(), _partitions(sorted(partitions, key=lambda row: -row[2].lag_messages))]
-    parts.append(Text())
-    parts += [Text(line) for page in pages for line in _holding(page, now)]
-    parts += [Text(f"warning: {warning}", style="yellow") for page in pages for warning in _warnings(page)]
-    parts += [Text(sidecar.error, style="red") for sidecar in sidecars if sidecar.error is not None]
     return Group(*parts)
 
 
@@ -65,31 +68,22 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def _roles(sidecars: Sequence[Sidecar]) -> Table:
-    table = _table(
-        ("broker", "role", "mode"),
-        (
-            "quota",
-            "rate",
-            "of quota",
-            "lag (messages)",
-            "ETA",
-            "left out (partitions)",
-            "connections",
-            "holding (fetches)",
-        ),
-    )
+def _roles(sidecars: Sequence[Sidecar], *, wide: bool) -> Table:
+    more = ("partitions\nleft out", "connections", "fetches\nheld") if wide else ()
+    table = _table(("broker", "role", "mode"), ("quota", "rate", "of\nquota", "lag in\nmessages", "ETA", *more))
     for sidecar in sidecars:
         if sidecar.page is None:
-            table.add_row("?", Text("no answer", style="red"), sidecar.url)
+            table.add_row("?", "-", sidecar.url if wide else "-", Text("no answer", style="red"))
             continue
         for name, role in sidecar.page.roles.items():
             mode = Text("enforcing") if sidecar.page.enforce else Text("OBSERVING", style="yellow")
-            table.add_row(str(sidecar.page.broker), name, mode, *_role_cells(role))
+            cells = _role_cells(role)
+            table.add_row(str(sidecar.page.broker), name, mode, *(cells if wide else cells[:_NARROW_CELLS]))
     return table
 
 
 def _role_cells(role: RoleState) -> tuple[str | Text, ...]:
+    """The first `_NARROW_CELLS` are for every terminal."""
     return (
         _quota(role.quota_bytes_per_second),
         _rate(role.rate_bytes_per_second),
@@ -111,7 +105,8 @@ def _share(role: RoleState) -> Text:
 
 def _connections(rows: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
     table = _table(
-        ("broker", "role", "peer", "Fetch"), ("throttled (partitions)", "behind", "lag (messages)", "rate", "ETA")
+        ("broker", "role", "peer", "Fetch"),
+        ("partitions\nbehind/all", "lag in\nmessages", "rate", "ETA"),
     )
     for page, name, link in rows[:MOST_CONNECTIONS]:
         table.add_row(
@@ -119,8 +114,7 @@ def _connections(rows: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
             name,
             link.peer,
             "-" if link.fetch_version is None else f"v{link.fetch_version}",
-            str(link.partitions),
-            str(link.behind),
+            f"{link.behind}/{link.partitions}",
             str(link.lag_messages),
             _rate(link.rate_bytes_per_second),
             format_duration(link.eta_seconds),
@@ -131,7 +125,7 @@ def _connections(rows: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
 
 
 def _partitions(rows: Sequence[tuple[Page, str, PartitionState]]) -> Table:
-    table = _table(("broker", "role", "topic", "peer"), ("partition", "lag (messages)", "rate", "in sync"))
+    table = _table(("broker", "role", "topic", "peer"), ("partition", "lag in\nmessages", "rate", "in sync"))
     for page, name, found in rows[:MOST_PARTITIONS]:
         table.add_row(
             str(page.broker),

@@ -48,9 +48,9 @@ def test_nobody_there_is_a_row_beside_those_who_are(fake: FakeSidecar, sidecar: 
     result = sidecar("status", "--once", "--url", "http://127.0.0.1:1", "--url", fake.url)
     assert result.exit_code == 1
     lines = result.output.splitlines()
-    assert lines[1].split() == ["?", "no", "answer", "http://127.0.0.1:1"]
-    assert lines[2].startswith("101 ")
-    assert "http://127.0.0.1:1/throttle: no answer from a sidecar: " in lines[-1]
+    assert lines[2].split() == ["?", "-", "http://127.0.0.1:1", "no", "answer"]
+    assert lines[3].startswith("101 ")
+    assert lines[5].startswith("http://127.0.0.1:1/throttle: no answer from a sidecar: ")
     assert "Traceback" not in result.output
 
 
