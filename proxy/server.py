@@ -23,6 +23,7 @@ from .exposition import Exposition
 from .http import Endpoints, HttpServer
 from .journal.history import History
 from .journal.recorder import Journal
+from .known_brokers import KnownBrokers
 from .listening import CannotListenError, open_listeners
 from .metrics import Sources
 from .peer_names import PeerNames
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from .statistics import Statistics
 
 VERSION = version("kafka-throttle-sidecar")
-MOST_MET = 8
-"""Brokers that redirected connections were meant for, to be asked for topics' names where no other is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +78,6 @@ def routes(settings: Settings) -> list[Route]:
                 key = f"egress.peers[{index}].listen"
                 found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key))
     return found
-
-
-def brokers_to_ask(settings: Settings) -> list[Address]:
-    """Return where brokers are known to be, the one beside us first."""
-    beside = [] if settings.ingress is None else [settings.ingress.upstream]
-    return beside + ([] if settings.egress is None else [peer.upstream for peer in settings.egress.peers])
 
 
 async def serve(
@@ -145,7 +138,7 @@ class Server:
         self.history.quotas(self._applied, "start")
         quota_watch.observe(self.history.reloaded)
         self._names = TopicNames()
-        self._brokers = brokers_to_ask(settings)
+        self._brokers = KnownBrokers(settings)
         self._redirected = Redirected()
         self._peer_names = PeerNames(() if settings.egress is None else settings.egress.peers)
         self._throttles = {
@@ -253,7 +246,8 @@ class Server:
                 peer = route.peer or stream.socket.getpeername()[0]
                 upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
                 if route.upstream is None:
-                    peer = await self._meet(upstream)
+                    self._brokers.meet(upstream)
+                    peer = await self._peer_names.of(upstream)
                 follower = adopt(stream)
             except OSError:  # reset before it was served
                 stream.socket.close()
@@ -278,13 +272,6 @@ class Server:
                 )
 
         return handle
-
-    async def _meet(self, broker: Address) -> str:
-        """A broker that nobody told us of: one more to ask for names. Return how it is called."""
-        if broker not in self._brokers:
-            known = len(brokers_to_ask(self._settings))
-            self._brokers[known:] = [broker, *self._brokers[known : known + MOST_MET - 1]]
-        return await self._peer_names.of(broker)
 
     def _refused(self, refused: RefusedError, peer: str) -> None:
         counts = self._throttles[Role.FOLLOWER].statistics.refused

@@ -21,7 +21,7 @@ from protocol.metadata import metadata_request, topic_names_by_id
 from .changes import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from .logs import Log
     from .settings import Address
@@ -78,7 +78,7 @@ class TopicNames:
         self._without = without if len(without) <= MOST_UNKNOWN else missed
         self._awaited.clear()
 
-    async def run(self, brokers: Sequence[Address], changed: Callable[[], None], log: Log) -> None:
+    async def run(self, brokers: Iterable[Address], changed: Callable[[], None], log: Log) -> None:
         """Ask whenever something is unknown; `changed` is called when more is known. Runs until cancelled."""
         told = None
         while True:
@@ -95,7 +95,7 @@ class TopicNames:
                 changed()
             await trio.sleep(LEAST_PAUSE_SECONDS)
 
-    async def _ask(self, brokers: Sequence[Address]) -> str | None:
+    async def _ask(self, brokers: Iterable[Address]) -> str | None:
         """Ask one broker after the other; return what went wrong if none answers."""
         failure = "there is no broker to ask"
         for broker in tuple(brokers):  # more may become known meanwhile
