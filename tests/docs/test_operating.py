@@ -62,6 +62,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("proxy.toml", "quotas.toml"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     (tmp_path / "move.json").write_text(json.dumps(MOVE), "utf-8")
+    (tmp_path / "generated.txt").write_text(json.dumps(MOVE), "utf-8")
     (tmp_path / "quotas").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
