@@ -1,6 +1,6 @@
 """What ``set`` is asked for, and what it says of an edit: the place, the value, the change in words, the undo command.
 
-Pure; time is an argument. Invariant: the undo command, typed as it is printed, brings back what the file said.
+Pure; time is an argument. Invariant: the undo command, typed as it is printed, brings back what held.
 """
 
 from __future__ import annotations

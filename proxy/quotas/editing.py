@@ -21,7 +21,7 @@ from ..errors import ConfigurationError
 from .reading import SCHEDULES, UNTIL, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from datetime import datetime
 
 Path = tuple[str | int, ...]
@@ -71,11 +71,15 @@ def edit(content: bytes, place: Place, wish: Wish, *, source: str = "quotas.toml
     that cannot be changed at that place alone. Whether what comes out is valid is for `parse_quotas` to say.
     """
     editor = _Editor(content, place, source)
-    if isinstance(wish, Remove):
-        return editor.remove()
-    if isinstance(wish, End):
-        return editor.end()
-    return editor.assign(wish.value) if wish.until is None else editor.assign_until(wish.value, wish.until)
+    try:
+        if isinstance(wish, Remove):
+            return editor.remove()
+        if isinstance(wish, End):
+            return editor.end()
+        return editor.assign(wish.value) if wish.until is None else editor.assign_until(wish.value, wish.until)
+    except (tomlkit.exceptions.TOMLKitError, TypeError, ValueError, AttributeError) as error:
+        # What tomlkit has to say of a value where it looks for a table, and of a table written on one line.
+        raise editor.refusal() from error
 
 
 class _Editor:
@@ -85,8 +89,11 @@ class _Editor:
             self._text = content.decode()
             self._facts = facts(content)
             self._document = tomlkit.parse(self._text)
+            well_formed = _is_well_formed(tomllib.loads(self._text), {SCHEDULES})
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, tomlkit.exceptions.TOMLKitError) as error:
             raise ConfigurationError(f"{source}: not TOML: {error}") from error
+        if not well_formed:
+            raise self.refusal()
         self._own = _section_facts(self._facts, place.section)
 
     def assign(self, value: Value) -> Edit:
@@ -180,7 +187,7 @@ class _Editor:
         try:
             self._document = tomlkit.parse(text)
         except tomlkit.exceptions.TOMLKitError as error:
-            raise self._refusal() from error
+            raise self.refusal() from error
 
     def _edited(self, changed: Mapping[Path, Any] | None, undo: Wish, *, without_schedule: int | None = None) -> Edit:
         """`changed`: what is said now, None where nothing is."""
@@ -192,12 +199,12 @@ class _Editor:
         try:
             found = facts(content)
         except tomllib.TOMLDecodeError as error:
-            raise self._refusal() from error
+            raise self.refusal() from error
         if found != {path: value for path, value in expected.items() if value is not None}:
-            raise self._refusal()
+            raise self.refusal()
         return Edit(content, undo)
 
-    def _refusal(self) -> ConfigurationError:
+    def refusal(self) -> ConfigurationError:
         return ConfigurationError(
             f"{self._source}: {self._place}: the file is written in a way that cannot be edited here without changing "
             "something else (inline tables?): edit it by hand, then throttle-sidecar check"
@@ -213,6 +220,24 @@ def facts(content: bytes) -> dict[Path, Any]:
     for number, table in enumerate(schedules if isinstance(schedules, list) else ()):
         found |= {(SCHEDULES, number, *path): value for path, value in _layer_facts(table)}
     return found
+
+
+def _is_well_formed(document: Any, lists: Collection[str] = ()) -> bool:
+    """Sections are tables, and schedules a list of them, whatever is in them."""
+    if not isinstance(document, dict):
+        return False
+    sections = [section for kind in ("brokers", "topics") for section in _values(document.get(kind, {}))]
+    tables = [document.get("mode", {}), *sections]
+    schedules = [schedule for key in lists for schedule in _items(document.get(key, []))]
+    return all(isinstance(table, dict) for table in tables) and all(map(_is_well_formed, schedules))
+
+
+def _values(table: Any) -> list[Any]:
+    return list(table.values()) if isinstance(table, dict) else [None]
+
+
+def _items(listed: Any) -> list[Any]:
+    return listed if isinstance(listed, list) else [None]
 
 
 def _layer_facts(table: Any) -> Iterator[tuple[Path, Any]]:

@@ -36,6 +36,8 @@ _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _GLOB = re.compile(r"[*?\[]")
 _OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 _HASH_DIGITS = 12
+_YEARS = range(1970, 9991)
+"""Far enough, and far from where a datetime overflows as its offset is taken off."""
 
 Toml = dict[str, Any]
 
@@ -216,7 +218,7 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 
 
 def _parse_until(value: object) -> datetime:
-    if isinstance(value, datetime) and value.tzinfo is not None:
+    if isinstance(value, datetime) and value.tzinfo is not None and value.year in _YEARS:
         return value
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
 

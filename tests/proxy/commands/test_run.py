@@ -42,6 +42,25 @@ def test_it_starts_logs_json_and_ends_on_sigterm(config: Path) -> None:
     assert (process.returncode, errors) == (0, b"")
 
 
+def test_it_takes_what_set_writes_and_says_so(config: Path, sidecar: Sidecar) -> None:
+    code = "from proxy.cli import main; main()"
+    with subprocess.Popen([sys.executable, "-c", code, "run", "--config", config], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            url = f"http://{json.loads(process.stdout.readline())['http']}"
+            key = "leader.replication.throttled.rate"
+            result = sidecar("set", key, "7MiB/s", "--for", "2h", "--config", config, "--url", url)
+            shown = json.loads(sidecar("status", "--json", "--url", url).output)
+        finally:
+            process.kill()
+    assert result.exit_code == 0, result.output
+    assert f"broker 101 ({url}): in force, hash {shown['quotas']['hash']}" in result.output
+    leader = shown["roles"]["leader"]
+    assert leader["quota_bytes_per_second"] == 7 * 2**20
+    assert leader["until"] == shown["quotas"]["next_change"]["at"]
+    assert shown["quotas"]["next_change"]["roles"]["leader"]["quota_bytes_per_second"] == 20_000_000
+
+
 def test_a_port_in_use_ends_it_with_a_message(config: Path, sidecar: Sidecar) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

@@ -3,7 +3,7 @@ taken back."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from proxy.errors import ConfigurationError
 from proxy.quotas.editing import Assign, End, Place, Remove, Value, Wish, edit, facts
 from proxy.quotas.reading import parse_quotas
+from proxy.quotas.rules import Quotas, effective
 
 RATE = "leader.replication.throttled.rate"
 OTHER = "follower.replication.throttled.rate"
@@ -210,3 +211,35 @@ def test_any_edit_changes_one_thing_and_can_be_taken_back(file: str, place: Plac
     kept = [line.strip() for line in file.splitlines() if line.strip().startswith("#")]
     assert [line.strip() for line in edited.content.decode().splitlines() if line.strip() in {*kept}] == kept
     assert facts(edit(edited.content, place, edited.undo).content) == before
+
+
+ODD = (
+    "brokers = 5\n", "brokers = []\n", "[brokers]\n101 = 5\n", "[brokers]\n101.leader = 5\n", "[brokers.101.leader]\n",
+    f"[brokers.101]\n{RATE}.x = 5\n", "brokers.101.until = 3\n", "schedules = 5\n", "schedules = [5]\n",
+    "schedules = [{until = 5}]\n", "[schedules]\nx = 1\n", "[[schedules]]\n", "[[schedules]]\n[[schedules.brokers]]\n",
+    f"[[schedules]]\nuntil = 2026-12-01T06:00:00Z\nbrokers.101.'{RATE}' = 5\n", "[[brokers]]\n", "mode = 5\n",
+    "[mode]\n",
+    "mode.enforce = true\n", "[[mode]]\n", "[brokers.101.leader.replication.throttled]\nrate = 5\n",
+    "[brokers.101.leader.replication]\n'throttled.rate' = 5\n", "topics = {orders = {}}\n",
+)  # fmt: skip
+
+
+def held(content: bytes) -> list[Quotas]:
+    """Before and after the only time there is in `ODD`."""
+    quota_file = parse_quotas(content)
+    return [effective(quota_file, 101, UNTIL + timedelta(hours=hours)) for hours in (-1, 0)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(parts=st.lists(st.sampled_from(ODD), max_size=3, unique=True), place=PLACES, wish=WISHES)
+def test_files_of_any_shape_are_edited_or_refused(parts: list[str], place: Place, wish: Wish) -> None:
+    content = "".join(parts).encode()
+    try:
+        edited = edit(content, place, wish)
+        before = held(content)
+        held(edited.content)
+    except ConfigurationError:
+        event("refused")
+        return
+    after = held(edit(edited.content, place, edited.undo).content)
+    assert all(map(Quotas.means_the_same_as, after, before))

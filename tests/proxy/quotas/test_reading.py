@@ -3,6 +3,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.quotas.reading import parse_quotas
@@ -105,6 +107,8 @@ def test_the_hash_is_of_the_bytes() -> None:
         ('[topics."a b"]', 'topics."a b": expected a topic name or glob'),
         ("[topics.a]\nuntil = 2026-12-01T06:00:00", "expected a date and time with an offset"),
         ("[topics.a]\nuntil = 2026-12-01", "expected a date and time with an offset"),
+        ("[topics.a]\nuntil = 9999-12-31T23:59:59-05:00", "expected a date and time with an offset"),
+        ("[topics.a]\nuntil = 0001-01-01T00:00:00+05:00", "expected a date and time with an offset"),
         ('[topics.a]\nuntil = "tomorrow"', 'found "tomorrow"'),
         ("[mode]\nenforce = 1", "mode.enforce: expected true or false, found 1"),
         ("[mode]\nenforced = true", "mode.enforced: unknown key"),
@@ -126,3 +130,20 @@ def test_every_problem_is_found() -> None:
 def test_any_bytes_are_refused_as_configuration(content: bytes) -> None:
     with pytest.raises(ConfigurationError, match="not TOML"):
         parse_quotas(content)
+
+
+VALUES = (
+    "1", '"x"', "true", "[]", '["mon"]', "{}", "{a = 1}", "22:00:00", "22:00:00.5", "2026-01-01", "2026-01-01T00:00:00",
+    "2026-01-01T00:00:00Z", '"22:00"', '"Europe/Berlin"', '"Europe"', '"\\u0000"', '[["mon"]]', "nan", '"x/../../y"',
+)  # fmt: skip
+KEYS = ("from", "to", "timezone", "days", "until", "brokers", "topics", "mode", "x")
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES)))
+def test_a_schedule_of_any_values_is_read_or_refused_by_its_place(written: dict[str, str]) -> None:
+    lines = [f"{key} = {value}" for key, value in written.items()]
+    try:
+        parse_quotas("\n".join(["[[schedules]]", *lines]).encode())
+    except ConfigurationError as error:
+        places = {problem.split(": ")[1] for problem in error.problems}
+        assert all(place.startswith("schedules[0]") for place in places), error  # noqa: PT017 - of each that there is
