@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from functools import partial
@@ -41,6 +42,8 @@ STOP_SECONDS = 5.0
 TRANSPARENT = "transparent"
 OVERLAY = "overlays/transparent"
 START_SECONDS = 15.0
+SEEN_SECONDS = 5.0
+"""To start a command in the container takes most of it; 250 ms are held to in tests/system/test_live_change.py."""
 BUILD_TOOLS = r".*/(uv|uvx|pip[0-9.]*|setuptools|wheel|hatchling|.*\.whl)"
 WRITE = """
 import errno, sys
@@ -186,11 +189,35 @@ def test_the_pod_of_the_manifests_starts(containers: Containers, tmp_path: Path)
         rules = containers.run("nsenter", "-t", str(pid), "-n", "iptables", "-t", "nat", "-S", "THROTTLE_SIDECAR")
         assert "--uid-owner 65532 -j RETURN" in rules
         assert "-j REDIRECT --to-ports 15001" in rules
-        page = containers.podman("exec", name, "throttle-sidecar", "status", "--once", "--json")
-        assert json.loads(page)["broker"] == 1
+        assert status(containers, name)["broker"] == 1
+        volume = Path(containers.podman("volume", "inspect", "--format={{.Mountpoint}}", "throttle-quotas").strip())
+        for rate in ("1MiB/s", "2MiB/s"):
+            text = f"[brokers.default]\nleader.replication.throttled.rate = '{rate}'\n"
+            project(volume, text)
+            wanted = hashlib.sha256(text.encode()).hexdigest()
+            deadline = time.monotonic() + SEEN_SECONDS
+            while not wanted.startswith(status(containers, name)["quotas"]["hash"]):
+                assert time.monotonic() < deadline, f"{rate} was not seen"
     finally:
         containers.podman("pod", "rm", "--force", "--time=1", "--ignore", "kts-rehearsal", check=False)
         containers.podman("volume", "rm", "--force", *(each["metadata"]["name"] for each in maps), check=False)
+
+
+def status(containers: Containers, name: str) -> dict[str, Any]:
+    page: dict[str, Any] = json.loads(containers.podman("exec", name, "throttle-sidecar", "status", "--once", "--json"))
+    return page
+
+
+def project(volume: Path, quotas: str) -> None:
+    """Put a ConfigMap's new content there as the kubelet does: a folder of its own, and one swap of a link to it."""
+    fresh = volume / f"..{time.monotonic_ns()}"
+    fresh.mkdir()
+    (fresh / "quotas.toml").write_text(quotas)
+    (volume / "..data_tmp").symlink_to(fresh.name)
+    (volume / "..data_tmp").rename(volume / "..data")
+    if not (volume / "quotas.toml").is_symlink():  # podman put a plain file there
+        (volume / "quotas.toml").unlink()
+        (volume / "quotas.toml").symlink_to("..data/quotas.toml")
 
 
 def rehearsed_pod() -> dict[str, Any]:
