@@ -38,9 +38,9 @@ class Throttle:
         )
 
     def settings(self) -> list[tuple[str, str, str, int | str]]:
-        """(table, name, key, value) of the quotas file, in its order: ``("brokers", "101", …rate, 20971520)``."""
+        """(table, name, key, value) of the quotas file, in its order: ``("brokers", "101", …rate, "20MiB/s")``."""
         settings: list[tuple[str, str, str, int | str]] = [
-            ("brokers", str(broker), f"{role}.replication.throttled.rate", self.rates[broker, role])
+            ("brokers", str(broker), f"{role}.replication.throttled.rate", _rate(self.rates[broker, role]))
             for broker in self.brokers()
             for role in ROLES
             if (broker, role) in self.rates
@@ -78,6 +78,14 @@ def quotas_toml(found: Throttle, *, comment: str, until: datetime | str | None =
                 lines.append(f"until = {until if isinstance(until, str) else until.isoformat()}")
         lines.append(f"{key} = {json.dumps(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _rate(bytes_per_second: int) -> int | str:
+    """As people would write it, where that is exact."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("MB", 10**6)):
+        if bytes_per_second and bytes_per_second % size == 0:
+            return f"{bytes_per_second // size}{unit}/s"
+    return bytes_per_second
 
 
 def _key(name: str) -> str:

@@ -133,6 +133,8 @@ def _without_headers(text: str, emptied: set[tuple[str, ...]]) -> str:
         del lines[number]
         if number < len(lines) and not lines[number].strip() and (number == 0 or not lines[number - 1].strip()):
             del lines[number]
+    while lines and not lines[-1].strip():
+        del lines[-1]
     return "".join(lines)
 
 

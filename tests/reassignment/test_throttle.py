@@ -14,7 +14,7 @@ MOVES = {
 }
 THROTTLE = throttle(
     MOVES,
-    {(101, "leader"): 1024, (102, "leader"): 1024, (104, "follower"): 2048, (105, "follower"): 4096},
+    {(101, "leader"): 1024, (102, "leader"): 1024, (104, "follower"): 2048, (105, "follower"): 4097},
 )
 WRITTEN = """\
 # Move of Tuesday.
@@ -22,16 +22,16 @@ WRITTEN = """\
 # Take it back when it is done.
 
 [brokers.101]
-leader.replication.throttled.rate = 1024
+leader.replication.throttled.rate = "1KiB/s"
 
 [brokers.102]
-leader.replication.throttled.rate = 1024
+leader.replication.throttled.rate = "1KiB/s"
 
 [brokers.104]
-follower.replication.throttled.rate = 2048
+follower.replication.throttled.rate = "2KiB/s"
 
 [brokers.105]
-follower.replication.throttled.rate = 4096
+follower.replication.throttled.rate = 4097
 
 [topics.orders]
 leader.replication.throttled.replicas = "0:101,0:102,1:101,1:102"
@@ -51,12 +51,12 @@ def test_the_sidecar_reads_what_was_meant() -> None:
     found, now = parse_quotas(WRITTEN.encode()), datetime(2026, 11, 21, tzinfo=UTC)
     leader, follower = effective(found, 102, now).leader, effective(found, 105, now).follower
     assert (leader.bytes_per_second, leader.listed()) == (1024, {"orders": "0,1", "pay.ments": ""})
-    assert (follower.bytes_per_second, follower.listed()) == (4096, {"orders": "", "pay.ments": "0"})
+    assert (follower.bytes_per_second, follower.listed()) == (4097, {"orders": "", "pay.ments": "0"})
 
 
 def test_one_broker_reads_what_concerns_it() -> None:
     assert tomllib.loads(quotas_toml(THROTTLE.of_broker(104), comment="")) == {
-        "brokers": {"104": {"follower": {"replication": {"throttled": {"rate": 2048}}}}},
+        "brokers": {"104": {"follower": {"replication": {"throttled": {"rate": "2KiB/s"}}}}},
         "topics": {"orders": {"follower": {"replication": {"throttled": {"replicas": "0:104,1:104"}}}}},
     }
 

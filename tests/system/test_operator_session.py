@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ def test_a_move_from_start_to_end(sidecar_cluster: Cluster, tmp_path: Path, requ
     ):
         # What is there to move?
         seen = squeezed(terminal.type("throttle-sidecar plan move.json $asked"))
-        assert seen[0] == "2 partitions to move, 12.01 MiB over the network"
+        assert re.fullmatch(r"2 partitions to move, 12.0. MiB over the network", seen[0])
 
         # At 1 MiB/s: a quarter of a minute.
         terminal.type("throttle-sidecar plan move.json $asked --rate 1MiB/s --write quotas.toml")

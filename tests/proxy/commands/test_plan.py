@@ -28,9 +28,9 @@ GENERATED = (
 )
 QUOTAS = {
     "brokers": {
-        "101": {"leader.replication.throttled.rate": 5 * MB},
-        "102": {"leader.replication.throttled.rate": 5 * MB},
-        "104": {"follower.replication.throttled.rate": 5 * MB},
+        "101": {"leader.replication.throttled.rate": "5MB/s"},
+        "102": {"leader.replication.throttled.rate": "5MB/s"},
+        "104": {"follower.replication.throttled.rate": "5MB/s"},
     },
     "topics": {
         "orders": {
@@ -151,10 +151,10 @@ def test_a_file_that_exists_keeps_its_rest(generated: Path, sidecar: Sidecar, tm
         '[topics.clicks]\nleader.replication.throttled.replicas = "*" # always\n'
     )
     result = sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas)
-    assert f"{quotas}: brokers.101.leader.replication.throttled.rate: 5000000 (was 1)" in result.stdout
+    assert f'{quotas}: brokers.101.leader.replication.throttled.rate: "5MB/s" (was 1)' in result.stdout
     assert f"{quotas}: brokers.101.until: removed (was 2026-01-01T00:00:00+00:00)" in result.stdout
     text = quotas.read_text()
-    assert text.startswith("# ours\n[brokers.101]\nleader.replication.throttled.rate = 5000000\n")
+    assert text.startswith('# ours\n[brokers.101]\nleader.replication.throttled.rate = "5MB/s"\n')
     assert "# always" in text
     assert tomllib.loads(text)["topics"].keys() == {"orders", "clicks"}
     assert f"{quotas}: says so already" in sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas).stdout
