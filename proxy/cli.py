@@ -41,6 +41,8 @@ Examples:
   throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
   throttle-sidecar status                           watch it work
   throttle-sidecar status --once --json --url http://127.0.0.1:9404
+  throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --write quotas.toml
+  throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
   throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
 

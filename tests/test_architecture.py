@@ -83,6 +83,13 @@ def test_import_directions(rule: Rule) -> None:
     assert {path: names for path, names in found.items() if names} == {}
 
 
+def test_only_the_operators_commands_know_kafka_python() -> None:
+    """The sidecar runs without it: it comes with the extra `operator`."""
+    assert [path.name for path in below("proxy") if "kafka" in imports(path)] == ["kafka_python.py"]
+    importers = [path.name for path in below("proxy") if ".kafka_python import" in path.read_text("utf-8")]
+    assert importers == ["cluster.py"]
+
+
 def test_protocol_needs_the_standard_library_and_construct_alone() -> None:
     allowed = {*sys.stdlib_module_names, "construct", "protocol"}
     assert {name for path in below("protocol") for name in imports(path)} <= allowed

@@ -108,7 +108,7 @@ def command(
     Which rate T is right?  IN < T < N - IN/R
       IN  what a broker takes in from leaders anyway: --measure 30s
       N   what its network carries: --capacity        R  replication factor
-    At T <= IN the move never ends; above N - IN/R clients have nothing left.
+    At T <= IN a move may never end; above N - IN/R clients have nothing left.
 
     \b
     Examples:

@@ -224,7 +224,7 @@ def _about_rates(found: tuple[Load, ...], rates: Rates, capacity: Capacity) -> I
                 " it will never end"
             )
         elif rate <= load.low:
-            yield f"{who} is not more than IN, {format_rate(load.low)}: in a busier hour it may never end"
+            yield f"{who} is not more than IN, {format_rate(load.low)}: it ends only while nothing else is listed"
         if rate >= load.high(capacity):
             yield f"{who} is not less than N - IN/R, {format_rate(load.high(capacity))}: clients will feel it"
 

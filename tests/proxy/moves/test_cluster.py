@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from proxy.errors import ConfigurationError
@@ -145,3 +147,9 @@ def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
         ),
     ):
         pass
+
+
+def test_without_kafka_python_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "proxy.moves.cluster", None)
+    with pytest.raises(ConfigurationError, match=r"needs the extra operator: pip install 'kafka-throttle-sidecar\[op"):
+        connected(("a:9092",), None, None)
