@@ -1,11 +1,12 @@
 """What sidecars cost that which they do not throttle: the same moves with and without them, in turns.
 
-    python -m benchmarks.unthrottled [--json] [--rounds 3]
+    python -m benchmarks.unthrottled [--json] [--rounds 3] [--link 1]
 
 Two scenes: a move without any quotas, through the sidecars of both its ends; and a topic that no list names, moving
 beside one that is throttled (natively where there are no sidecars). No taps on either side. In the sidecars' places
 HAProxy takes its turn, too: the same two hops, nothing understood. A time is from the reassignment to the follower's
-last byte on disk, looked at every 5 ms. Knows the lab, judges nothing.
+last byte on disk, looked at every 5 ms. With `--link` each broker has a network namespace and a network card of that
+speed; without, all are on loopback, where two cores are all there is to share. Knows the lab, judges nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -24,6 +25,7 @@ from lab.addresses import KAFKA_PORT
 from lab.cluster import ClusterPlan, cluster
 from lab.moves import MIB
 from lab.processes import Process, accepts_connections, kill_all, wait_until
+from lab.rooms import open_rooms
 from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars import SidecarPlan, lists_toml
 
@@ -193,7 +195,8 @@ def _haproxy(kafka: Cluster, broker: int, way: Way) -> Process:
     }
     config = kafka.home / f"{way}-{broker}.cfg"
     command = haproxy_command(config, listen, options=HAPROXY_OPTIONS[way])
-    return Process(f"{way} {broker}", command, output=config.with_suffix(".log"))
+    within = kafka.plan.rooms.within(broker) if kafka.plan.rooms else ()
+    return Process(f"{way} {broker}", [*within, *command], output=config.with_suffix(".log"))
 
 
 @asynccontextmanager
@@ -207,8 +210,22 @@ async def _stage(plain: Cluster, guarded: Cluster, way: Way) -> AsyncGenerator[S
             yield Stage(guarded, processes, by_sidecars=False)
 
 
+@asynccontextmanager
+async def _cluster(sidecars: SidecarPlan | None, link_bytes_per_second: int | None) -> AsyncGenerator[Cluster]:
+    with ExitStack() as stack:
+        rooms = None
+        if link_bytes_per_second is not None:
+            rooms = stack.enter_context(open_rooms(BROKERS, link_bytes_per_second=link_bytes_per_second))
+        async with cluster(ClusterPlan(brokers=BROKERS, taps=False, sidecars=sidecars, rooms=rooms)) as made:
+            yield made
+
+
 async def measure(
-    *, rounds: int, bytes_per_partition: int, ways: Sequence[Way] = ("direct", "sidecars")
+    *,
+    rounds: int,
+    bytes_per_partition: int,
+    ways: Sequence[Way] = ("direct", "sidecars"),
+    link_bytes_per_second: int | None = None,
 ) -> list[Comparison]:
     """Every scene, so many times each way, in turns; one more round before is thrown away.
 
@@ -216,8 +233,8 @@ async def measure(
     """
     found = [Comparison(scene, {way: [] for way in ways}) for scene in SCENES]
     async with (
-        cluster(ClusterPlan(brokers=BROKERS, taps=False)) as plain,
-        cluster(ClusterPlan(brokers=BROKERS, taps=False, sidecars=SidecarPlan())) as guarded,
+        _cluster(None, link_bytes_per_second) as plain,
+        _cluster(SidecarPlan(), link_bytes_per_second) as guarded,
     ):
         for comparison, run in zip(found, SCENES.values(), strict=True):
             for round_ in range(-1, rounds):
@@ -232,8 +249,11 @@ async def measure(
 @click.command(context_settings={"show_default": True})
 @click.option("--rounds", default=3, type=click.IntRange(min=1), help="Runs of each scene each way.")
 @click.option("--mib", default=64, type=click.IntRange(min=1), help="Size of each of the 8 partitions, MiB.")
+@click.option(
+    "--link", type=click.FloatRange(min=0.01), help="Speed of each broker's network card, Gbit/s; needs root."
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per scene instead of a table.")
-def main(rounds: int, mib: int, as_json: bool) -> None:
+def main(rounds: int, mib: int, link: float | None, as_json: bool) -> None:
     """Compare the throughput of unthrottled moves with sidecars, with HAProxy in their places, and without."""
     ways: tuple[Way, ...] = WAYS
     try:
@@ -241,7 +261,10 @@ def main(rounds: int, mib: int, as_json: bool) -> None:
     except MissingError as why:
         click.echo(f"left out: {why}", err=True)
         ways = ("direct", "sidecars")
-    found = trio.run(lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB, ways=ways))
+    speed = None if link is None else int(link * 1e9 / 8)
+    found = trio.run(
+        lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB, ways=ways, link_bytes_per_second=speed)
+    )
     if as_json:
         for one in found:
             print(json.dumps(one.summary()))

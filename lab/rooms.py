@@ -11,6 +11,7 @@ Invariant: when the block ends, the namespaces and the bridge are gone.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -28,17 +29,25 @@ SIDECAR_UID = 65532
 """What the sidecar's image runs as, and the rules of a transparent egress let through."""
 _OWN_ADDRESSES = (50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 250)
 """Of an `Addresses`: the taps' and ZooKeeper's, and one of the bridge itself."""
-_NEEDED = {"ip": "iproute2", "setpriv": "util-linux", "iptables": "iptables"}
+_NEEDED = {"ip": "iproute2", "tc": "iproute2", "setpriv": "util-linux", "iptables": "iptables"}
+
+
+_numbers = itertools.count()
+"""One process may have several sets of rooms."""
+_BURST_BYTES = 256 * 1024
+"""Of a link's token bucket: more than the largest piece that TCP hands down at once."""
+_QUEUE_BYTES = 4 * 1024 * 1024
 
 
 class Rooms:
     """Made by `open_rooms`."""
 
-    def __init__(self, brokers: Sequence[int]) -> None:
+    def __init__(self, brokers: Sequence[int], link_bytes_per_second: int | None = None) -> None:
+        self._link_rate = link_bytes_per_second
         third = random.randint(0, 255)
         self.addresses = Addresses(f"198.18.{third}", tuple(brokers))
         self._prefix6 = f"fd98:18:{third:x}::"
-        self._bridge = f"kl{os.getpid()}"
+        self._bridge = f"kl{os.getpid()}x{next(_numbers)}"
 
     def within(self, broker: int) -> list[str]:
         """What a command is to be run by, to be in that broker's namespace."""
@@ -91,6 +100,14 @@ class Rooms:
         for address in (addresses.direct(broker), addresses.ingress(broker), addresses.http(broker)):
             _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
         _run("ip", "-n", name, "addr", "add", f"{self.address6(broker)}/64", "dev", "eth0", "nodad")
+        for leader in addresses.brokers:
+            if leader != broker:
+                _run("ip", "-n", name, "addr", "add", f"{addresses.egress(broker, leader)}/32", "dev", "lo")
+        if self._link_rate is not None:
+            _run(
+                "tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf",
+                "rate", f"{self._link_rate}bps", "burst", str(_BURST_BYTES), "limit", str(_QUEUE_BYTES),
+            )  # fmt: skip
 
     def _link(self, index: int) -> str:
         return f"{self._bridge}v{index}"
@@ -100,15 +117,18 @@ class Rooms:
 
 
 @contextmanager
-def open_rooms(brokers: Sequence[int]) -> Iterator[Rooms]:
-    """Namespaces for the length of a block. Raises LabError: what is missing, or not allowed."""
+def open_rooms(brokers: Sequence[int], *, link_bytes_per_second: int | None = None) -> Iterator[Rooms]:
+    """Namespaces for the length of a block, with what each sends limited to so much, as a network card's speed does.
+
+    Raises LabError: what is missing, or not allowed.
+    """
     missing = [f"`{command}` (Debian: apt-get install {package})" for command, package in _NEEDED.items()
                if shutil.which(command) is None]  # fmt: skip
     if missing:
         raise LabError(f"network namespaces need {', '.join(missing)}")
     if os.geteuid() != 0:
         raise LabError("network namespaces need root")
-    rooms = Rooms(brokers)
+    rooms = Rooms(brokers, link_bytes_per_second)
     try:
         rooms.open()
         yield rooms
