@@ -1,0 +1,206 @@
+"""What a fetch costs the sidecar itself: no kernel, no other process, both directions driven by hand.
+
+    python -m benchmarks.byte_path.own            microseconds per fetch, and per partition
+    python -m benchmarks.byte_path.own --profile  and the functions they go to
+
+A warm loop: in its place, between other processes that use the same caches, the same code takes longer. For finding
+out what to make cheaper, not for comparing with others. Invariant: what is driven is the relay as it is.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import math
+import pstats
+import struct
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import structlog
+import trio
+
+from protocol.fetch_request import parse_fetch_request
+from proxy.changes import Changes
+from proxy.quotas import Quotas, RoleQuota
+from proxy.relay.exchange import Exchange
+from proxy.relay.leg import Leg
+from proxy.relay.poller import Flow, Poller, Side
+from proxy.relay.requests import RequestRelay
+from proxy.relay.responses import ResponseRelay
+from proxy.roles import Role
+from proxy.settings import LimitSettings, Policy, QuotaSettings
+from proxy.statistics import RoleStatistics
+from proxy.throttle.link import Link
+from proxy.throttle.role_throttle import RoleThrottle
+
+from .answers import response
+from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load, records_of
+
+if TYPE_CHECKING:
+    from protocol.buffers import Bytes
+
+NEVER_REACHED = 1000.0 * 2**30
+WARM_UP_FETCHES = 20
+LEAST_FETCHES = 50
+FAST = 0.2
+"""Of all fetches so many took less than what is told: the machine is never faster than the code."""
+LIMITS = LimitSettings(8 << 20, 16 << 20, 1.0, 1.0)
+SETTINGS = QuotaSettings(Path("quotas.toml"), Policy.STRICT, 0.1, 0.25, 11, 1)
+_INT32 = struct.Struct(">i")
+
+
+class Case(NamedTuple):
+    """`records` are the bytes that each partition brings; `listed`: whether it may be throttled."""
+
+    name: str
+    load: Load
+    records: int
+    listed: bool = True
+
+
+CASES = (
+    Case("small, opaque", Load("small", 1, 64), 64, listed=False),
+    Case("small, behind", Load("small", 1, 64), 64),
+    Case("small, in sync", Load("small", 1, 64, in_sync=True), 64),
+    Case("empty, in sync", Load("small", 1, 64, in_sync=True), 0),
+    Case("1000 behind", Load("many", 1000, 64), 64),
+    Case("1000 in sync, empty", Load("many", 1000, 64, in_sync=True), 0),
+)
+
+
+class MemoryLeg(Leg):
+    """Receives what it is fed, keeps what it is sent."""
+
+    def __init__(self) -> None:
+        self.polled = True
+        self.hung_up = False
+        self.reading, self.writing = Side(), Side()
+        self.kept: list[bytes] = []
+        self._fed = memoryview(b"")
+        self._moved = 0
+
+    def feed(self, data: bytes) -> None:
+        """What arrives, and the poller's call."""
+        self._fed = memoryview(data)
+        self.reading.wake()
+
+    def receive_now(self, view: memoryview) -> int:
+        size = min(len(view), len(self._fed))
+        view[:size] = self._fed[:size]
+        self._fed = self._fed[size:]
+        self.reading.ready = bool(self._fed)
+        return size or -1
+
+    def send_now(self, data: Bytes) -> int:
+        self.kept.append(bytes(data))
+        return len(data)
+
+    def moves(self, size: int) -> bool:
+        """There are no others whose turn it could be."""
+        del size
+        return False
+
+    def finish_sending(self) -> None:
+        """There is nobody to tell."""
+
+
+class Conversation:
+    """One connection; in a Trio task."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        quota = RoleQuota.of_every_topic(NEVER_REACHED)
+        quotas = Quotas(leader=quota, follower=quota) if case.listed else Quotas()
+        throttle = RoleThrottle(
+            Role.LEADER, SETTINGS, quotas=quotas, statistics=RoleStatistics(), now=trio.current_time()
+        )
+        exchange = Exchange(Link(throttle, "102"), Changes(), structlog.get_logger())
+        self._follower, self._leader = MemoryLeg(), MemoryLeg()
+        self._poller = Poller()
+        legs = {"follower": self._follower, "leader": self._leader}
+        self._flows = [
+            Flow(RequestRelay(exchange, **legs, limits=LIMITS).run(), self._poller),
+            Flow(ResponseRelay(exchange, **legs, limits=LIMITS).run(), self._poller),
+        ]
+        for flow in self._flows:
+            flow.step()
+        self._request = bytearray(case.load.request())
+        self._answers: dict[bytes, bytearray] = {}
+        self._correlation_id = 0
+
+    def close(self) -> None:
+        for flow in self._flows:
+            flow.close()
+        self._poller.close()
+
+    def fetch(self) -> tuple[int, int]:
+        """Nanoseconds that the request took, and its answer."""
+        self._correlation_id += 1
+        _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
+        asks = bytes(self._request)
+        began = time.perf_counter_ns()
+        self._follower.feed(asks)
+        asked = time.perf_counter_ns() - began
+        tells = self._answer(b"".join(self._leader.kept))
+        self._leader.kept.clear()
+        began = time.perf_counter_ns()
+        self._leader.feed(tells)
+        answered = time.perf_counter_ns() - began
+        self._follower.kept.clear()
+        return asked, answered
+
+    def _answer(self, request: bytes) -> bytes:
+        after_id = request[CORRELATION_ID_AT + _INT32.size :]
+        if after_id not in self._answers:
+            case, entries = self._case, parse_fetch_request(request[PREFIX_BYTES:]).entries
+            sizes = [(e.topic, e.partition, min(case.records, records_of(e.topic))) for e in entries]
+            self._answers[after_id] = bytearray(b"".join(response(case.load.version, sizes)))
+        answer = self._answers[after_id]
+        _INT32.pack_into(answer, PREFIX_BYTES, self._correlation_id)
+        return bytes(answer)
+
+
+def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float]:
+    """Microseconds of a request and of its answer."""
+
+    async def main() -> list[tuple[int, int]]:
+        talk = Conversation(case)
+        for _ in range(WARM_UP_FETCHES):
+            talk.fetch()
+        if profile is not None:
+            profile.enable()
+        found, ends = list[tuple[int, int]](), time.monotonic() + seconds
+        while len(found) < LEAST_FETCHES or time.monotonic() < ends:
+            found.append(talk.fetch())
+        if profile is not None:
+            profile.disable()
+        talk.close()
+        return found
+
+    asked, answered = (sorted(column) for column in zip(*trio.run(main), strict=True))
+    place = math.floor(len(asked) * FAST)
+    return asked[place] / 1000, answered[place] / 1000
+
+
+@click.command()
+@click.option("--seconds", default=1.0, show_default=True, type=click.FloatRange(0), help="Of each case.")
+@click.option("--profile", is_flag=True, help="Name the functions, by what they take themselves; slower by far.")
+def main(*, seconds: float, profile: bool) -> None:
+    """Measure what a Fetch v3 and its answer cost the sidecar's own code, in microseconds."""
+    click.echo("| fetch | request, µs | answer, µs | both, µs | µs per partition |\n|---|---|---|---|---|")
+    for case in CASES:
+        asked, answered = measure(case, seconds)
+        both = asked + answered
+        each = both / case.load.partitions
+        click.echo(f"| {case.name} | {asked:.1f} | {answered:.1f} | {both:.1f} | {each:.2f} |")
+    for case in CASES if profile else ():
+        click.echo(f"\n{case.name}:")
+        found = cProfile.Profile()
+        measure(case, seconds, found)
+        pstats.Stats(found).strip_dirs().sort_stats("tottime").print_stats(15)
+
+
+if __name__ == "__main__":
+    main()
