@@ -56,7 +56,8 @@ class ClusterPlan:
             `{"max.incremental.fetch.session.cache.slots": "1"}`.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured, between the two sidecars of a link.
-        taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers.
+        taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers. These taps can
+            garble: a request, when the file `garble-follower` or `garble-leader` is made in the cluster's `home`.
         rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         exporter: a configuration of Prometheus' JMX exporter, which then serves them (`lab.jmx_exporter`).
@@ -285,7 +286,13 @@ class Cluster:
             "leader": {leader: (addresses.leader_tap(leader), addresses.direct(leader)) for leader in plan.brokers},
         }
         return {
-            side: Taps(found, home=self.home, topic_name=self.topic_name, name=f"tap-at-{side}")
+            side: Taps(
+                found,
+                home=self.home,
+                topic_name=self.topic_name,
+                name=f"tap-at-{side}",
+                garble=self.home / f"garble-{side}",
+            )
             for side, found in hops.items()
         }
 

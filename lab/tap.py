@@ -9,6 +9,9 @@ Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3,"bytes":90}` as a replica's Fetch request arrives,
 `{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]],"error":0,"session":0}` as its
 answer ends; the last two are the fetch session's (v7+), and from v13 on a topic is its id.
+
+With `--garble FILE` it can do harm, once each time that FILE is made: the next replica's Fetch request goes on in a
+version that nobody knows, `{"t":1.4,"kind":"garbled","leader":101}` is written, and FILE is gone.
 """
 
 from __future__ import annotations
@@ -18,19 +21,24 @@ import contextlib
 import json
 import signal
 import socket
+import struct
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from .fetch_stream import FetchLink
+from .fetch_stream import API_FETCH, FetchLink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 5.0
+_SIZE_AND_KEY = struct.Struct(">ih")
+_VERSION_AT = _SIZE_AND_KEY.size
+_UNKNOWN_VERSION = (99).to_bytes(2)
+_INT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,9 @@ class Recorder:
 class TappedConnection:
     """One accepted connection and its own connection to the leader."""
 
-    def __init__(self, link: Link, accepted: socket.socket, recorder: Recorder) -> None:
+    def __init__(self, link: Link, accepted: socket.socket, recorder: Recorder, *, garble: Path | None = None) -> None:
         self._leader = link.leader
+        self._garble = garble
         self._recorder = recorder
         self._accepted = accepted
         self._upstream = socket.create_connection(link.upstream, timeout=_CONNECT_SECONDS)
@@ -124,6 +133,17 @@ class TappedConnection:
                     kind="request", leader=self._leader, follower=asked.replica_id, version=asked.api_version,
                     bytes=asked.request_bytes,
                 )  # fmt: skip
+                if self._garble is not None and self._garble.exists():
+                    self._garble_request(self._garble, chunk)
+
+    def _garble_request(self, wanted: Path, chunk: memoryview) -> None:
+        """If the chunk is a Fetch request and nothing else, which is how followers send them."""
+        if len(chunk) > _SIZE_AND_KEY.size:
+            size, api_key = _SIZE_AND_KEY.unpack_from(chunk)
+            if api_key == API_FETCH and size + _INT_BYTES == len(chunk):
+                chunk[_VERSION_AT : _VERSION_AT + 2] = _UNKNOWN_VERSION
+                wanted.unlink(missing_ok=True)
+                self._recorder.write(kind="garbled", leader=self._leader)
 
     def _responses(self, chunk: memoryview) -> None:
         for answer in self._frames.response_bytes(chunk):
@@ -135,25 +155,30 @@ class TappedConnection:
                 )  # fmt: skip
 
 
-def serve(link: Link, recorder: Recorder) -> socket.socket:
+def serve(link: Link, recorder: Recorder, *, garble: Path | None = None) -> socket.socket:
     """Listen for one leader, in threads, until the returned listener is shut down.
+
+    Args:
+        link: of whom, and where.
+        recorder: of what passes.
+        garble: while there is such a file, the next replica's Fetch request is garbled.
 
     Raises:
         OSError: the address is taken.
     """
     listener = socket.create_server(link.listen, backlog=64)
-    threading.Thread(target=_accept, args=(listener, link, recorder), daemon=True).start()
+    threading.Thread(target=_accept, args=(listener, link, recorder, garble), daemon=True).start()
     return listener
 
 
-def _accept(listener: socket.socket, link: Link, recorder: Recorder) -> None:
+def _accept(listener: socket.socket, link: Link, recorder: Recorder, garble: Path | None) -> None:
     while True:
         try:
             accepted, _ = listener.accept()
         except OSError:
             return
         try:
-            TappedConnection(link, accepted, recorder).start()
+            TappedConnection(link, accepted, recorder, garble=garble).start()
         except OSError as error:
             recorder.write(kind="refused", leader=link.leader, reason=str(error))
             accepted.close()
@@ -169,11 +194,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.tap", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
     parser.add_argument("--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM")
+    parser.add_argument("--garble", type=Path, help="while FILE exists, the next request is garbled", metavar="FILE")
     options = parser.parse_args(arguments)
     with options.output.open("a", encoding="utf-8") as sink:
         recorder = Recorder(sink)
         for link in options.link:
-            serve(link, recorder)
+            serve(link, recorder, garble=options.garble)
         recorder.write(kind="listening")
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
 

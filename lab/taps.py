@@ -30,6 +30,7 @@ class Taps:
         home: folder for the samples.
         topic_name: of a topic id, which is all that frames carry from v13 on.
         name: of the process and of its files.
+        garble: a file that has the next request garbled, see `lab.tap`.
     """
 
     def __init__(
@@ -39,11 +40,14 @@ class Taps:
         home: Path,
         topic_name: Callable[[str], str],
         name: str = "tap",
+        garble: Path | None = None,
     ) -> None:
         self._topic_name = topic_name
         self.samples_file = home / f"{name}.jsonl"
         links = [Link(leader, (at, KAFKA_PORT), (upstream, KAFKA_PORT)) for leader, (at, upstream) in hops.items()]
         options = [option for link in links for option in ("--link", str(link))]
+        if garble is not None:
+            options += ["--garble", str(garble)]
         self.process = Process(
             name,
             [sys.executable, "-m", "lab.tap", "--output", str(self.samples_file), *options],

@@ -16,6 +16,7 @@ from .fetch_bytes import request, response
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture
@@ -101,3 +102,23 @@ def test_links_are_written_as_they_are_read(text: str) -> None:
 def test_other_links_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         Link.parse(text)
+
+
+def test_a_request_is_garbled_when_it_is_wished_for_and_only_one(tmp_path: Path) -> None:
+    wish, sink = tmp_path / "garble", io.StringIO()
+    with socket.create_server(("127.0.0.1", 0)) as leader, socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        place = taken.getsockname()
+        taken.close()
+        listener = serve(Link(101, place, leader.getsockname()), Recorder(sink), garble=wish)
+        with listener, socket.create_connection(place) as follower, leader.accept()[0] as accepted:
+            for number, garbled in enumerate((False, True, False)):
+                if garbled:
+                    wish.touch()
+                asked = request(17, number)
+                follower.sendall(asked)
+                expected = asked[:6] + b"\0c" + asked[8:] if garbled else asked
+                assert received(accepted, len(asked)) == expected
+                assert not wish.exists()
+            listener.shutdown(socket.SHUT_RDWR)
+    assert [line["kind"] for line in lines(sink, 4)] == ["request", "request", "garbled", "request"]
