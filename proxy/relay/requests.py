@@ -23,7 +23,7 @@ from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_req
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from protocol.headers import REQUEST_CORRELATION_ID_AT, peek_request, request_correlation_id
 
-from ..throttle.link import Answer, Forward, Hold
+from ..throttle.decision import Answer, Forward, Hold
 from .copying import copy, copy_rest, send
 from .eager import Eager
 from .exchange import MAX_FRAME_BYTES, Undecoded
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from protocol.headers import RequestHead
 
     from ..settings import LimitSettings
-    from ..throttle.link import Decision, Demand
+    from ..throttle.decision import Decision, Demand
     from .exchange import Exchange
     from .leg import Leg
 

@@ -5,6 +5,7 @@
 - **Replica** (`replica`): one throttled partition as one connection knows it; in sync, behind, or new.
 - **Link** (`link`): one replica fetcher's connection; takes its Fetch requests and the time, and returns
   whether to forward, hold or answer.
+- **Demand** and **decision** (`decision`): a request that is being decided, and those three.
 - **Outlook** (`outlook`): what a forwarded request makes the sidecar do with its response.
 - **RoleThrottle** (`role_throttle`): the quota in force for a role, its budget and its links.
 

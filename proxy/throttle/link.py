@@ -15,7 +15,7 @@ never raised, never 0; offsets, epochs and the replica id are never touched.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from protocol.fetch import FIRST_VERSION_WITH_SESSIONS
 from protocol.fetch_request import (
@@ -38,6 +38,7 @@ from protocol.fetch_session_translator import SessionTranslator
 from protocol.headers import request_correlation_id
 
 from ..roles import Role
+from .decision import Answer, Demand, Forward, Hold
 from .outlook import Outlook
 from .replicas import Replicas
 from .witness import Witness
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from protocol.fetch_session_translator import Translation
     from protocol.walker import RequestEntry
 
+    from .decision import Decision
     from .replica import Replica
     from .role_throttle import RoleThrottle
 
@@ -65,57 +67,6 @@ watermark to answer it with: one batch of the first such partition comes (KIP-74
 others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
-
-
-class Forward(NamedTuple):
-    """Send `frame` (no length prefix; None: as it came) and treat the response by `outlook`
-    (None: relay it without looking)."""
-
-    frame: bytes | None
-    outlook: Outlook | None
-
-
-class Hold(NamedTuple):
-    """Decide again at `until`, or when the quotas change."""
-
-    until: float
-
-
-class Answer(NamedTuple):
-    """Send `frame` (no length prefix) to the follower; the leader is not asked."""
-
-    frame: bytes
-
-
-Decision = Forward | Hold | Answer
-
-
-class Demand(NamedTuple):
-    """A request being decided, perhaps several times. `translation`: what becomes of it in its fetch session, v7+."""
-
-    frame: bytes
-    request: FetchRequest
-    arrived: float
-    translation: Translation[Asked] | None = None
-
-    @property
-    def correlation_id(self) -> int:
-        """Of this very frame: `request` may be an equal one of before."""
-        return request_correlation_id(self.frame)
-
-    @property
-    def deadline(self) -> float:
-        return self.arrived + self.request.max_wait_ms / 1000
-
-    @property
-    def is_full(self) -> bool:
-        """Its response must hold every partition that the follower wants."""
-        return self.translation is None or self.translation.request.is_full
-
-    @property
-    def partitions(self) -> int:
-        """How many the follower wants, listed or not."""
-        return len(self.request.entries if self.translation is None else self.translation.partitions)
 
 
 class Link:

@@ -17,7 +17,8 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.settings import Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
-from proxy.throttle.link import Decision, Forward, Link
+from proxy.throttle.decision import Decision, Forward
+from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, SessionResponse
 from protocol.fetch_request import parse_fetch_request
 from proxy.roles import Role
-from proxy.throttle.link import Answer, Hold, Link
+from proxy.throttle.decision import Answer, Hold
+from proxy.throttle.link import Link
 
 from .conversation import LIMIT, throttle
 from .session_conversation import LEADER, MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through

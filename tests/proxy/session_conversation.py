@@ -24,7 +24,8 @@ from protocol.layout import TAGS, bare, member
 from protocol.walker import ResponseEntry
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
-from proxy.throttle.link import Answer, Decision, Demand, Forward, Hold, Link
+from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
+from proxy.throttle.link import Link
 
 from .conversation import ENTRY_BYTES, LIMIT, MIB
 

@@ -15,7 +15,8 @@ from proxy.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.settings import load_settings
 from proxy.status_page import MOST_PARTITIONS, StatusPage
-from proxy.throttle.link import Forward, Link
+from proxy.throttle.decision import Forward
+from proxy.throttle.link import Link
 from tests.proxy.conversation import MIB, Conversation, throttle
 from tests.proxy.recorded_log import RecordedLog
 

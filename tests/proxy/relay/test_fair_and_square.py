@@ -18,7 +18,7 @@ from protocol.fetch_request import FetchRequest, parse_fetch_request
 from protocol.headers import request_header
 from proxy.roles import Role
 from proxy.settings import Policy
-from proxy.throttle.link import Answer, Forward, Hold
+from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.role_throttle import Usage
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle
 

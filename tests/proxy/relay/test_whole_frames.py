@@ -17,7 +17,8 @@ from proxy.relay.exchange import Exchange
 from proxy.relay.leg import Leg
 from proxy.relay.whole_frames import passable_requests, passable_responses
 from proxy.relay.window import Window
-from proxy.throttle.link import Forward, Link
+from proxy.throttle.decision import Forward
+from proxy.throttle.link import Link
 from tests.proxy.conversation import fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 

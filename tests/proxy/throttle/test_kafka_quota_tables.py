@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from proxy.settings import Policy
-from proxy.throttle.link import Forward, Hold
+from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import MIB, Conversation, throttle
 
 BOTH = [("t", 0), ("t", 1)]

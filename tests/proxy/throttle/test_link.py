@@ -6,7 +6,8 @@ import pytest
 
 from protocol.fetch import response_layout
 from proxy.roles import Role
-from proxy.throttle.link import FIRST_CONTACT_BYTES, Answer, Forward, Hold
+from proxy.throttle.decision import Answer, Forward, Hold
+from proxy.throttle.link import FIRST_CONTACT_BYTES
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle

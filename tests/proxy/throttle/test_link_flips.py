@@ -11,7 +11,7 @@ from lab.embedded.session_values import Ask
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from proxy.settings import Policy
-from proxy.throttle.link import Forward, Hold
+from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
 from tests.proxy.session_conversation import (
     SessionConversation,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.roles import Role
-from proxy.throttle.link import Forward
+from proxy.throttle.decision import Forward
 from proxy.throttle.role_throttle import Usage
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 

@@ -7,7 +7,7 @@ import pytest
 from proxy.journal.ledger import Ledger, Position, Traffic
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.throttle.link import Answer, Forward
+from proxy.throttle.decision import Answer, Forward
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
 
 T0, T1 = ("t", 0), ("t", 1)

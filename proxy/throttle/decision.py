@@ -1,0 +1,68 @@
+"""What is to be decided about a follower's Fetch, and what can come of it.
+
+Values only: `link` decides, the relay acts. Invariant: a demand is decided until something other than a hold comes of
+it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.headers import request_correlation_id
+
+if TYPE_CHECKING:
+    from protocol.fetch_request import Asked, FetchRequest
+    from protocol.fetch_session_translator import Translation
+
+    from .outlook import Outlook
+
+
+class Forward(NamedTuple):
+    """Send `frame` (no length prefix; None: as it came) and treat the response by `outlook`
+    (None: relay it without looking)."""
+
+    frame: bytes | None
+    outlook: Outlook | None
+
+
+class Hold(NamedTuple):
+    """Decide again at `until`, or when the quotas change."""
+
+    until: float
+
+
+class Answer(NamedTuple):
+    """Send `frame` (no length prefix) to the follower; the leader is not asked."""
+
+    frame: bytes
+
+
+Decision = Forward | Hold | Answer
+
+
+class Demand(NamedTuple):
+    """A request being decided, perhaps several times. `translation`: what becomes of it in its fetch session, v7+."""
+
+    frame: bytes
+    request: FetchRequest
+    arrived: float
+    translation: Translation[Asked] | None = None
+
+    @property
+    def correlation_id(self) -> int:
+        """Of this very frame: `request` may be an equal one of before."""
+        return request_correlation_id(self.frame)
+
+    @property
+    def deadline(self) -> float:
+        return self.arrived + self.request.max_wait_ms / 1000
+
+    @property
+    def is_full(self) -> bool:
+        """Its response must hold every partition that the follower wants."""
+        return self.translation is None or self.translation.request.is_full
+
+    @property
+    def partitions(self) -> int:
+        """How many the follower wants, listed or not."""
+        return len(self.request.entries if self.translation is None else self.translation.partitions)
