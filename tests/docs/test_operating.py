@@ -56,6 +56,11 @@ def parsed(line: str) -> tuple[click.Command, list[str]]:
     return command, rest[1:]
 
 
+def group_context() -> click.Context:
+    """A command keeps the names of its help option from its first context: it must have those of the program's."""
+    return click.Context(cli, **cli.context_settings)
+
+
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files that the manual's commands name."""
@@ -78,7 +83,7 @@ def test_there_are_commands_and_files_to_try() -> None:
 def test_every_command_is_one(line: str) -> None:
     command, arguments = parsed(line)
     if arguments:
-        command.make_context(line, arguments)
+        command.make_context(line, arguments, parent=group_context())
     if command.name in NEEDS_NOTHING and arguments:
         assert CliRunner().invoke(cli, [str(command.name), *arguments]).exit_code == 0
 
@@ -86,7 +91,7 @@ def test_every_command_is_one(line: str) -> None:
 def test_a_wrong_option_would_be_noticed() -> None:
     command, arguments = parsed("throttle-sidecar status --onec")
     with pytest.raises(click.UsageError, match="--onec"):
-        command.make_context("status", arguments)
+        command.make_context("status", arguments, parent=group_context())
 
 
 @pytest.mark.parametrize("text", [text for text in blocks("toml") if "[broker]" not in text])
