@@ -29,11 +29,11 @@ def test_help_teaches_with_examples() -> None:
     assert result.exit_code == 0
     assert "throttle-sidecar run --config proxy.toml" in result.output
     assert 'leader.replication.throttled.rate = "50MiB/s"' in result.output
-    for command in ("run", "check", "set", "status", "health", "decode", "completion"):
+    for command in ("run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"):
         assert f"\n  {command} " in result.output
 
 
-@pytest.mark.parametrize("command", ["run", "check", "set", "status", "health", "decode", "completion"])
+@pytest.mark.parametrize("command", ["run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"])
 def test_each_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "-h")
     assert result.exit_code == 0
