@@ -33,7 +33,9 @@ def test_help_teaches_with_examples() -> None:
         assert f"\n  {command} " in result.output
 
 
-@pytest.mark.parametrize("command", ["run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"])
+@pytest.mark.parametrize(
+    "command", ["run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"]
+)
 def test_each_command_has_help_with_an_example(command: str) -> None:
     result = call(command, "-h")
     assert result.exit_code == 0
