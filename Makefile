@@ -11,8 +11,11 @@ RUN := $(VENV)/bin/
 STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
+REPORT := build/report
+# What `make report` moves: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
+KAFKA ?= 3.9
 
-.PHONY: setup check test image system demo bench clean help
+.PHONY: setup check test image system demo report bench clean help
 .DEFAULT_GOAL := help
 
 help:  ## What there is
@@ -43,6 +46,12 @@ system: setup  ## The whole system suite on real brokers, and its table in docs/
 
 demo: setup  ## Watch a throttled move on three real brokers
 	$(RUN)throttle-sidecar demo
+
+report: setup  ## The demo with its journals kept, ingested, and told on one page: build/report/report.html
+	rm -rf $(REPORT)
+	$(RUN)throttle-sidecar demo --kafka $(KAFKA) --journal $(REPORT)/journal
+	$(RUN)python -m pipeline ingest $(REPORT)/journal --into $(REPORT)/tables
+	$(RUN)python -m pipeline report $(REPORT)/tables --out $(REPORT)/report.html
 
 bench: setup  ## Measure the codec, and the sidecar beside the proxies people run (long; on a quiet machine)
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet

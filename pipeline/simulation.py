@@ -49,6 +49,8 @@ class Flow(NamedTuple):
     starts: float = 0.0
     arrivals: tuple[float, ...] = ()
     """Bytes written per second meanwhile, from second 0 on; none after its end."""
+    batch_bytes: int = 1
+    """What is stored comes in whole batches of so many bytes: as many as fit, one at least (KIP-74)."""
 
 
 class Scenario(NamedTuple):
@@ -161,7 +163,9 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
         one.grants.append(granted[0])
         limit = granted[0]
     one.deadline = math.inf
-    one.carries, one.takes_all = min(limit, left), left <= limit
+    batch = one.flow.batch_bytes
+    whole = max(limit // batch, 1) * batch
+    one.carries, one.takes_all = min(whole, left), left <= whole
     return ROUND_TRIP_SECONDS + one.carries / scenario.line_bytes_per_second
 
 

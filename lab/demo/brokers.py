@@ -16,10 +16,11 @@ from ..compare import compare
 from ..load import fill
 from ..measure import Event, events
 from ..sidecars import SidecarPlan, quotas_toml
-from .stage import Check
+from .stage import Check, journal_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from pathlib import Path
 
     from rich.console import Console
 
@@ -97,10 +98,13 @@ async def _sizes(running: Cluster) -> dict[tuple[int, int], int]:
 
 
 @asynccontextmanager
-async def brokers_stage(total_bytes: int, console: Console) -> AsyncIterator[BrokersStage]:
-    """Three brokers with their sidecars, a topic filled. Raises LabError."""
+async def brokers_stage(
+    total_bytes: int, console: Console, *, journal: Path | None = None
+) -> AsyncIterator[BrokersStage]:
+    """Three brokers with their sidecars, which keep their journals in `journal`; a topic filled. Raises LabError."""
     console.print("starting three Kafka 3.9.1 brokers (Fetch v3) and their sidecars …", highlight=False)
-    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan())
+    table = journal_table(journal).partition("\n")[2].rstrip()
+    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings={"journal": table} if table else None))
     async with cluster(plan) as running:
         console.print(f"filling {TOPIC}: {PARTITIONS} partitions, {total_bytes / MIB:.0f} MiB …", highlight=False)
         assignment = {partition: [LEADER, OLD] for partition in range(PARTITIONS)}
@@ -115,3 +119,6 @@ async def brokers_stage(total_bytes: int, console: Console) -> AsyncIterator[Bro
         # reassignment makes it: the last high watermark comes with the fetch after the last records.
         await trio.sleep(HIGH_WATERMARK_SECONDS)
         yield BrokersStage(running, total_bytes)
+        if journal is not None:
+            for sidecar in running.sidecars.values():
+                await sidecar.stop()  # in order: it closes its journal

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +20,7 @@ from .screen import Screen
 from .story import MIB, Ending, Script, play
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
     from .stage import Stage
@@ -37,8 +40,13 @@ EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java 
 @click.option("--mib", type=click.IntRange(8, 4096), default=96, show_default=True, help="How much to move, MiB.")
 @click.option("--first", type=click.FloatRange(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
 @click.option("--raised", type=click.FloatRange(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
+@click.option(
+    "--journal",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the sidecars' journals there, for `python -m pipeline` (docs/pipeline.md).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object at the end.")
-def command(*, kafka: str, mib: int, first: float, raised: float, as_json: bool) -> None:
+def command(*, kafka: str, mib: int, first: float, raised: float, journal: Path | None, as_json: bool) -> None:
     """Fill a topic, move its replicas to another broker under a quota, raise the quota on the way.
 
     Everything runs on loopback addresses of this machine and is gone afterwards, on Ctrl-C too. Takes about half
@@ -53,7 +61,7 @@ def command(*, kafka: str, mib: int, first: float, raised: float, as_json: bool)
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
     try:
-        ending = trio.run(_run, kafka, mib * MIB, script, console)
+        ending = trio.run(_run, partial(_stage(kafka), mib * MIB, console, journal=journal), script, console)
     except* LabError as errors:
         message = "\n".join(str(error) for error in _leaves(errors))
         raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT)) from None
@@ -65,22 +73,22 @@ def command(*, kafka: str, mib: int, first: float, raised: float, as_json: bool)
         raise click.ClickException("a check failed; see above")
 
 
-async def _run(kafka: str, total_bytes: int, script: Script, console: Console) -> Ending:
-    async with _stage(kafka, total_bytes, console) as stage:
+async def _run(make: Callable[[], AbstractAsyncContextManager[Stage]], script: Script, console: Console) -> Ending:
+    async with make() as stage:
         with Screen(console) as screen:
             ending = await play(stage, script, screen)
         screen.end(ending)
         return ending
 
 
-def _stage(kafka: str, total_bytes: int, console: Console) -> AbstractAsyncContextManager[Stage]:
+def _stage(kafka: str) -> Callable[..., AbstractAsyncContextManager[Stage]]:
     if kafka == "embedded":
         from .own import own_stage
 
-        return own_stage(total_bytes, console)
+        return own_stage
     from .brokers import brokers_stage
 
-    return brokers_stage(total_bytes, console)
+    return brokers_stage
 
 
 def _leaves(group: BaseExceptionGroup[LabError]) -> list[LabError]:

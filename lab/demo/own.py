@@ -20,7 +20,7 @@ from ..embedded.leader import EmbeddedLeader
 from ..measure import Event
 from ..processes import Process, wait_until
 from ..sidecars import throttle_sidecar_script
-from .stage import Check
+from .stage import Check, journal_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -34,6 +34,8 @@ VALUE_BYTES = 1000
 MIB = 1 << 20
 START_SECONDS = 20.0
 POLL_SECONDS = 0.02
+DRAIN_SECONDS = 15.0
+"""A sidecar that is stopped in order closes its journal."""
 
 
 class OwnStage:
@@ -100,8 +102,9 @@ class OwnStage:
 
 
 @asynccontextmanager
-async def own_stage(total_bytes: int, console: Console) -> AsyncIterator[OwnStage]:
-    """Both ends and the sidecar between them. Raises LabError if the sidecar does not start."""
+async def own_stage(total_bytes: int, console: Console, *, journal: Path | None = None) -> AsyncIterator[OwnStage]:
+    """Both ends and the sidecar between them, its journal in `journal`. Raises LabError if the sidecar does not
+    start."""
     console.print("starting a leader and a follower of our own, and the sidecar between them …", highlight=False)
     leader = EmbeddedLeader(value_bytes=VALUE_BYTES)
     for partition in range(PARTITIONS):
@@ -112,7 +115,7 @@ async def own_stage(total_bytes: int, console: Console) -> AsyncIterator[OwnStag
         async with leader.listening() as (host, port), trio.open_nursery() as nursery:
             home = Path(folder)
             http = home / "proxy.toml"
-            _write_config(http, upstream=f"{host}:{port}")
+            _write_config(http, upstream=f"{host}:{port}", journal=journal)
             sidecar = Process(
                 "sidecar",
                 [throttle_sidecar_script(), "run", "--config", str(http)],
@@ -132,14 +135,14 @@ async def own_stage(total_bytes: int, console: Console) -> AsyncIterator[OwnStag
             finally:
                 nursery.cancel_scope.cancel()
                 with trio.CancelScope(shield=True):
-                    await sidecar.kill()
+                    await (sidecar.kill() if journal is None else sidecar.terminate(grace_seconds=DRAIN_SECONDS))
 
 
-def _write_config(path: Path, *, upstream: str) -> None:
+def _write_config(path: Path, *, upstream: str, journal: Path | None) -> None:
     (path.parent / "quotas.toml").write_text("# filled in by the demo\n", "utf-8")
     path.write_text(
         f'[broker]\nid = {LEADER}\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "{upstream}"\n'
-        '[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:0"\n',
+        f'[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:0"\n{journal_table(journal)}',
         "utf-8",
     )
 

@@ -5,11 +5,13 @@ Knows no broker and no screen.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from ..measure import Event
 
@@ -21,6 +23,11 @@ class Check:
     what: str
     holds: bool
     found: str
+
+
+def journal_table(directory: Path | None) -> str:
+    """Return proxy.toml's table for a journal in `directory`; nothing if there is to be none."""
+    return "" if directory is None else f"[journal]\ndirectory = {json.dumps(str(directory.absolute()))}\n"
 
 
 class Stage(Protocol):

@@ -53,6 +53,9 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
 @click.option(
     "--flow", "flows", multiple=True, metavar="FROM:TO:BYTES", help="A planned flow, in place of TABLES; repeatable."
 )
+@click.option(
+    "--batch", type=RATE, default=1.0, metavar="BYTES", help="Of a planned flow: it comes in whole batches of so much."
+)
 @click.option("--leader", "leaders", multiple=True, type=RATE, help="A quota of leaders to try; repeatable.")
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
@@ -63,6 +66,7 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
 def replay_command(
     path: str | None,
     flows: tuple[str, ...],
+    batch: float,
     leaders: tuple[float, ...],
     followers: tuple[float, ...],
     policies: tuple[str, ...],
@@ -92,7 +96,7 @@ def replay_command(
     if not what_ifs:
         raise click.UsageError("expected at least one --leader or --follower to try")
     with session("replay", spark_settings) as spark:
-        demand = [_flow(text) for text in flows]
+        demand = [_flow(text, round(batch)) for text in flows]
         if path is not None:
             demand = replay_job.flows_of(replay_job.demand(tables(spark, path).traffic))
         if not demand:
@@ -103,12 +107,12 @@ def replay_command(
         put_out(shown.orderBy(*shown.columns[:4]), output)
 
 
-def _flow(text: str) -> Flow:
+def _flow(text: str, batch_bytes: int) -> Flow:
     source, _, rest = text.partition(":")
     destination, _, size = rest.partition(":")
     if not (source and destination and size):
         raise InputError(f"--flow: expected FROM:TO:BYTES, found {text!r}")
-    return Flow(source, destination, RATE.convert(size, None, None))
+    return Flow(source, destination, RATE.convert(size, None, None), batch_bytes=max(batch_bytes, 1))
 
 
 @click.command("plan", short_help="Quotas that are admissible and end a reassignment in time.")

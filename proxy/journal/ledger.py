@@ -145,6 +145,14 @@ class Ledger:
         sums.position = position
         sums.last_slot = slot
 
+    def stands(self, key: TrafficKey, position: Position, *, now: float) -> None:
+        """A replica says where it is: it may have caught up, and there is no entry to tell it by."""
+        sums = self._at(key, position, now)
+        if position != sums.position:
+            sums.said[self._slot] = True
+        sums.position = position
+        sums.last_slot = self._slot
+
     def take_finished(self, now: float) -> list[Traffic]:
         """Return the blocks that are over by `now` and were not returned before."""
         if now >= self._ends:

@@ -121,7 +121,7 @@ class Link:
             self._is_live = now < self._expected_at
         if self._witness is not None:
             self._witness.peer = self.peer
-            self._witness.asked(request.entries)
+            self._witness.asked(request.entries, now)
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
             return self._begin_in_session(frame, request, now)
         self.replicas.reselect()

@@ -7,6 +7,7 @@ Invariant: every entry that is forwarded without an error is told once, by what 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..journal.ledger import Position, TrafficKey
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
 class Witness:
     """One per connection. `peer` is the other broker, as far as it is known."""
 
-    __slots__ = ("_high_watermarks", "_ledger", "_offsets", "_replicas", "_role", "_topic_name", "peer")
+    __slots__ = (
+        "_behind",
+        "_high_watermarks",
+        "_ledger",
+        "_log_starts",
+        "_offsets",
+        "_replicas",
+        "_role",
+        "_topic_name",
+        "peer",
+    )
 
     def __init__(self, ledger: Ledger, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self.peer = peer
@@ -36,11 +47,23 @@ class Witness:
         self._replicas = replicas
         self._offsets: dict[PartitionKey, int] = {}
         self._high_watermarks: dict[PartitionKey, int] = {}
+        self._log_starts: dict[PartitionKey, int] = {}
+        """Of those in `_behind`."""
+        self._behind: set[PartitionKey] = set()
+        """Who was told to be behind and has not been told to have caught up."""
 
-    def asked(self, entries: Iterable[RequestEntry]) -> None:
-        """Take the offsets that the follower asks for; what it does not name it asks for as before."""
+    def asked(self, entries: Iterable[RequestEntry], now: float) -> None:
+        """Take the offsets that the follower asks for; what it does not name it asks for as before.
+
+        That a replica has caught up is told by its request: within a fetch session (KIP-227) there is no entry for it
+        in the answer, nor maybe in any later one.
+        """
+        offsets, behind = self._offsets, self._behind
         for entry in entries:
-            self._offsets[entry.topic, entry.partition] = entry.fetch_offset
+            key = (entry.topic, entry.partition)
+            offsets[key] = entry.fetch_offset
+            if key in behind and entry.fetch_offset >= self._high_watermarks.get(key, math.inf):
+                self._caught_up(key, now)
 
     def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
         """These go on to the follower, and nobody has learnt from them yet."""
@@ -66,6 +89,9 @@ class Witness:
             else:
                 in_sync = replica.standing is not Standing.BEHIND
             high_watermarks[key] = high_watermark
+            if not in_sync:
+                self._behind.add(key)
+                self._log_starts[key] = log_start_offset
             size = max(records_size, 0)
             self._ledger.fetched(
                 self._key(key, throttled=replica is not None, in_sync=in_sync),
@@ -81,7 +107,15 @@ class Witness:
         for key in keys:
             replica = known[key]
             position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
+            self._behind.add(key)
+            self._high_watermarks[key] = replica.high_watermark
+            self._log_starts[key] = replica.log_start_offset
             self._ledger.omitted(self._key(key, throttled=True, in_sync=False), position, now=now)
+
+    def _caught_up(self, key: PartitionKey, now: float) -> None:
+        self._behind.discard(key)
+        position = Position(self._offsets[key], self._high_watermarks[key], self._log_starts.pop(key))
+        self._ledger.stands(self._key(key, throttled=key in self._replicas.known, in_sync=True), position, now=now)
 
     def _key(self, key: PartitionKey, *, throttled: bool, in_sync: bool) -> TrafficKey:
         topic, partition = key

@@ -7,34 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.session import open_session
+from tests.pipeline.sessions import session_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-# Compiled less, started sooner: tests run each plan once (measured: half the time).
-FAST_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    place = tmp_path_factory.mktemp("spark")
-    session = open_session(
-        "tests",
-        master="local[2]",
-        conf={
-            "spark.driver.extraJavaOptions": f"{FAST_START} -Dderby.system.home={place}",
-            "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(place / "warehouse"),
-            "spark.ui.showConsoleProgress": "false",
-            # Compiling a plan takes longer than running it over a handful of rows.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        },
-    )
+    session = session_in(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
 

@@ -45,6 +45,13 @@ def test_the_classic_three_migrations_take_what_the_quota_says(case: str, expect
     assert worst(outcome, 11) <= 1.05
 
 
+@pytest.mark.parametrize(("case", "remembered"), [("leader", 19.0), ("follower", 21.0), ("independent", 11.0)])
+def test_the_classic_three_took_what_the_brokers_own_policy_makes_of_them(case: str, remembered: float) -> None:
+    """MB as in KiB/s: 2**20 bytes; records of 100 kB, as Kafka's tests of its quotas write them."""
+    flows = [flow._replace(backlog_bytes=200 * KIB * KIB, batch_bytes=100_000) for flow in CLASSIC[case]]
+    assert minutes(simulate(flows, Scenario(case, "kip73", EVERYWHERE))) == pytest.approx([remembered] * 2, rel=0.1)
+
+
 def test_the_brokers_own_policy_is_faster_than_its_quota_at_low_rates() -> None:
     """A fetch of a megabyte every few seconds: SimpleRate forgets what is older than its window."""
     outcome = simulate(CLASSIC["leader"], Scenario("native", "kip73", EVERYWHERE))
@@ -71,6 +78,13 @@ def test_a_quota_below_what_is_written_ends_only_after_the_writing() -> None:
     assert outcome.finished[0] == pytest.approx(61.0, rel=0.02)
 
 
+def test_what_is_stored_comes_in_whole_batches_one_at_least() -> None:
+    """Ten batches of 100 kB to a fetch of a megabyte; a batch of 3 MB is larger than a fetch, and comes whole."""
+    for batch_bytes, expected in ((100_000, 1_000_000), (3_000_000, 3_000_000)):
+        outcome = simulate([Flow("1", "2", 6 * MB, batch_bytes=batch_bytes)], Scenario("a", "kip73", {}, 1e12))
+        assert outcome.finished[0] == pytest.approx(6 * MB / expected * 0.001, rel=0.01)
+
+
 def test_what_does_not_end_in_time_is_not_finished() -> None:
     outcome = simulate([Flow("1", "2", MB)], Scenario("a", "strict", {("1", "leader"): 0.0}, most_seconds=10.0))
     assert outcome.finished == [None]
@@ -88,6 +102,7 @@ def test_what_does_not_end_in_time_is_not_finished() -> None:
             st.integers(1, 20),
             st.floats(0, 5),
             arrivals=st.just(()),
+            batch_bytes=st.just(1),
         ),
         min_size=1,
         max_size=4,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -19,8 +20,10 @@ def run(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run([SCRIPT, "demo", *arguments], capture_output=True, text=True, timeout=50, env=environ)
 
 
-def test_the_embedded_demo_keeps_to_both_quotas_and_loses_nothing() -> None:
-    done = run("--kafka", "embedded", "--mib", "12", "--first", "4", "--raised", "8", "--json")
+def test_the_embedded_demo_keeps_to_both_quotas_loses_nothing_and_leaves_a_whole_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    sizes = ("--mib", "12", "--first", "4", "--raised", "8")
+    done = run("--kafka", "embedded", *sizes, "--journal", str(journal), "--json")
     assert done.returncode == 0, done.stderr
     ending = json.loads(done.stdout)
     assert [check["holds"] for check in ending["checks"]] == [True, True]
@@ -28,6 +31,10 @@ def test_the_embedded_demo_keeps_to_both_quotas_and_loses_nothing() -> None:
         assert phase["worst_second_over_quota"] <= WORST_SECOND
     assert "quotas.toml: leader.replication.throttled.rate" in done.stderr
     assert "ok" in done.stderr
+    (file,) = journal.iterdir()
+    lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
+    assert lines[-1]["kind"] == "file_closed"
+    assert sum(sum(line.get("second_record_bytes", ())) for line in lines) == ending["total_bytes"]
 
 
 def test_without_java_it_says_so_and_offers_the_embedded_one(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from tests.proxy.recorded_log import RecordedLog
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
 
 async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     settings = JournalSettings(tmp_path, 600, 1 << 20, 1 << 30)
@@ -33,9 +35,14 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     ]
 
 
-def test_without_a_journal_nothing_happens() -> None:
+def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No event is made, and nothing is written: not even a directory."""
+    monkeypatch.chdir(tmp_path)
+    made = list[object]()
+    monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
     history = History(None, "strict")
     history.started("1.0")
     history.quotas(Quotas(), "start")
     history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
     history.stopped()
+    assert (made, list(tmp_path.iterdir())) == ([], [])

@@ -75,6 +75,15 @@ def test_a_replica_that_has_caught_up_says_so_once_then_nothing() -> None:
     assert said(ledger.cut(30.0), IN_SYNC) == [0]
 
 
+def test_a_replica_can_say_where_it_is_without_an_entry() -> None:
+    ledger = Ledger(0.0)
+    fetched(ledger, BEHIND, 0.5, records=1, at=Position(899, 900, 0))
+    for now in (1.5, 2.5):
+        ledger.stands(IN_SYNC, Position(900, 900, 0), now=now)
+    blocks = ledger.cut(4.0)
+    assert (said(blocks), said(blocks, IN_SYNC)) == ([0], [1])
+
+
 def test_a_replica_that_stays_behind_is_heard_every_second() -> None:
     ledger = Ledger(0.0)
     for second in range(13):

@@ -48,8 +48,13 @@ def test_the_directory_is_made(tmp_path: Path) -> None:
     assert names(tmp_path / "a" / "b") == []
 
 
-def test_closing_what_somebody_else_closed_is_no_error(tmp_path: Path) -> None:
-    shelf(tmp_path).close(tmp_path / "journal-101-a-000001.open.ndjson.gz")
+def test_closing_what_somebody_else_closed_changes_nothing(tmp_path: Path) -> None:
+    """A sidecar that took over while this one drains."""
+    path = tmp_path / "journal-101-a-000001.open.ndjson.gz"
+    closed = shelf(tmp_path).closed(path)
+    closed.write_bytes(b"whole")
+    shelf(tmp_path).close(path)
+    assert (names(tmp_path), closed.read_bytes()) == ([closed.name], b"whole")
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,17 @@ def test_entries_with_errors_are_not_told() -> None:
     assert told(found) == []
 
 
+def test_who_has_caught_up_is_told_by_its_request() -> None:
+    """Within a fetch session (v7+) the answer has no entry for it, and so may all later ones."""
+    found = conversation()
+    found.answer(found.ask(), high_watermark=4)
+    found.answer(found.ask(), {T0: 4000}, high_watermark=4)
+    found.ask()
+    (in_sync,) = (block for block in told(found) if block.link.in_sync and block.replicas[0].position.fetch_offset)
+    assert in_sync.replicas[0].position == Position(4, 4, -1)
+    assert in_sync.seconds.record_bytes[0] == 0
+
+
 @pytest.mark.parametrize("role", Role)
 def test_what_the_ledger_was_told_is_what_the_quota_was_charged(role: Role) -> None:
     found = conversation(MIB, role=role)
