@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 MOVE = ("source", "destination", "topic", "partition")
-SATURATED = 0.9
-"""Of the quota, over five seconds: a role that moves as much is held by it, if it holds anything back."""
-PACE_SECONDS = 5
+SATURATED = 0.7
+"""Of the quota, over KIP-73's window: a role that moves as much is held by it, if it holds anything back. Not more, for
+moves begin slowly, and what the broker's own arithmetic lets through comes a megabyte at a time."""
+PACE_SECONDS = 11
 MOSTLY = 0.5
 
 
@@ -118,8 +119,11 @@ def _bound() -> Column:
 
 def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     """Per broker, role and second: whether the quota sets the pace."""
+    in_order = Window.partitionBy("broker", "role").orderBy("time")
     seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
-    recent = Window.partitionBy("broker", "role").orderBy("time").rangeBetween(1 - PACE_SECONDS, Window.currentRow)
+    # In the second in which a quota is raised it cannot set the pace yet.
+    seconds = seconds.withColumn("limit", F.least("limit", F.lag("limit").over(in_order)))
+    recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     moved = F.sum("bytes").over(recent) / F.sum("limit").over(recent)
     held_back = F.sum("omitted").over(recent) > 0
     return seconds.select(

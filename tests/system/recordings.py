@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 JOURNAL = "journal"
 _FINISH_SECONDS = 150.0
+_APART_SECONDS = 1.5
 
 
 class Delivery(NamedTuple):
@@ -69,9 +70,13 @@ def plan(brokers: Sequence[int], release: Release) -> ClusterPlan:
 async def record(cluster: Cluster, move: Move) -> Recorded:
     """Carry out the move, to the end. Raises LabError."""
     wall_clock = time.time() - time.monotonic()
-    async with open_move(cluster, move) as opened:
+    async with open_move(cluster, move, begin=False) as opened:
+        # In the second of a change the larger quota counts, here none at all: let that not be one of the move's.
+        await trio.sleep(_APART_SECONDS)
+        await opened.begin()
         began = opened.started + wall_clock
         outcome = await opened.finish(timeout_seconds=_FINISH_SECONDS)
+        await trio.sleep(_APART_SECONDS)
         samples, topic = opened.samples(), opened.topic
     return Recorded(topic, move, began, tuple(_deliveries(samples, topic, wall_clock)), outcome.equal)
 
