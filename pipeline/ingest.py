@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from journal_schema import TRAFFIC_IDENTITY, Kind
+from journal_schema import LINE_SECONDS, TRAFFIC_IDENTITY, Kind
 
 from .errors import InputError
 from .lines import parse
@@ -84,7 +84,7 @@ def ingest(
     lines = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).cache()
     for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
         tell(f"writing {name}")
-        moves += _stage_rows(tables, name, unfold(lines), stage=stage)
+        moves += _stage_rows(tables, name, unfold(lines), touched=days_of(lines), stage=stage)
     lines.unpersist()
     tell("writing events")
     moves += _stage_events(tables, shaped(good.where(~is_traffic), EVENTS), stage=stage)
@@ -142,23 +142,30 @@ def _to_read(found: DataFrame, known: DataFrame) -> DataFrame:
     return found.join(F.broadcast(done), ["source", "size_bytes", "modified"], "left_anti")
 
 
-def _stage_rows(tables: Tables, name: str, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
-    """Write the partitions that `rows` touch, with what is in them already, below the stage; return the moves.
+def days_of(lines: DataFrame) -> DataFrame:
+    """Return `date` and `broker` of the partitions that the lines' rows may be in: told without unfolding them."""
+    ends = (F.col("time"), F.col("time") + (LINE_SECONDS - 1))
+    dates = F.array(*(F.to_date(F.timestamp_seconds(end)) for end in ends))
+    return lines.select(F.explode(dates).alias("date"), "broker").distinct()
+
+
+def _stage_rows(tables: Tables, name: str, rows: DataFrame, *, touched: DataFrame, stage: str) -> list[tuple[str, str]]:
+    """Write the partitions `touched`, with what is in them already and `rows`, below the stage; return the moves.
 
     A line read twice is known by its key: rows are never compared with rows.
     """
-    before = _before(tables, name, rows)
+    before = _before(tables, name, touched)
     fresh = rows.join(before.select(*LINE_KEY).distinct(), list(LINE_KEY), "left_anti").select(rows.columns)
     return _stage(tables, name, before.unionByName(fresh), stage=stage)
 
 
 def _stage_events(tables: Tables, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
     """The same of rows that are compared as they are."""
-    return _stage(tables, "events", _before(tables, "events", rows).unionByName(rows).distinct(), stage=stage)
+    before = _before(tables, "events", rows.select(*PARTITION_COLUMNS).distinct())
+    return _stage(tables, "events", before.unionByName(rows).distinct(), stage=stage)
 
 
-def _before(tables: Tables, name: str, rows: DataFrame) -> DataFrame:
-    touched = rows.select(*PARTITION_COLUMNS).distinct()
+def _before(tables: Tables, name: str, touched: DataFrame) -> DataFrame:
     return tables.read(name).join(F.broadcast(touched), list(PARTITION_COLUMNS), "left_semi")
 
 

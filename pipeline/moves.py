@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 MOVE = ("source", "destination", "topic", "partition")
-SATURATED = 0.7
-"""Of the quota, over KIP-73's window: a role that moves as much is held by it, if it holds anything back. Not more, for
-moves begin slowly, and what the broker's own arithmetic lets through comes a megabyte at a time."""
+SATURATED, HELD_BACK = 0.9, 0.7
+"""Of the quota, over KIP-73's window: a role that moves as much is held by it; one that moves somewhat less, too, if it
+left anything out meanwhile. Moves begin slowly, and a fetch of a single partition waits and leaves nothing out."""
 PACE_SECONDS = 11
 MOSTLY = 0.5
 
@@ -128,7 +128,7 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     held_back = F.sum("omitted").over(recent) > 0
     return seconds.select(
         "broker", "role", "time",
-        F.coalesce((moved >= SATURATED) & held_back, F.lit(False)).alias("saturated"),
+        F.coalesce((moved >= SATURATED) | ((moved >= HELD_BACK) & held_back), F.lit(False)).alias("saturated"),
     )  # fmt: skip
 
 

@@ -1,0 +1,108 @@
+"""The classic three migrations, at a twentieth of their bytes: predicted from the plan alone, and recorded on brokers.
+
+Topics of 200 MB at 300 KiB/s: two leave one broker, two come to one, one moves alone. Here they are 10 MiB of 100 kB
+records, as Kafka's own tests of quotas have them. The pipeline knows nothing but the sidecars' journals.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import trio
+
+from lab.cluster import cluster
+from lab.moves import MIB, Move
+from lab.records import Shape
+from lab.releases import RELEASES
+from pipeline.ingest import ingest
+from pipeline.moves import moves
+from pipeline.simulation import Flow, Scenario, simulate
+from pipeline.tables import Tables
+from tests.pipeline.sessions import session_in
+from tests.system.recordings import Recorded, collect_journals, plan, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+QUOTA = 300 * 1024
+SCALE = 20
+TOPIC_BYTES = 200 * MIB // SCALE
+RECORD_BYTES = 100_000
+BROKERS = (101, 102, 103)
+
+
+class Migration(NamedTuple):
+    """Who moves to whom."""
+
+    leaders: tuple[int, ...]
+    followers: tuple[int, ...]
+
+    def flows(self) -> list[Flow]:
+        return [
+            Flow(str(leader), str(follower), TOPIC_BYTES, batch_bytes=RECORD_BYTES)
+            for leader in self.leaders
+            for follower in self.followers
+        ]
+
+    def move(self) -> Move:
+        return Move(
+            "sidecar strict",
+            side="both",
+            quota_bytes_per_second=QUOTA,
+            partitions=len(self.leaders),
+            bytes_per_partition=TOPIC_BYTES,
+            leaders=self.leaders,
+            followers=self.followers,
+            shape=Shape(record_bytes=RECORD_BYTES, batch_records=1),
+        )
+
+
+MIGRATIONS = {
+    "leader": Migration((101,), (102, 103)),
+    "follower": Migration((101, 102), (103,)),
+    "independent": Migration((101,), (102,)),
+}
+
+
+def predicted_seconds(migration: Migration) -> float:
+    quotas = {(str(broker), role): float(QUOTA) for broker in BROKERS for role in ("leader", "follower")}
+    finished = simulate(migration.flows(), Scenario("plan", "strict", quotas)).finished
+    return max(seconds or 0.0 for seconds in finished)
+
+
+def test_they_take_what_replay_said_and_their_bounds_are_told(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> None:
+    folder = tmp_path_factory.mktemp("migrations")
+    keep: Callable[..., None] = request.getfixturevalue("record")
+
+    async def carry_out() -> dict[str, Recorded]:
+        async with cluster(plan(BROKERS, RELEASES[0])) as running:
+            found = {name: await record(running, one.move()) for name, one in MIGRATIONS.items()}
+            await collect_journals(running, folder / "journal")
+            return found
+
+    recorded = trio.run(carry_out)
+    spark = session_in(folder)
+    try:
+        ingest(spark, [str(folder / "journal")], str(folder / "tables"))
+        tables = Tables(spark, str(folder / "tables"))
+        rows = moves(tables.traffic, tables.events).collect()
+    finally:
+        spark.stop()
+    for name, migration in MIGRATIONS.items():
+        seen = recorded[name]
+        found = [row for row in rows if row.topic == seen.topic]
+        assert seen.equal
+        assert len(found) == len(migration.flows())
+        took = max(row.began + row.seconds for row in found) - seen.began
+        on_the_wire = max(delivery.time for delivery in seen.deliveries) - seen.began
+        predicted = predicted_seconds(migration)
+        keep("three_migrations", case=name, recorded=took, wire=on_the_wire, predicted=predicted)
+        assert all(row.finished for row in found)
+        assert took == pytest.approx(on_the_wire, abs=2.0)
+        assert took == pytest.approx(predicted, rel=0.1)
+        assert {row.bound for row in found} == {name}
