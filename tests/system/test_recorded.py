@@ -105,7 +105,6 @@ def test_kip73s_rate_is_that_of_the_wire(run: Run) -> None:
             if delivery.time < second + 1:
                 rate.record(delivery.record_bytes, delivery.time)
         assert found[second] == pytest.approx(rate.measure(second + 1), rel=0.05)
-        assert found[second] == pytest.approx(QUOTA, rel=0.05)
 
 
 def test_the_move_took_what_it_took(run: Run) -> None:
