@@ -36,9 +36,9 @@ def said_partitions(golden: Golden) -> list[tuple[str, int, int]]:
 def test_whose_request_it_is(golden: Golden) -> None:
     link = FetchLink()
     # A second frame behind it proves that the first ended where it should.
-    asked = link.request_bytes(memoryview(frame(golden.frame) + request(3, 9)))
-    first = FetchRequested(golden.version, golden.said["correlationId"], said_replica(golden))
-    assert asked == [first, FetchRequested(3, 9, 102)]
+    one, other = frame(golden.frame), request(3, 9)
+    first = FetchRequested(golden.version, golden.said["correlationId"], said_replica(golden), len(one))
+    assert link.request_bytes(memoryview(one + other)) == [first, FetchRequested(3, 9, 102, len(other))]
 
 
 @pytest.mark.parametrize("golden", RESPONSES, ids=[each.name for each in RESPONSES])
