@@ -118,7 +118,7 @@ def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert main(["plan", str(tables), *files, *wanted, *MASTER]) == 0
     written = tomllib.loads(out.read_text())
     # 900 messages in the log, 1000 bytes for each 5 of them: 180 kB in 100 s.
-    assert written["brokers"]["101"]["leader"]["replication"]["throttled"]["rate"] == 2048
+    assert written["brokers"]["101"]["leader"]["replication"]["throttled"]["rate"] == "2KiB/s"
     assert written["topics"]["orders"]["follower"]["replication"]["throttled"]["replicas"] == "0:102"
 
 
