@@ -32,7 +32,7 @@ CHECKPOINT_BYTES = 512 * 1024
 class Leg:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("_least", "_moved", "hung_up", "polled", "reading", "sock", "writing")
+    __slots__ = ("_moved", "hung_up", "polled", "reading", "sock", "writing")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
@@ -46,7 +46,6 @@ class Leg:
         self.hung_up = False
         """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
         self._moved = 0
-        self._least = 1
 
     async def receive_into(self, view: memoryview) -> int:
         """Read what is there into `view`; wait for at least one byte. 0 means the peer has finished sending.
@@ -122,13 +121,6 @@ class Leg:
     async def readable(self) -> None:
         """Wait for something to read, or the end, if there is none known of."""
         await self._ready(self.reading, trio.lowlevel.wait_readable)
-
-    def wants(self, least: int) -> None:
-        """Let waits end only when `least` bytes are there, or the peer's end: never ask for more than will come."""
-        if least != self._least:
-            self._least = least
-            with contextlib.suppress(OSError):
-                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least)
 
     async def writable(self) -> None:
         await self._ready(self.writing, trio.lowlevel.wait_writable)

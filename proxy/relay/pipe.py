@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 PIPE_BYTES = 1024 * 1024
 """fs.pipe-max-size, beyond which an unprivileged process may not go."""
-LEAST_AT_ONCE_BYTES = 256 * 1024
-"""A wait in the middle of a frame ends when so much is there, or its rest: 1.3 times the throughput at 0.7 times the
-CPU of a wake-up per segment, where the leader's socket buffer lets it (measured)."""
 
 
 class Pipe:
@@ -45,30 +42,26 @@ class Pipe:
     async def move(self, source: Leg, to: Leg, size: int, count: Callable[[int], None]) -> None:
         """Move exactly the next `size` bytes. Raises ConnectionEndedError if fewer come, OSError if either breaks."""
         left, inside = size, 0
-        try:
-            while left or inside:
-                if left and (source.reading.ready or not inside):
-                    entered = await self._enter(source, left, inside=inside)
-                    left -= entered
-                    inside += entered
-                try:
-                    moved = os.splice(self._out, to.sock.fileno(), inside)
-                except BlockingIOError:
-                    to.writing.ready = False
-                    await to.writable()
-                else:
-                    inside -= moved
-                    count(moved)
-                    if to.moves(moved):
-                        await to.turn()
-        finally:
-            source.wants(1)
+        while left or inside:
+            if left and (source.reading.ready or not inside):
+                entered = await self._enter(source, left, inside=inside)
+                left -= entered
+                inside += entered
+            try:
+                moved = os.splice(self._out, to.sock.fileno(), inside)
+            except BlockingIOError:
+                to.writing.ready = False
+                await to.writable()
+            else:
+                inside -= moved
+                count(moved)
+                if to.moves(moved):
+                    await to.turn()
 
     async def _enter(self, source: Leg, left: int, *, inside: int) -> int:
         """Fill the pipe with what is there; wait for it only if the pipe is empty."""
         while True:
-            if not inside and not source.reading.ready:
-                source.wants(min(left, LEAST_AT_ONCE_BYTES))
+            if not inside:
                 await source.readable()
             try:
                 entered = os.splice(source.sock.fileno(), self._in, min(left, PIPE_BYTES))

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import trio
-import trio.testing
 
 from proxy.relay.copying import ConnectionEndedError, copy
 from proxy.relay.leg import Leg
-from proxy.relay.pipe import LEAST_AT_ONCE_BYTES, PIPE_BYTES, Pipe, open_pipe
+from proxy.relay.pipe import PIPE_BYTES, Pipe, open_pipe
 from proxy.relay.window import Window
 
 SIZE = 3 * PIPE_BYTES + 12345
@@ -69,25 +68,6 @@ async def test_exactly_so_many_bytes_pass_and_what_follows_stays(
         window = Window(source, 4096)
         assert await window.fill(4)
         assert window.peek(4) == b"next"
-    pipe.close()
-
-
-@pytest.mark.parametrize("piece", [1, 70_000, LEAST_AT_ONCE_BYTES - 1])
-async def test_a_rest_smaller_than_a_wait_asks_for_is_moved_at_once(
-    ends: tuple[Leg, Leg, socket.socket, socket.socket], piece: int
-) -> None:
-    source, sink, feeder, drain = ends
-    pipe, size = Pipe(), LEAST_AT_ONCE_BYTES + piece
-    with trio.fail_after(20):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(pipe.move, source, sink, size, int)
-            for part in (piece, LEAST_AT_ONCE_BYTES - piece, piece):
-                await trio.testing.wait_all_tasks_blocked(0.02)
-                await feed(feeder, bytes(part))
-        assert await trio.to_thread.run_sync(read_exactly, drain, size) == bytes(size)
-        await feed(feeder, b"n")
-        source.reading.ready = False
-        await source.readable()  # one byte is enough again
     pipe.close()
 
 
