@@ -21,5 +21,9 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.problems))
 
 
+class UnreachableError(Exception):
+    """No sidecar answers at a URL, or not as one; the message names the URL and is ready to print."""
+
+
 class InvalidValueError(ValueError):
     """One value that cannot be read; the message says what was expected and what was found, not yet where."""

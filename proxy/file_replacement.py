@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from .errors import ConfigurationError
+from .file_reading import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +25,6 @@ _T = TypeVar("_T")
 
 _CONFIG_MAP = "..data"
 """The link that the kubelet swaps; names beginning with two dots are its own."""
-_MAX_BYTES = 16 * 2**20
 
 
 def edit_file(path: Path, change: Callable[[bytes], tuple[bytes, _T]]) -> tuple[bytes, _T]:
@@ -37,25 +37,13 @@ def edit_file(path: Path, change: Callable[[bytes], tuple[bytes, _T]]) -> tuple[
         target = Path(os.path.realpath(path, strict=True))
         refuse_config_map(path)
         with _alone_in(target.parent):
-            before = read_file(target)
+            before = read_bytes(target)
             after, told = change(before)
             if after != before:
                 _replace(target, after)
     except OSError as error:
         raise ConfigurationError(f"{path}: {_advice(error)}") from error
     return after, told
-
-
-def read_file(path: Path) -> bytes:
-    """Raises ConfigurationError."""
-    try:
-        with path.open("rb") as stream:
-            content = stream.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(content) > _MAX_BYTES:
-        raise ConfigurationError(f"{path}: expected at most {_MAX_BYTES} bytes, found a larger file")
-    return content
 
 
 def refuse_config_map(path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from .errors import ConfigurationError, InvalidValueError
+from .file_reading import read_bytes
 from .quotas.units import shown
 
 if TYPE_CHECKING:
@@ -107,9 +108,7 @@ TABLES = ("broker", "ingress", "egress", "quotas", "http", "journal", "log", "li
 def read_document(path: Path) -> Toml:
     """Raises ConfigurationError if the file is missing, unreadable or not TOML (with the line)."""
     try:
-        return tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
+        return tomllib.loads(read_bytes(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigurationError(f"{path}: not TOML: {error}") from error
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from click.shell_completion import CompletionItem
 
 from ..errors import ConfigurationError
-from ..file_replacement import read_file
+from ..file_reading import read_bytes
 from ..quotas.editing import facts
 from ..settings import load_settings
 from .quota_change import DEFAULT_BROKER, KEYS
@@ -44,7 +44,7 @@ def _complete(names: set[str], incomplete: str) -> list[CompletionItem]:
 def _names(ctx: click.Context, kind: str) -> set[str]:
     quotas, config = ctx.params.get("quotas_path"), ctx.params.get("config_path") or DEFAULT_CONFIG
     try:
-        content = read_file(quotas or load_settings(config, (), os.environ).quotas.file)
+        content = read_bytes(quotas or load_settings(config, (), os.environ).quotas.file)
         places = [path[2:] if path[0] == "schedules" else path for path in facts(content)]
     except (ConfigurationError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         return set()

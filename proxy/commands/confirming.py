@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from .page import UnreachableError, read
+from ..errors import UnreachableError
+from .page import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,14 +5,13 @@ Asks over HTTP where proxy.toml says that it listens. Invariant: exit status 0 e
 
 from __future__ import annotations
 
-import http.client
 import os
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING
 
 import click
 
+from ..asking import ask
+from ..errors import UnreachableError
 from ..settings import Address, load_settings
 from .options import config_option, set_option
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TIMEOUT_SECONDS = 2.0
-_MAX_BYTES = 64 * 1024
+"""Less than what deploy/ gives a health check."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
@@ -38,19 +37,11 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
       throttle-sidecar health --ready --url http://127.0.0.1:9404
     """
     base = url or url_of(load_settings(config_path, overrides, os.environ).http.listen)
-    if not base.startswith(("http://", "https://")):
-        raise click.ClickException(f"--url: expected a URL like http://127.0.0.1:9404, found {base!r}")
-    page = base.rstrip("/") + ("/readyz" if ready else "/healthz")
     try:
-        with urllib.request.urlopen(page, timeout=_TIMEOUT_SECONDS) as answer:  # noqa: S310 - checked above
-            click.echo(answer.read(_MAX_BYTES).decode("utf-8", "replace").strip())
-    except urllib.error.HTTPError as refusal:
-        with refusal:
-            said = refusal.read(_MAX_BYTES).decode("utf-8", "replace").strip()
-        raise click.ClickException(f"{page}: {refusal.code}: {said}") from refusal
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise click.ClickException(f"{page}: no answer from a sidecar: {reason}") from error
+        answer = ask(base, "/readyz" if ready else "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
+    except UnreachableError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(answer.decode("utf-8", "replace"))
 
 
 def url_of(listen: Address) -> str:

@@ -1,24 +1,17 @@
 """What a sidecar's /throttle says, as far as commands use it, and how it is asked.
 
-Knows HTTP and the page's keys, nothing of how it is shown. Invariant: a key that is new in /throttle does not break an
+Knows the page's keys, nothing of how it is shown. Invariant: a key that is new in /throttle does not break an
 older command, one that is missing in an older sidecar's does not break a newer one.
 """
 
 from __future__ import annotations
 
-import http.client
-import urllib.request
 from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
 
 import msgspec
 
-DEFAULT_URL = "http://127.0.0.1:9404"
-_TIMEOUT_SECONDS = 3.0
-_MAX_BYTES = 16 * 2**20
-
-
-class UnreachableError(Exception):
-    """No sidecar answers at that URL, or not as one; the message names the URL and is ready to print."""
+from ..asking import ask
+from ..errors import UnreachableError
 
 
 class PartitionState(msgspec.Struct, frozen=True):
@@ -99,15 +92,7 @@ class Page(msgspec.Struct, frozen=True):
 
 def fetch(url: str) -> bytes:
     """The JSON of /throttle as it came, on one line. Raises UnreachableError."""
-    page = url.rstrip("/") + "/throttle"
-    if not page.startswith(("http://", "https://")):
-        raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
-    try:
-        with urllib.request.urlopen(page, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
-            return bytes(response.read(_MAX_BYTES)).strip()
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise UnreachableError(f"{page}: no answer from a sidecar: {reason}") from error
+    return ask(url, "/throttle")
 
 
 def decode(url: str, content: bytes) -> Page:

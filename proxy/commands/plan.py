@@ -29,6 +29,7 @@ from reassignment import (
 )
 
 from ..errors import ConfigurationError
+from ..file_reading import read_text
 from ..file_replacement import edit_file
 from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
@@ -147,7 +148,7 @@ def command(
 
 
 def _ground(what: Asked) -> Ground:
-    text = _text(what.reassignment)
+    text = read_text(what.reassignment)
     proposed = read_assignment(text, str(what.reassignment))
     if what.bootstrap:
         if what.current or what.size_bytes is not None:
@@ -157,7 +158,7 @@ def _ground(what: Asked) -> Ground:
     if what.measure:
         raise click.UsageError("--measure needs a cluster: --bootstrap")
     if what.current:
-        current = read_assignment(_text(what.current), str(what.current), wanted=Heading.CURRENT)
+        current = read_assignment(read_text(what.current), str(what.current), wanted=Heading.CURRENT)
     elif has_heading(text, Heading.CURRENT):
         current = read_assignment(text, str(what.reassignment), wanted=Heading.CURRENT)
     else:
@@ -225,10 +226,3 @@ def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime |
 def _tell(lines: list[str], *, quiet: bool) -> None:
     for line in lines:
         click.echo(line, err=quiet)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error

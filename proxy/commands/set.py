@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from ..errors import ConfigurationError, InvalidValueError
-from ..file_replacement import edit_file, read_file
+from ..file_reading import read_bytes
+from ..file_replacement import edit_file
 from ..quotas import hash_of, parse_quotas
 from ..quotas.editing import Assign, End, Remove, edit
 from ..settings import load_settings
@@ -118,7 +119,7 @@ def command(
         parse_quotas(edited.content, source=str(target.quotas))
         return edited.content, Told(place, before, edited, target.broker_id, now)
 
-    _, told = change(read_file(target.quotas)) if dry_run else edit_file(target.quotas, change)
+    _, told = change(read_bytes(target.quotas)) if dry_run else edit_file(target.quotas, change)
     click.echo("\n".join(told.lines(str(target.quotas))))
     if not told.changes_something:
         return

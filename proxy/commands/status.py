@@ -16,7 +16,9 @@ import msgspec
 from rich.console import Console
 from rich.live import Live
 
-from .page import DEFAULT_URL, UnreachableError, decode, fetch
+from ..asking import DEFAULT_URL
+from ..errors import UnreachableError
+from .page import decode, fetch
 from .status_table import Sidecar, layout
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from rich.console import Console
 from reassignment import ReassignmentError, read_assignment
 
 from ..errors import ConfigurationError
+from ..file_reading import read_text
 from ..file_replacement import edit_file
 from ..moves.leftovers import leftovers_in_file
 from ..moves.options import DURATION, FILE, cluster_options, connected
@@ -92,7 +93,7 @@ def command(
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
     places = Places(quotas, urls)
     try:
-        proposed = read_assignment(_text(reassignment), str(reassignment)).assignment
+        proposed = read_assignment(read_text(reassignment), str(reassignment)).assignment
     except ReassignmentError as error:
         raise ConfigurationError(error.problems) from error
     removed: list[str] = []
@@ -116,7 +117,7 @@ def _look(cluster: Cluster, proposed: Assignment, places: Places) -> Verificatio
     file: tuple[Any, ...] = ()
     if places.quotas is not None:
         findings = leftovers_in_file(
-            _text(places.quotas), proposed, datetime.now(UTC), source=str(places.quotas)
+            read_text(places.quotas), proposed, datetime.now(UTC), source=str(places.quotas)
         )  # fmt: skip
         file, notes = findings.leftovers, (*notes, *findings.notes)
     sidecars = tuple(left for url in places.urls for left in still_throttled(url, proposed))
@@ -167,10 +168,3 @@ def _print(found: Verification, file: str | None, removed: list[str], *, as_json
     (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(
         verify_table(found, quotas_file=file, removed=removed), soft_wrap=True
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error

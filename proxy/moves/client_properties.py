@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError
+from ..file_reading import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +42,7 @@ def read_client_properties(path: Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: the file cannot be read, or has a key or a store that is not understood.
     """
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    lines = read_text(path).splitlines()
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         text = line.strip()

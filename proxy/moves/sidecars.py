@@ -6,18 +6,15 @@ never taken for a clean one.
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError
+from ..asking import ask
+from ..errors import ConfigurationError, UnreachableError
 from .verification import SidecarLeftover
 
 if TYPE_CHECKING:
     from reassignment import Assignment
-
-_TIMEOUT_SECONDS = 3.0
 
 
 def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
@@ -38,14 +35,12 @@ def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
 
 
 def _config(url: str) -> dict[str, Any]:
-    page = url.rstrip("/") + "/config"
-    if not page.startswith(("http://", "https://")):
-        raise ConfigurationError(f"{url}: expected a URL like http://127.0.0.1:9404")
     try:
-        with urllib.request.urlopen(page, timeout=_TIMEOUT_SECONDS) as response:  # noqa: S310 - checked above
-            answer: dict[str, Any] = json.load(response)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise ConfigurationError(f"{page}: no answer from a sidecar: {getattr(error, 'reason', error)}") from error
-    if "effective_quotas" not in answer:
-        raise ConfigurationError(f"{page}: the answer is not a sidecar's")
+        answer = json.loads(ask(url, "/config"))
+    except UnreachableError as error:
+        raise ConfigurationError(str(error)) from error
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or "effective_quotas" not in answer:
+        raise ConfigurationError(f"{url}: the answer to /config is not a sidecar's")
     return answer

@@ -60,7 +60,7 @@ def test_an_url_needs_no_configuration(address: Address, sidecar: Sidecar) -> No
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("ftp://x", "--url: expected a URL like http://127.0.0.1:9404, found 'ftp://x'"),
+        ("ftp://x", "ftp://x: expected a URL like http://127.0.0.1:9404"),
         ("http://127.0.0.1:1", "http://127.0.0.1:1/healthz: no answer from a sidecar: [Errno 111]"),
     ],
 )

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.commands.page import UnreachableError, fetch, read
+from proxy.commands.page import fetch, read
+from proxy.errors import UnreachableError
 
 if TYPE_CHECKING:
     from tests.proxy.commands.fake_sidecar import FakeSidecar

@@ -1,0 +1,39 @@
+"""Asks a running sidecar over HTTP, for the commands that people run beside one or far from it.
+
+Blocking. Knows HTTP, nothing of what a page says. Invariant: who does not answer, or refuses, is an error that names
+the URL; no answer is read further than it may be long.
+"""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.request
+
+from .errors import UnreachableError
+
+DEFAULT_URL = "http://127.0.0.1:9404"
+TIMEOUT_SECONDS = 3.0
+_MAX_BYTES = 16 * 2**20
+_MAX_REFUSAL_BYTES = 64 * 1024
+
+
+def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
+    """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
+
+    Raises:
+        UnreachableError: it is no URL, nobody answers there, or not with what was asked for.
+    """
+    whole = url.rstrip("/") + page
+    if not whole.startswith(("http://", "https://")):
+        raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
+    try:
+        with urllib.request.urlopen(whole, timeout=timeout_seconds) as answer:  # noqa: S310 - checked above
+            return bytes(answer.read(_MAX_BYTES)).strip()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            said = refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
+        raise UnreachableError(f"{whole}: {refusal.code}: {said}") from refusal
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error
