@@ -114,8 +114,8 @@ class _Editor:
         else:
             ends_at = temporary[: -len(self._place.section)]
             schedule = self._document[SCHEDULES][temporary[1]]
-            _replace(schedule, [UNTIL], until)
-            _replace(_within(schedule, self._place.section), self._place.key.split("."), value)
+            replace_value(schedule, [UNTIL], until)
+            replace_value(_within(schedule, self._place.section), self._place.key.split("."), value)
         undo: Wish = End()
         if temporary is not None:
             undo = Assign(self._facts[(*temporary, self._place.key)], self._facts[(*ends_at, UNTIL)])
@@ -129,7 +129,7 @@ class _Editor:
         gone = {key, UNTIL} if self._own.keys() <= {key, UNTIL} else {key}
         table = _within(self._document, self._place.section)
         for each in gone & self._own.keys():
-            _delete(table, each.split("."))
+            delete_value(table, each.split("."))
         if not self._own.keys() - gone and not _has_comments(table):
             _delete_path(self._document, self._place.section)
         undo = Assign(self._own[key], self._own.get(UNTIL) if UNTIL in gone else None)
@@ -166,7 +166,7 @@ class _Editor:
             self._append(f"[{_header(section)}]", *_assignments(values))
             return
         for key, value in values.items():
-            if not _replace(table, key.split("."), value):
+            if not replace_value(table, key.split("."), value):
                 table.append(tomlkit.key(key.split(".")), value)
 
     def _edited_with_schedule(self, value: Value, until: datetime) -> Edit:
@@ -305,7 +305,8 @@ def _holder(table: Any, parts: list[str]) -> tuple[Any, str] | None:
     return None
 
 
-def _replace(table: Any, parts: list[str], value: Any) -> bool:
+def replace_value(table: Any, parts: list[str], value: Any) -> bool:
+    """Put it where that dotted key stands, however it is spelt; False if it stands nowhere."""
     found = _holder(table, parts)
     if found is not None:
         holder, key = found
@@ -313,7 +314,7 @@ def _replace(table: Any, parts: list[str], value: Any) -> bool:
     return found is not None
 
 
-def _delete(table: Any, parts: list[str]) -> None:
+def delete_value(table: Any, parts: list[str]) -> None:
     """With the tables that only its dots made."""
     found = _holder(table, parts)
     if found is not None:

@@ -16,10 +16,10 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from ..errors import ConfigurationError
-from .editing import Place, facts
+from .editing import Place, delete_value, facts, replace_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from tomlkit import TOMLDocument
@@ -90,12 +90,7 @@ def _set(document: TOMLDocument, place: Place, value: Any) -> None:
     kind, name = place.section
     table = document.get(kind)
     section = None if table is None else table.get(name)
-    path = None if section is None else _path(section, place.key)
-    if path is not None:
-        _at(section, path[:-1])[path[-1]] = value
-    elif section is not None:
-        _append(section, section, tomlkit.key(place.key.split(".")), value)
-    else:
+    if section is None:
         section = tomlkit.table()
         section.add(tomlkit.key(place.key.split(".")), value)
         if table is None:
@@ -103,6 +98,8 @@ def _set(document: TOMLDocument, place: Place, value: Any) -> None:
             document.add(kind, table)
         last = next(reversed(list(table.values())), None)
         _append(table, last, tomlkit.key(name), section)
+    elif not replace_value(section, place.key.split("."), value):
+        _append(section, section, tomlkit.key(place.key.split(".")), value)
 
 
 def _append(table: Any, last: Any, key: Key, value: Any) -> None:
@@ -118,10 +115,7 @@ def _append(table: Any, last: Any, key: Key, value: Any) -> None:
 
 def _remove(document: TOMLDocument, place: Place) -> None:
     kind, name = place.section
-    section = document.get(kind, {}).get(name, {})
-    path = _path(section, place.key)
-    if path is not None:
-        del _at(section, path[:-1])[path[-1]]
+    delete_value(document.get(kind, {}).get(name, {}), place.key.split("."))
 
 
 def _without_headers(text: str, emptied: set[tuple[str, ...]]) -> str:
@@ -150,22 +144,3 @@ def _header(line: str) -> tuple[str, ...] | None:
         name, parsed = next(iter(parsed.items()))
         path.append(name)
     return tuple(path)
-
-
-def _path(section: Any, key: str) -> tuple[str, ...] | None:
-    """Where the dotted key is, as the file nests it."""
-    return next((path for path in _leaves(section) if ".".join(path) == key), None)
-
-
-def _leaves(table: Any, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for key, value in table.items():
-        if hasattr(value, "items"):
-            yield from _leaves(value, (*prefix, str(key)))
-        else:
-            yield (*prefix, str(key))
-
-
-def _at(table: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        table = table[key]
-    return table

@@ -234,11 +234,11 @@ class ResponseRelay:
             passed += passable
             spliced = await self._splice(walk.unseen(passed))
             passed += spliced
-            if spliced < LARGE_BYTES and looks and not window.size:
+            if spliced >= LARGE_BYTES:
+                await self._more(passed, total, at_most=READ_AHEAD_BYTES)
+            elif looks and not window.size:
                 looks -= 1
                 passed = await self._look_on(walk, outlook, passed, total)
-            elif spliced >= LARGE_BYTES:
-                await self._more(passed, total, at_most=READ_AHEAD_BYTES)
             else:
                 await self._more(passed, total, at_most=window.capacity)
         if replays:
