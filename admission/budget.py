@@ -91,7 +91,7 @@ class StrictBudget:
             grants = [wish.limit_bytes for wish in wishes]
         elif claim.rests_seconds(now):
             return []
-        elif (bucket.has_piece(now) if rides else bucket.is_open(now)) and not self.turns.ahead_of(claim, now):
+        elif self._is_open(now, rides=rides) and not self.turns.ahead_of(claim, now):
             most = bucket.piece_bytes if rides else math.inf
             grants = _share(list(wishes), min(bucket.available(now), claim.appetite_bytes, most))
         else:
@@ -101,6 +101,14 @@ class StrictBudget:
         self.turns.serve(claim, granted, now)
         return grants
 
+    def _is_open(self, now: float, *, rides: bool) -> bool:
+        is_open = self._bucket.has_piece if rides else self._bucket.is_open
+        if is_open(now):
+            return True
+        overdue = self.turns.give_up_overdue(now)
+        self._bucket.release(overdue)
+        return overdue > 0 and is_open(now)
+
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         until_open = self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
         return max(until_open, claim.rests_seconds(now))
@@ -109,8 +117,8 @@ class StrictBudget:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
         after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
         if reserved:
-            self._bucket.settle(reserved=reserved, used=used, now=now)
-            claim.settle(reserved=reserved, used=used, now=now)
+            kept = claim.settle(reserved=reserved, used=used, now=now)
+            self._bucket.settle(reserved=kept, used=used, now=now)
         else:
             self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 

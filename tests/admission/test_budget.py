@@ -163,3 +163,19 @@ def test_without_a_limit_nobody_rests() -> None:
     claim = budget.turns.join()
     claim.rest(0.0)
     assert budget.admit(claim, [Wish(MIB, 64 * KIB)], 0.0) == [MIB]
+
+
+def test_leaders_that_do_not_answer_hold_nobody_else_up_for_more_than_a_second() -> None:
+    """Two of them have the whole burst. What they bring after all is debt: the quota holds."""
+    budget = strict()
+    dead = [budget.turns.join(), budget.turns.join()]
+    alive = budget.turns.join()
+    granted = [sum(budget.admit(claim, [Wish(size, 1)], 10.0)) for claim, size in zip(dead, (GATE, MIB), strict=True)]
+    assert sum(granted) == MIB
+    assert budget.admit(alive, [Wish(MIB, 1)], 11.0) == []
+    assert budget.seconds_until_turn(alive, 11.0) <= 2 * GATE / (4 * MIB) + 0.01
+    assert sum(budget.admit(alive, [Wish(MIB, 1)], 11.01)) == MIB
+    budget.settle(alive, reserved=MIB, used=MIB, now=11.01)
+    for claim, size in zip(dead, granted, strict=True):
+        budget.settle(claim, reserved=size, used=size, now=11.02)
+    assert budget.seconds_until_turn(alive, 11.02) == pytest.approx(0.25 + 0.1 - 0.01, abs=0.01)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admission.token_bucket import LEAST_GATE_BYTES, TokenBucket
+from admission.token_bucket import FLIGHT_SECONDS, LEAST_GATE_BYTES, LOOK_AGAIN_SECONDS, TokenBucket
 
 MIB = 1024 * 1024
 
@@ -91,3 +91,63 @@ def test_over_any_span_no_more_than_rate_times_length_plus_burst(rate: int, step
         for at, size in taken[first:]:
             total += size
             assert total <= (rate * (at - taken[first][0]) + subject.burst_bytes) * (1 + 1e-9)
+
+
+def test_what_is_on_its_way_is_part_of_the_burst() -> None:
+    """A cold leader answers late: what it brings may not come on top of what others could ask for meanwhile."""
+    subject = bucket()
+    subject.reserve(subject.available(10.0))
+    assert subject.available(11.0) == 0
+    assert subject.seconds_until_open(11.0) == pytest.approx(0.1)
+    subject.settle(reserved=MIB, used=MIB, now=11.0)
+    assert subject.available(11.0) == 0
+    assert subject.available(11.1) == pytest.approx(subject.gate_bytes)
+
+
+def test_one_that_waits_for_answers_does_not_look_again_all_the_time() -> None:
+    subject = bucket()
+    subject.reserve(subject.available(10.0) - subject.gate_bytes + 1)
+    assert subject.seconds_until_open(10.0) == LOOK_AGAIN_SECONDS
+
+
+@pytest.mark.parametrize("rate", [256 * 1024, 1 << 20, 4 << 20, 100 << 20])
+def test_answers_as_late_as_half_a_burst_cost_no_throughput(rate: int) -> None:
+    """One taker asks as soon as it may; each answer takes `FLIGHT_SECONDS`."""
+    subject, now, came = bucket(rate), 0.0, 0.0
+    while now < 100.0:
+        now += subject.seconds_until_open(now) + 1e-6
+        size = subject.available(now)
+        subject.reserve(size)
+        now += FLIGHT_SECONDS
+        subject.settle(reserved=size, used=size, now=now)
+        came += size
+    assert came / now / rate == pytest.approx(1.0, abs=0.01)
+
+
+@given(
+    rate=st.integers(1, 10**9),
+    grants=st.lists(st.tuples(st.floats(0, 0.5), st.floats(0, 3), st.floats(0, 1)), min_size=1, max_size=60),
+)
+def test_however_late_answers_come_no_span_has_more_than_a_burst_too_many(
+    rate: int, grants: list[tuple[float, float, float]]
+) -> None:
+    """Many takers at once, who ask whenever it is open; each answer takes its own time and brings all or a part."""
+    subject, now = bucket(rate), 0.0
+    due: list[tuple[float, float, float]] = []
+    came: list[tuple[float, float]] = []
+    for pause, flight, part in [*grants, (math.inf, 0.0, 0.0)]:
+        for at, size, used in sorted(each for each in due if each[0] <= now + pause):
+            subject.settle(reserved=size, used=used, now=at)
+            came.append((at, used))
+        due = [each for each in due if each[0] > now + pause]
+        now += pause
+        if pause < math.inf and subject.is_open(now):
+            size = subject.available(now)
+            subject.reserve(size)
+            due.append((now + flight, size, size * part))
+    most = max(subject.burst_bytes, subject.gate_bytes + rate * FLIGHT_SECONDS)
+    for first, (began, _) in enumerate(came):
+        total = 0.0
+        for at, used in came[first:]:
+            total += used
+            assert total <= (rate * (at - began) + most) * (1 + 1e-9)
