@@ -16,6 +16,7 @@ import statistics
 import time
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import click
@@ -33,7 +34,7 @@ from .byte_path.peer import MissingError
 from .byte_path.proxies import SPLICE, haproxy_command, haproxy_version
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
     from lab.cluster import Cluster
@@ -226,8 +227,9 @@ async def measure(
     bytes_per_partition: int,
     ways: Sequence[Way] = ("direct", "sidecars"),
     link_bytes_per_second: int | None = None,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Comparison]:
-    """Every scene, so many times each way, in turns; one more round before is thrown away.
+    """Every scene, so many times each way, in turns; one more round before is thrown away. `tell` hears of each run.
 
     Raises LabError; MissingError if HAProxy is wanted and not there.
     """
@@ -241,6 +243,7 @@ async def measure(
                 for way in ways:
                     async with _stage(plain, guarded, way) as stage:
                         result = await run(stage, bytes_per_partition)
+                    tell(f"{comparison.scene}, {way}: {result.bytes_per_second / MIB:.0f} MiB/s")
                     if round_ >= 0:
                         comparison.runs[way].append(result)
     return found
@@ -263,7 +266,14 @@ def main(rounds: int, mib: int, link: float | None, as_json: bool) -> None:
         ways = ("direct", "sidecars")
     speed = None if link is None else int(link * 1e9 / 8)
     found = trio.run(
-        lambda: measure(rounds=rounds, bytes_per_partition=mib * MIB, ways=ways, link_bytes_per_second=speed)
+        partial(
+            measure,
+            rounds=rounds,
+            bytes_per_partition=mib * MIB,
+            ways=ways,
+            link_bytes_per_second=speed,
+            tell=partial(click.echo, err=True),
+        )
     )
     if as_json:
         for one in found:

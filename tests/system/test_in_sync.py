@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LEADER, FOLLOWER = 101, 102
 STALL_SECONDS = 2.0
+ROUNDS = 3
+NOISE_SECONDS = 0.0005
 HOPS_SECONDS = 0.002
 """Four passes through a sidecar: 0.1 ms each where it only relays, 0.25 ms where it decides; measured 0.5 to 1.1 ms
 more than native at the 95th percentile."""
@@ -165,29 +167,36 @@ async def test_the_high_watermark_never_stalls(
 @pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", ["leader", "follower"])
-async def test_latency_on_the_same_fetcher_is_native_plus_the_hops(
+async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
     native_cluster: Cluster, sidecar_cluster: Cluster, side: Side, record: Callable[..., None]
 ) -> None:
-    """An acknowledged record passes two sidecars twice; brokers without sidecars have no such hops. What the throttle
-    itself adds shows in the worst latency, and that is no worse than natively."""
-    hows: tuple[tuple[How, Cluster], ...] = (("sidecar strict", sidecar_cluster), ("native cold", native_cluster))
-    p95: dict[str, list[float]] = {how: [] for how, _ in hows}
-    worst: dict[str, list[float]] = {how: [] for how, _ in hows}
-    for _ in range(3):
-        for how, cluster in hows:
+    """Each quota is the only thing that differs from the broker's own over the same connections, through the same idle
+    sidecars. Beside brokers without sidecars an acknowledged record has four passes more."""
+    ways: dict[str, tuple[How, Cluster]] = {
+        "sidecar strict": ("sidecar strict", sidecar_cluster),
+        "native, through the sidecars": ("native cold", sidecar_cluster),
+        "native": ("native cold", native_cluster),
+    }
+    p95: dict[str, list[float]] = {way: [] for way in ways}
+    worst: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(ROUNDS):
+        for way, (how, cluster) in ways.items():
             result = await Mover(cluster).run(Move(how, side, bytes_per_partition=6 * MIB, live=True))
             assert result.equal
             assert (result.bad_log_lines, result.shrinks) == ([], [])
             assert result.latencies is not None
             assert result.latencies.errors == 0
-            p95[how].append(result.latencies.p95)
-            worst[how].append(result.latencies.worst)
+            p95[way].append(result.latencies.p95)
+            worst[way].append(result.latencies.worst)
             record(
                 "in_sync",
                 scene=f"same fetcher, {side} side",
-                how=how,
+                how=way,
                 p95_seconds=result.latencies.p95,
                 worst_seconds=result.latencies.worst,
             )
-    assert statistics.median(p95["sidecar strict"]) <= statistics.median(p95["native cold"]) + HOPS_SECONDS
-    assert statistics.median(worst["sidecar strict"]) <= statistics.median(worst["native cold"])
+    middle = {way: statistics.median(found) for way, found in p95.items()}
+    assert middle["sidecar strict"] <= middle["native, through the sidecars"] + NOISE_SECONDS, middle
+    assert middle["sidecar strict"] <= middle["native"] + HOPS_SECONDS, middle
+    longest = {way: statistics.median(found) for way, found in worst.items()}
+    assert longest["sidecar strict"] <= longest["native, through the sidecars"], longest
