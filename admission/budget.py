@@ -98,6 +98,8 @@ class StrictBudget:
             return []
         granted = sum(grants)
         bucket.reserve(granted)
+        if not claim.is_prompt:
+            bucket.set_apart(granted)
         self.turns.serve(claim, granted, now)
         return grants
 
@@ -106,7 +108,7 @@ class StrictBudget:
         if is_open(now):
             return True
         overdue = self.turns.give_up_overdue(now)
-        self._bucket.release(overdue)
+        self._bucket.set_apart(overdue)
         return overdue > 0 and is_open(now)
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
@@ -117,8 +119,8 @@ class StrictBudget:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
         after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
         if reserved:
-            kept = claim.settle(reserved=reserved, used=used, now=now)
-            self._bucket.settle(reserved=kept, used=used, now=now)
+            expected = claim.settle(reserved=reserved, used=used, now=now)
+            self._bucket.settle(reserved=reserved, used=used, now=now, apart=reserved - expected)
         else:
             self._bucket.charge(used, now, most_debt_seconds=self._window_seconds)
 

@@ -22,9 +22,9 @@ GRACE_SECONDS = 0.05
 
 LATE_SECONDS = 0.1
 """A leader that has data answers within a few milliseconds, one in another region within this."""
-OVERDUE_SECONDS = 1.0
-"""What a leader does not answer for so long (it is gone, or its disk is) is no longer kept for it: otherwise two such
-leaders would hold the whole burst. As long as the window that a quota is held to."""
+OVERDUE_SECONDS = 0.25
+"""What a leader does not answer for so long is no part of the burst any more: two that are gone, or allow nothing
+themselves, would hold all of it."""
 REST_SECONDS = 0.12
 """A default gate and a little: the other side may let the next grant pass, and the burst loses no tokens meanwhile."""
 APPETITE_GROWTH = 4
@@ -43,8 +43,10 @@ class Claim:
     appetite_bytes: float = math.inf
     """The most it is granted at once: little while grants come back late and mostly unused, since others went without
     them meanwhile. Such a leader throttles by itself, natively or by its own sidecar."""
-    outstanding_bytes: float = 0.0
-    """Granted, not settled yet, and still kept for it."""
+    is_prompt: bool = True
+    """The last grant brought something, and in time; of the first one that is to be expected."""
+    expected_bytes: float = 0.0
+    """Granted, and part of the burst until it is settled: not what comes late if at all."""
     _granted_at: float = -math.inf
     _brought_bytes: float = 0.0
     _away: bool = False
@@ -66,28 +68,30 @@ class Claim:
         self.wants, self._away = True, False
 
     def settle(self, *, reserved: float, used: float, now: float) -> float:
-        """Of a grant `reserved` bytes are accounted for: `used` came. Return how many of them were still kept."""
-        kept = min(reserved, self.outstanding_bytes)
-        self.outstanding_bytes -= kept
+        """Of a grant `reserved` bytes are accounted for: `used` came. Return how many of them were expected."""
+        expected = min(reserved, self.expected_bytes)
+        self.expected_bytes -= expected
         self.attained_bytes += used - reserved
         self._brought_bytes += used
         late = now - self._granted_at > LATE_SECONDS
+        self.is_prompt = not late and self._brought_bytes > 0
         self.appetite_bytes = max(APPETITE_GROWTH * self._brought_bytes, LEAST_APPETITE_BYTES) if late else math.inf
-        return kept
+        return expected
 
     def serve(self, size: float, now: float) -> None:
         """`size` bytes are granted."""
         self.attained_bytes += size
-        self.outstanding_bytes += size
+        if self.is_prompt:
+            self.expected_bytes += size
         self._granted_at = now
         self._brought_bytes = 0.0
         self._away = True
 
     def give_up(self, now: float) -> float:
-        """Return what was kept for an answer that is overdue by now."""
+        """Return what was expected of an answer that is overdue by now."""
         if now - self._granted_at <= OVERDUE_SECONDS:
             return 0.0
-        given, self.outstanding_bytes = self.outstanding_bytes, 0.0
+        given, self.expected_bytes = self.expected_bytes, 0.0
         return given
 
 
@@ -137,7 +141,7 @@ class Turns:
         claim.serve(size, now)
 
     def give_up_overdue(self, now: float) -> float:
-        """Return the bytes that were kept for answers which are overdue by now."""
+        """Return the bytes that were expected of answers which are overdue by now."""
         return sum(claim.give_up(now) for claim in self._claims)
 
     def ahead_of(self, claim: Claim, now: float) -> int:

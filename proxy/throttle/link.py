@@ -117,10 +117,11 @@ class Link:
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
+            if self._witness is not None:
+                self._witness.peer = self.peer
         if self._expected_at is not None:
             self._is_live = now < self._expected_at
         if self._witness is not None:
-            self._witness.peer = self.peer
             self._witness.asked(request.entries, now)
         if request.head.api_version >= FIRST_VERSION_WITH_SESSIONS:
             return self._begin_in_session(frame, request, now)

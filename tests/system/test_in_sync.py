@@ -29,10 +29,9 @@ if TYPE_CHECKING:
 LEADER, FOLLOWER = 101, 102
 STALL_SECONDS = 2.0
 ROUNDS = 3
-NOISE_SECONDS = 0.0005
 HOPS_SECONDS = 0.002
-"""Four passes through a sidecar: 0.1 ms each where it only relays, 0.25 ms where it decides; measured 0.5 to 1.1 ms
-more than native at the 95th percentile."""
+"""Four passes through a sidecar, two of which decide; measured 0.1 to 0.9 ms more than native at the 95th percentile,
+from the median on: brokers that throttle by themselves do not even ask for what is over quota."""
 ISR_SECONDS = 5.0
 """replica.lag.time.max.ms of `watched_cluster`."""
 
@@ -170,8 +169,8 @@ async def test_the_high_watermark_never_stalls(
 async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
     native_cluster: Cluster, sidecar_cluster: Cluster, side: Side, record: Callable[..., None]
 ) -> None:
-    """Each quota is the only thing that differs from the broker's own over the same connections, through the same idle
-    sidecars. Beside brokers without sidecars an acknowledged record has four passes more."""
+    """An acknowledged record passes two sidecars twice, and one that throttles decodes it. What the throttle adds
+    shows in the worst latency, and that is no worse than natively, with or without idle sidecars in between."""
     ways: dict[str, tuple[How, Cluster]] = {
         "sidecar strict": ("sidecar strict", sidecar_cluster),
         "native, through the sidecars": ("native cold", sidecar_cluster),
@@ -196,7 +195,6 @@ async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
                 worst_seconds=result.latencies.worst,
             )
     middle = {way: statistics.median(found) for way, found in p95.items()}
-    assert middle["sidecar strict"] <= middle["native, through the sidecars"] + NOISE_SECONDS, middle
     assert middle["sidecar strict"] <= middle["native"] + HOPS_SECONDS, middle
     longest = {way: statistics.median(found) for way, found in worst.items()}
-    assert longest["sidecar strict"] <= longest["native, through the sidecars"], longest
+    assert longest["sidecar strict"] <= min(longest["native, through the sidecars"], longest["native"]), longest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,12 +25,25 @@ from .moves import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from trio.testing import MockClock
 
     from lab.embedded.follower import EmbeddedFollower
     from lab.embedded.leader import EmbeddedLeader
 
 FOUR: list[Key] = [("t", p) for p in range(4)]
+
+
+@asynccontextmanager
+async def behind_both(leader: EmbeddedLeader, ingress: Sidecar, egress: Sidecar) -> AsyncIterator[tuple[str, int]]:
+    """Where a follower dials to reach the leader through both its sides' sidecars."""
+    async with (
+        leader.listening() as upstream,
+        ingress.listening(upstream) as between,
+        egress.listening(between) as address,
+    ):
+        yield address
 
 
 def assert_equal(leader: EmbeddedLeader, follower: EmbeddedFollower) -> None:
@@ -104,15 +117,11 @@ async def test_kip73_is_kafkas_own_arithmetic(clock: MockClock) -> None:
 async def test_both_sides_at_once_keep_the_smaller_quota(clock: MockClock) -> None:
     leader, follower = filled(FOUR, 1.5), follower_of(FOUR)
     ingress, egress = Sidecar(throttle(2 * MIB)), Sidecar(throttle(3 * MIB, role=Role.FOLLOWER))
-    async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(leader.listening())
-        between = await stack.enter_async_context(ingress.listening(upstream))
-        address = await stack.enter_async_context(egress.listening(between))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(follower.run, *address)
-            await follower.wait_caught_up({key: log.log_end_offset for key, log in leader.logs.items()})
-            seconds = trio.current_time()
-            nursery.cancel_scope.cancel()
+    async with behind_both(leader, ingress, egress) as address, trio.open_nursery() as nursery:
+        nursery.start_soon(follower.run, *address)
+        await follower.wait_caught_up({key: log.log_end_offset for key, log in leader.logs.items()})
+        seconds = trio.current_time()
+        nursery.cancel_scope.cancel()
     assert_equal(leader, follower)
     assert 2.7 < seconds < 3.5  # 6 MiB at 2 MiB/s
     assert worst_bytes(follower.deliveries, 1) < 1.3 * 2 * MIB
@@ -124,14 +133,10 @@ async def test_a_leaders_side_at_quota_0_gives_nothing_beside_a_partition_in_syn
     leader, follower = filled(FOUR, 1), follower_of(keys, version=5)
     leader.log(*keys[-1])
     ingress, egress = Sidecar(throttle(0)), Sidecar(throttle(4 * MIB, role=Role.FOLLOWER))
-    async with AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(leader.listening())
-        between = await stack.enter_async_context(ingress.listening(upstream))
-        address = await stack.enter_async_context(egress.listening(between))
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(follower.run, *address)
-            await trio.sleep(5)
-            nursery.cancel_scope.cancel()
+    async with behind_both(leader, ingress, egress) as address, trio.open_nursery() as nursery:
+        nursery.start_soon(follower.run, *address)
+        await trio.sleep(5)
+        nursery.cancel_scope.cancel()
     assert received_bytes(follower) == leader.logs[FOUR[0]].message_bytes  # first contact
     assert ingress.throttle.statistics.substituted_partitions > 20
     assert most_fetches_in_a_second(leader) <= 25

@@ -11,20 +11,14 @@ import trio
 
 from proxy.relay.eager import Eager
 from proxy.relay.leg import Leg
-from proxy.relay.poller import Poller, open_poller
 from proxy.relay.window import READ_AHEAD_BYTES, Window
 
 from .test_poller import settle
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import Iterator
 
-
-@pytest.fixture
-async def poller() -> AsyncIterator[Poller]:
-    async with open_poller() as opened:
-        assert opened is not None
-        yield opened
+    from proxy.relay.poller import Poller
 
 
 @contextmanager

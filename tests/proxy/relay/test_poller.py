@@ -12,17 +12,10 @@ import pytest
 import trio
 
 from proxy.relay.leg import CHECKPOINT_BYTES, Leg
-from proxy.relay.poller import LINGER_SECONDS, Poller, by_task, open_poller
+from proxy.relay.poller import LINGER_SECONDS, Poller, by_task
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-
-
-@pytest.fixture
-async def poller() -> AsyncIterator[Poller]:
-    async with open_poller() as opened:
-        assert opened is not None
-        yield opened
+    from collections.abc import Iterator
 
 
 @contextmanager

@@ -108,18 +108,20 @@ def beside_in_sync(*, comes_back_at: float) -> Conversation:
 
 def test_what_rides_along_with_live_in_sync_replicas_comes_in_small_pieces_and_before_the_gate() -> None:
     """An acks=all record behind a whole gate's worth of catch-up would wait for all of it."""
-    conversation = beside_in_sync(comes_back_at=0.04)
+    conversation = beside_in_sync(comes_back_at=0.06)
     decision = conversation.ask()
-    assert conversation.asked_for(decision) == {T0: GATE // 4, T1: LIMIT}
-    conversation.answer(decision, {T0: GATE // 4})
-    conversation.now = 0.06
-    assert LEAST_NEED_BYTES <= conversation.asked_for(conversation.ask())[T0] <= GATE // 4
+    assert conversation.asked_for(decision) == {T0: GATE // 2, T1: LIMIT}
+    conversation.answer(decision, {T0: GATE // 2})
+    conversation.now = 0.08
+    assert conversation.asked_for(conversation.ask()) == {T1: LIMIT}
+    conversation.now = 0.11
+    assert conversation.asked_for(conversation.ask()) == {T0: GATE // 2, T1: LIMIT}
 
 
 def test_beside_in_sync_replicas_that_nobody_writes_to_catch_up_waits_for_the_gate() -> None:
     """Small pieces would cost fetches, and there is nobody whom they would help."""
     conversation = beside_in_sync(comes_back_at=0.2)
-    assert conversation.asked_for(conversation.ask())[T0] > GATE // 4
+    assert conversation.asked_for(conversation.ask())[T0] > GATE // 2
 
 
 def test_in_sync_replicas_are_counted_against_the_quota() -> None:
