@@ -98,7 +98,7 @@ class StrictBudget:
             return []
         granted = sum(grants)
         bucket.reserve(granted)
-        if not claim.is_prompt:
+        if not claim.is_prompt(now):
             bucket.set_apart(granted)
         self.turns.serve(claim, granted, now)
         return grants

@@ -25,6 +25,8 @@ LATE_SECONDS = 0.1
 OVERDUE_SECONDS = 0.25
 """What a leader does not answer for so long is no part of the burst any more: two that are gone, or allow nothing
 themselves, would hold all of it."""
+DISTRUST_SECONDS = 10.0
+"""So long a leader that was late, or brought nothing, is taken for one that will be again."""
 REST_SECONDS = 0.12
 """A default gate and a little: the other side may let the next grant pass, and the burst loses no tokens meanwhile."""
 APPETITE_GROWTH = 4
@@ -43,14 +45,17 @@ class Claim:
     appetite_bytes: float = math.inf
     """The most it is granted at once: little while grants come back late and mostly unused, since others went without
     them meanwhile. Such a leader throttles by itself, natively or by its own sidecar."""
-    is_prompt: bool = True
-    """The last grant brought something, and in time; of the first one that is to be expected."""
     expected_bytes: float = 0.0
     """Granted, and part of the burst until it is settled: not what comes late if at all."""
+    _distrusted_until: float = -math.inf
     _granted_at: float = -math.inf
     _brought_bytes: float = 0.0
     _away: bool = False
     _rests_until: float = -math.inf
+
+    def is_prompt(self, now: float) -> bool:
+        """Its grants have brought something lately, and in time; of the first one that is to be expected."""
+        return now >= self._distrusted_until
 
     def rest(self, now: float) -> None:
         """It is granted nothing for a while: grants brought nothing, and at once."""
@@ -74,14 +79,15 @@ class Claim:
         self.attained_bytes += used - reserved
         self._brought_bytes += used
         late = now - self._granted_at > LATE_SECONDS
-        self.is_prompt = not late and self._brought_bytes > 0
+        if late or not self._brought_bytes:
+            self._distrusted_until = now + DISTRUST_SECONDS
         self.appetite_bytes = max(APPETITE_GROWTH * self._brought_bytes, LEAST_APPETITE_BYTES) if late else math.inf
         return expected
 
     def serve(self, size: float, now: float) -> None:
         """`size` bytes are granted."""
         self.attained_bytes += size
-        if self.is_prompt:
+        if self.is_prompt(now):
             self.expected_bytes += size
         self._granted_at = now
         self._brought_bytes = 0.0

@@ -178,10 +178,14 @@ def test_leaders_that_do_not_answer_hold_nobody_else_up_for_long() -> None:
 
 
 def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
-    """Once known as late, what it may bring is no part of it from the beginning."""
+    """Once known as late, what it may bring is no part of it from the beginning, for a while."""
     budget = strict()
     late, other = budget.turns.join(), budget.turns.join()
     (granted,) = budget.admit(late, [Wish(GATE, 1)], 0.0)
     budget.settle(late, reserved=granted, used=granted, now=0.2)
-    (granted,) = budget.admit(late, [Wish(GATE, 1)], 10.0)
-    assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 10.2)) == MIB
+    (granted,) = budget.admit(late, [Wish(GATE, 1)], 5.0)
+    assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 5.2)) == MIB
+    for claim, size in ((late, granted), (other, MIB)):
+        budget.settle(claim, reserved=size, used=size, now=5.2)
+    (granted,) = budget.admit(late, [Wish(GATE, 1)], 20.0)
+    assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 20.05)) == MIB - GATE

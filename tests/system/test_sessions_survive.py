@@ -166,9 +166,7 @@ async def test_sessions_that_find_no_place_in_the_leaders_cache(protocol: str, s
         broker_overrides={"max.incremental.fetch.session.cache.slots": slots},
         sidecars=SidecarPlan(),
     )
-    wanted = Move(
-        "sidecar strict", "both", QUOTA, bytes_per_partition=3 * MIB // 2, leaders=(101,), followers=(102, 103)
-    )
+    wanted = Move("sidecar strict", "both", QUOTA, bytes_per_partition=3 * MIB, leaders=(101,), followers=(102, 103))
     async with cluster(plan) as running:
         result = await Mover(running).run(wanted)
     assert result.equal, result.comparisons
