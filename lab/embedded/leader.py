@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from protocol.errors import ProtocolError
 from protocol.fetch import response_layout
 from protocol.fetch_request import FetchRequest, parse_fetch_request
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
@@ -33,6 +34,8 @@ class EmbeddedLeader:
         self.value_bytes = value_bytes
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.requests: list[tuple[float, FetchRequest]] = []
+        self.refused: list[str] = []
+        """Why connections were ended: what came on them is no Fetch that this leader serves."""
         self._appended = trio.Event()
 
     def log(self, topic: str, partition: int) -> PartitionLog:
@@ -64,6 +67,8 @@ class EmbeddedLeader:
                     await stream.send_all(with_length(await self._answer(request)))
             except trio.BrokenResourceError:
                 return
+            except ProtocolError as error:
+                self.refused.append(str(error))
 
     async def _answer(self, request: FetchRequest) -> bytes:
         deadline = trio.current_time() + request.max_wait_ms / 1000

@@ -11,7 +11,7 @@ from lab.embedded.follower import EmbeddedFollower, FetcherSettings, InvalidFull
 from lab.embedded.leader import EmbeddedLeader
 from protocol.framing import with_length
 from tests.proxy.conversation import fetch_frame
-from tests.proxy.relay.wire import T0, T1, answer, batch, entry, parsed, read_exactly, read_frame
+from tests.proxy.relay.wire import T0, T1, answer, batch, entry, parsed, read_all, read_exactly, read_frame
 
 if TYPE_CHECKING:
     from trio.testing import MockClock
@@ -65,6 +65,17 @@ async def test_without_data_it_waits_for_max_wait_ms_or_for_data(clock: MockCloc
 async def test_an_unknown_partition_is_an_error(clock: MockClock) -> None:
     async with leader_of({}).listening() as address:
         assert await fetch(address, fetch_frame({T0: 0}, max_wait_ms=0)) == [(T0, 3, -1, 0)]
+
+
+async def test_what_is_no_fetch_costs_that_connection_alone(clock: MockClock) -> None:
+    """Such as a browser's request to the demo's leader."""
+    leader = leader_of({T0: 1})
+    async with leader.listening() as address:
+        async with await trio.open_tcp_stream(*address) as stream:
+            await stream.send_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert await read_all(stream) == b""
+        assert await fetch(address, fetch_frame({T0: 0})) == [(T0, 0, 1, 100)]
+    assert len(leader.refused) == 1
 
 
 async def test_a_follower_catches_up_and_then_waits_at_the_leader(clock: MockClock) -> None:

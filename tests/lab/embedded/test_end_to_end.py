@@ -47,6 +47,7 @@ async def behind_both(leader: EmbeddedLeader, ingress: Sidecar, egress: Sidecar)
 
 
 def assert_equal(leader: EmbeddedLeader, follower: EmbeddedFollower) -> None:
+    assert leader.refused == []
     assert {key: log.digest() for key, log in follower.logs.items()} == {
         key: leader.logs[key].digest() for key in follower.logs
     }
