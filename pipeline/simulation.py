@@ -3,9 +3,10 @@
 Pure, plain Python, one process per scenario: every broker's budget is shared by all its links, so that a scenario
 cannot be cut in pieces; scenarios can. A *flow* is one follower's connection to one leader with all it has to fetch.
 
-    the follower asks ─▶ follower's budget ─▶ leader's budget ─▶ bytes travel ─▶ both settle ─▶ it asks again
+    the follower asks ─▶ follower's budget ─▶ leader's budget ─▶ bytes travel ─▶ leader's, follower's: still within?
+    ─▶ both settle ─▶ it asks again
 
-Invariant: bytes are granted only by `admission.budget`; here is only who asks when. Nothing is random.
+Invariant: bytes are granted, and kept, only by `admission.budget`; here is only who asks when. Nothing is random.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ NEED_BYTES = 64 * 1024
 """What a grant is worth at least; the sidecar's own beginning."""
 ROUND_TRIP_SECONDS = 0.001
 LEAST_WAIT_SECONDS = 0.002
+CLOCK_DIGITS = 6
+"""Two that wait for the same moment meet in it."""
 POLICIES = ("strict", "kip73")
 
 Quotas = dict[tuple[str, str], float]
@@ -74,6 +77,7 @@ class Outcome:
 
 
 class _Side(NamedTuple):
+    role: str
     budget: Budget
     claim: Claim
 
@@ -86,6 +90,8 @@ class _Running:
     moved: float = 0.0
     grants: list[int] = field(default_factory=list)
     carries: float = 0.0
+    asked: float = 0.0
+    """When it asked for what it carries."""
     takes_all: bool = False
     """What it carries is all that there was when it asked: by KIP-73's rule it is in sync."""
     deadline: float = math.inf
@@ -111,8 +117,8 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
     budgets = {key: _budget(scenario, rate) for key, rate in scenario.quotas.items()}
     running = [_Running(flow, _sides(flow, budgets)) for flow in flows]
     outcome = Outcome([None] * len(flows))
-    turn = iter(range(1 << 62))
-    moments = [(flow.starts, next(turn), index) for index, flow in enumerate(flows)]
+    # Of those that wake at once it is not always the same that goes first: here it is the one that got least.
+    moments = [(flow.starts, 0.0, index) for index, flow in enumerate(flows)]
     heapq.heapify(moments)
     while moments:
         now, _, index = heapq.heappop(moments)
@@ -128,7 +134,7 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
             continue
         pause = _ask(one, left, scenario, now)
         if not math.isinf(pause):  # a quota of 0: it would ask for ever
-            heapq.heappush(moments, (now + pause, next(turn), index))
+            heapq.heappush(moments, (round(now + pause, CLOCK_DIGITS), one.moved, index))
     return outcome
 
 
@@ -142,8 +148,8 @@ def _budget(scenario: Scenario, rate: float) -> Budget:
 
 def _sides(flow: Flow, budgets: Mapping[tuple[str, str], Budget]) -> list[_Side]:
     keys = ((flow.destination, "follower"), (flow.source, "leader"))
-    found = (budgets[key] for key in keys if key in budgets)
-    return [_Side(budget, budget.turns.join()) for budget in found]
+    found = ((key[1], budgets[key]) for key in keys if key in budgets)
+    return [_Side(role, budget, budget.turns.join()) for role, budget in found]
 
 
 def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
@@ -165,7 +171,7 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
     one.deadline = math.inf
     batch = one.flow.batch_bytes
     whole = max(limit // batch, 1) * batch
-    one.carries, one.takes_all = min(whole, left), left <= whole
+    one.carries, one.takes_all, one.asked = min(whole, left), left <= whole, now
     return ROUND_TRIP_SECONDS + one.carries / scenario.line_bytes_per_second
 
 
@@ -184,11 +190,18 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
 
 
 def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
+    """On its way back the answer meets the leader's side first. Where a side is over quota by now it takes the records
+    out, and the other side behind it never sees them: two that were admitted at once under `kip73` do not both pass."""
     size = round(one.carries)
-    for side, granted in zip(one.sides, one.grants, strict=True):
-        side.budget.settle(side.claim, reserved=granted, used=size, now=now)
+    granted = {side.role: (side, grant) for side, grant in zip(one.sides, one.grants, strict=True)}
+    for role, broker in (("leader", one.flow.source), ("follower", one.flow.destination)):
+        if role in granted:
+            side, reserved = granted[role]
+            if side.budget.must_discard(one.asked, now):
+                size, one.takes_all = 0, False
+            side.budget.settle(side.claim, reserved=reserved, used=size, now=now)
+        if size:
+            outcome.moved[broker, role, int(now)] += size
     one.grants.clear()
     one.moved += size
     one.carries = 0.0
-    outcome.moved[one.flow.source, "leader", int(now)] += size
-    outcome.moved[one.flow.destination, "follower", int(now)] += size

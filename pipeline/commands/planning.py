@@ -58,6 +58,7 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
 )
 @click.option("--leader", "leaders", multiple=True, type=RATE, help="A quota of leaders to try; repeatable.")
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
+@click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
 @click.option("--line", type=RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
 @click.option("--peaks", "show_peaks", is_flag=True, help="Worst windows per broker instead of durations per link.")
@@ -69,6 +70,7 @@ def replay_command(
     batch: float,
     leaders: tuple[float, ...],
     followers: tuple[float, ...],
+    both: tuple[float, ...],
     policies: tuple[str, ...],
     line: float,
     output: Output,
@@ -78,23 +80,25 @@ def replay_command(
 ) -> None:
     """Run what was recorded, or what is planned, under other quotas, by the sidecar's own admission code.
 
-    Every --leader and every --follower is a scenario, under every --policy.
+    Every --leader, --follower and --both is a scenario, under every --policy.
 
     \b
     Examples:
       python -m pipeline replay tables --leader 20MB/s --leader 50MB/s
-      python -m pipeline replay --flow 101:102:200MB --flow 101:103:200MB --leader 300KiB/s
+      python -m pipeline replay --flow 101:102:200MB --flow 101:103:200MB --both 300KiB/s
     """
     if (path is None) == (not flows):
         raise click.UsageError("expected either TABLES or --flow")
     what_ifs = [
-        replay_job.WhatIf(f"{role} {rate:.0f} B/s", policy, *((rate, None) if role == "leader" else (None, rate)))
+        replay_job.WhatIf(
+            f"{role} {rate:.0f} B/s", policy, None if role == "follower" else rate, None if role == "leader" else rate
+        )
         for policy in policies
-        for role, rates in (("leader", leaders), ("follower", followers))
+        for role, rates in (("leader", leaders), ("follower", followers), ("both", both))
         for rate in rates
     ]
     if not what_ifs:
-        raise click.UsageError("expected at least one --leader or --follower to try")
+        raise click.UsageError("expected at least one --leader, --follower or --both to try")
     with session("replay", spark_settings) as spark:
         demand = [_flow(text, round(batch)) for text in flows]
         if path is not None:

@@ -126,7 +126,7 @@ def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureF
     ("arguments", "status", "message"),
     [
         (["replay"], 2, "expected either TABLES or --flow"),
-        (["replay", "--flow", "1:2:3MB"], 2, "expected at least one --leader or --follower"),
+        (["replay", "--flow", "1:2:3MB"], 2, "expected at least one --leader, --follower or --both"),
         (["replay", "--flow", "1:2", "--leader", "1MB/s"], 1, "--flow: expected FROM:TO:BYTES, found '1:2'"),
         (["replay", "--flow", "1:2:3MB", "--leader", "1Mb/s"], 2, "expected something like 20MB/s, found '1Mb/s'"),
         (["generate", "{tmp}/g", "--partitions", "4"], 1, "expected partitions (4) to be a multiple of brokers"),

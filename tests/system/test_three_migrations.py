@@ -6,7 +6,7 @@ records, as Kafka's own tests of quotas have them. The pipeline knows nothing bu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pytest
 import trio
@@ -32,6 +32,7 @@ SCALE = 20
 TOPIC_BYTES = 200 * MIB // SCALE
 RECORD_BYTES = 100_000
 BROKERS = (101, 102, 103)
+Policy = Literal["strict", "kip73"]
 
 
 class Migration(NamedTuple):
@@ -47,9 +48,9 @@ class Migration(NamedTuple):
             for follower in self.followers
         ]
 
-    def move(self) -> Move:
+    def move(self, policy: Policy) -> Move:
         return Move(
-            "sidecar strict",
+            f"sidecar {policy}",
             side="both",
             quota_bytes_per_second=QUOTA,
             partitions=len(self.leaders),
@@ -67,21 +68,22 @@ MIGRATIONS = {
 }
 
 
-def predicted_seconds(migration: Migration) -> float:
+def predicted_seconds(migration: Migration, policy: Policy) -> float:
     quotas = {(str(broker), role): float(QUOTA) for broker in BROKERS for role in ("leader", "follower")}
-    finished = simulate(migration.flows(), Scenario("plan", "strict", quotas)).finished
+    finished = simulate(migration.flows(), Scenario("plan", policy, quotas)).finished
     return max(seconds or 0.0 for seconds in finished)
 
 
+@pytest.mark.parametrize("policy", ["strict", "kip73"])
 def test_they_take_what_replay_said_and_their_bounds_are_told(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, policy: Policy
 ) -> None:
     folder = tmp_path_factory.mktemp("migrations")
     keep: Callable[..., None] = request.getfixturevalue("record")
 
     async def carry_out() -> dict[str, Recorded]:
         async with cluster(plan(BROKERS, RELEASES[0])) as running:
-            found = {name: await record(running, one.move()) for name, one in MIGRATIONS.items()}
+            found = {name: await record(running, one.move(policy)) for name, one in MIGRATIONS.items()}
             await collect_journals(running, folder / "journal")
             return found
 
@@ -100,8 +102,8 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
         assert len(found) == len(migration.flows())
         took = max(row.began + row.seconds for row in found) - seen.began
         on_the_wire = max(delivery.time for delivery in seen.deliveries) - seen.began
-        predicted = predicted_seconds(migration)
-        keep("three_migrations", case=name, recorded=took, wire=on_the_wire, predicted=predicted)
+        predicted = predicted_seconds(migration, policy)
+        keep("three_migrations", case=name, policy=policy, recorded=took, wire=on_the_wire, predicted=predicted)
         assert all(row.finished for row in found)
         assert took == pytest.approx(on_the_wire, abs=2.0)
         assert took == pytest.approx(predicted, rel=0.1)
