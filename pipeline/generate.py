@@ -159,12 +159,12 @@ def events(spark: SparkSession, cluster: Cluster) -> DataFrame:
 
 
 def write(spark: SparkSession, cluster: Cluster, target: str, *, files: int) -> None:
-    """Write it all as journal files, gzip, `files` of them and one for the events."""
+    """Write it all as journal files, gzip, `files` of them with a few brokers' lines each, and one for the events."""
     spark.conf.set("mapreduce.output.basename", FILES_BEGIN)
     try:
         told = events(spark, cluster).withColumn("kind", F.lit(Kind.QUOTA.value))
         quotas = told.select([field.name for field in (*COMMON, *KINDS[Kind.QUOTA])]).coalesce(1)
-        for frame in (lines(spark, cluster).repartitionByRange(files, "time"), quotas):
+        for frame in (lines(spark, cluster).repartitionByRange(files, "broker", "time"), quotas):
             text = frame.select(F.to_json(F.struct(*frame.columns)).alias("value"))
             text.write.mode("append").option("compression", "gzip").text(target)
     finally:
