@@ -36,39 +36,43 @@ def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
     return seconds.where(F.col("limit").isNotNull() & (F.col("limit") < float("inf")))
 
 
-def windows(seconds: DataFrame, promise: Promise) -> DataFrame:
-    """Every window of `promise.seconds` that ends in a second with a line: `from_time`, `time` (its last second),
-    `bytes`, `in_sync_bytes`, `allowed`, `ratio` (over the quota), `over`."""
+def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
+    """Every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`, `time`
+    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes`, `allowed`, `ratio` (over the quota), `over`."""
+    each = F.array(*(F.col(_name(promise)) for promise in promises))
+    return _judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
+
+
+def _judged(seconds: DataFrame, promises: tuple[Promise, ...]) -> DataFrame:
+    """Add the window of each promise that ends there, as a column. One shuffle for all of them."""
+    return seconds.select("*", *(_window(promise).alias(_name(promise)) for promise in promises))
+
+
+def _name(promise: Promise) -> str:
+    return f"{promise.seconds}s"
+
+
+def _window(promise: Promise) -> Column:
     sliding = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - promise.seconds, Window.currentRow)
-    allowed = F.sum("limit").over(sliding)
+    moved = F.sum("bytes").over(sliding)
     # Seconds without a line had the same quota: only those with one know it, so theirs stands for the others.
-    quota_bytes = allowed * promise.seconds / F.count("*").over(sliding)
-    rows = seconds.select(
-        *ROLE,
-        (F.col("time") - (promise.seconds - 1)).alias("from_time"),
-        "time",
-        "since",
-        "enforce",
+    quota = F.sum("limit").over(sliding) * promise.seconds / F.count("*").over(sliding)
+    promised = quota * promise.factor
+    return F.struct(
         F.lit(promise.seconds).alias("window_seconds"),
-        F.sum("bytes").over(sliding).alias("bytes"),
+        (F.col("time") - (promise.seconds - 1)).alias("from_time"),
+        moved.alias("bytes"),
         F.sum("in_sync_bytes").over(sliding).alias("in_sync_bytes"),
-        quota_bytes.alias("quota_bytes"),
-    )
-    promised = F.col("quota_bytes") * promise.factor
-    return rows.select(
-        "*",
+        quota.alias("quota_bytes"),
         promised.alias("allowed"),
-        F.try_divide("bytes", "quota_bytes").alias("ratio"),
-        (F.col("bytes") > promised).alias("over"),
+        F.try_divide(moved, quota).alias("ratio"),
+        (moved > promised).alias("over"),
     )
 
 
 def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
     """The evidence: each window over its bound, with the cause."""
-    found = windows(seconds, promises[0])
-    for promise in promises[1:]:
-        found = found.unionByName(windows(seconds, promise))
-    return found.where("over").withColumn("cause", _cause()).drop("over", "since")
+    return windows(seconds, *promises).where("over").withColumn("cause", _cause()).drop("over", "since")
 
 
 def incidents(over: DataFrame) -> DataFrame:
@@ -105,28 +109,29 @@ def _cause() -> Column:
 def summary(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
     """One row per broker, role and quota in force: `mean_ratio`, `smoothness` (standard deviation of a second over the
     quota, while something was held back), and for each promise `worst_Ns`, `worst_Ns_at`, `over_Ns` (how often)."""
-    period = (*ROLE, "since")
     held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0), F.col("bytes") / F.col("limit"))
-    found = seconds.groupBy(*period).agg(
-        F.max("limit").alias("limit"),
-        F.first("enforce").alias("enforce"),
-        F.count("*").alias("seconds"),
-        F.sum("bytes").alias("bytes"),
-        F.sum("in_sync_bytes").alias("in_sync_bytes"),
-        F.avg(held_back).alias("mean_ratio"),
-        F.stddev_samp(held_back).alias("smoothness"),
-    )
-    for promise in promises:
-        name = f"{promise.seconds}s"
-        worst = (
-            windows(seconds, promise)
-            .groupBy(*period)
-            .agg(
-                F.max("ratio").alias(f"worst_{name}"),
-                F.max_by("time", "ratio").alias(f"worst_{name}_at"),
-                F.sum(F.col("over").cast("int")).alias(f"over_{name}"),
-            )
+    found = (
+        _judged(seconds, promises)
+        .groupBy(*ROLE, "since")
+        .agg(
+            F.max("limit").alias("limit"),
+            F.first("enforce").alias("enforce"),
+            F.count("*").alias("seconds"),
+            F.sum("bytes").alias("bytes"),
+            F.sum("in_sync_bytes").alias("in_sync_bytes"),
+            F.avg(held_back).alias("mean_ratio"),
+            F.stddev_samp(held_back).alias("smoothness"),
+            *(column for promise in promises for column in _worst(_name(promise))),
         )
-        found = found.join(worst, list(period))
-    over = [F.col(f"over_{promise.seconds}s") for promise in promises]
-    return found.withColumn("kept", F.greatest(*over, F.lit(0)) == 0).orderBy(*period)
+    )
+    over = [F.col(f"over_{_name(promise)}") for promise in promises]
+    return found.withColumn("kept", F.greatest(*over, F.lit(0)) == 0).orderBy(*ROLE, "since")
+
+
+def _worst(name: str) -> tuple[Column, ...]:
+    ratio = F.col(f"{name}.ratio")
+    return (
+        F.max(ratio).alias(f"worst_{name}"),
+        F.max_by("time", ratio).alias(f"worst_{name}_at"),
+        F.sum(F.col(f"{name}.over").cast("int")).alias(f"over_{name}"),
+    )
