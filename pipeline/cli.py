@@ -5,6 +5,8 @@ Invariant: exit status 0 fine, 1 the input is wrong, 2 usage; no traceback for w
 
 from __future__ import annotations
 
+import re
+
 import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -34,6 +36,8 @@ def group() -> None:
     """
 
 
+_DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
+"""As java.nio.file's and java.io's exceptions say it, the latter in parentheses."""
 COMMANDS = (
     ingest.command,
     looking.rates_command,
@@ -70,4 +74,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _first_line(error: PySparkException | Py4JJavaError) -> str:
     text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
+    denied = _DENIED.search(text) or _DENIED.search("\n".join(_causes(error)))
+    if denied is not None:
+        return f"{denied['path']}: Permission denied"
     return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+def _causes(error: PySparkException | Py4JJavaError) -> list[str]:
+    """What Java says was behind it: Spark calls a file that may not be read one that does not exist."""
+    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    found = []
+    while cause is not None:
+        found.append(str(cause.getMessage()))
+        cause = cause.getCause()
+    return found

@@ -18,6 +18,10 @@ SETTINGS = {
     # ANSI off would turn a wrong cast into a null, and a null into a missing row.
     "spark.sql.ansi.enabled": "true",
     "spark.ui.enabled": "false",
+    # What fails is told by whoever asked for it; a task's traceback besides is for those who ask for it: WARN, say.
+    "spark.log.level": "FATAL",
+    # Every column made in Python would look up its line and tell the JVM: most of what building a plan takes.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
 }
 ON_THIS_MACHINE = {
@@ -38,6 +42,4 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
             settings |= ON_THIS_MACHINE
     for key, value in (settings | dict(conf or {})).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    return builder.getOrCreate()

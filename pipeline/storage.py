@@ -1,17 +1,19 @@
-"""Replace directories of a table so that being killed at any moment loses nothing: on any Hadoop file system.
+"""Put files and directories into a table so that being killed at any moment loses nothing: on any Hadoop file system.
 
     stage: everything new is written below OUT/_staging      killed here: the next run removes it
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
-    apply: each staged directory takes the place of the old one; then the list and the stage are removed
+    apply: each staged file or directory takes its place, or that of the old one; then list and stage are removed
 
-Invariant: a staged directory exists until it is in place, so `apply` may be repeated from any point. One `ingest` at a
-time per OUT; readers that must not see a partition vanish for a moment read a copy.
+Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One `ingest` at a time
+per OUT; readers that must not see a partition vanish for a moment read a copy.
 """
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
+
+from .errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +49,21 @@ class Storage:
         found = self._files.listStatus(self._path(path))
         return sorted(status.getPath().getName() for status in found if status.isDirectory())
 
+    def files(self, path: str) -> list[str]:
+        """Return the names of the files in `path`, without Spark's own; none if it is not there."""
+        if not self.exists(path):
+            return []
+        found = self._files.listStatus(self._path(path))
+        names = (status.getPath().getName() for status in found if status.isFile())
+        return sorted(name for name in names if name[0] not in "._")
+
     def remove(self, path: str) -> None:
         self._files.delete(self._path(path), _RECURSIVE)
+
+    def make_directory(self, path: str) -> None:
+        """Raises InputError if it cannot be made."""
+        if not self._files.mkdirs(self._path(path)):
+            raise InputError(f"{self.root}: cannot be written: no permission, or no directory")
 
     def move(self, source: str, target: str) -> None:
         """`source` takes the place of `target`; nothing to do if it has already."""

@@ -1,0 +1,103 @@
+"""What may not be read: said with its name, exit status 1, and nothing lost.
+
+Tests run as root in many places, whom no permission stops: the jobs run in a process without that privilege.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.pipeline.journals import FIRST, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+JOBS = """
+import sys
+from pathlib import Path
+from pipeline.cli import main
+from tests.pipeline.sessions import session_in
+
+place = Path(sys.argv[1])
+session_in(place / "spark")
+for source in ("folder", "below", "file", "target", "good"):
+    into = "closed/tables" if source == "target" else "tables"
+    print("#", source, file=sys.stderr)
+    status = main(["ingest", str(place / ("good" if source == "target" else source)), "--into", str(place / into)])
+    print("= exit status", status, file=sys.stderr)
+"""
+
+
+class Answer(NamedTuple):
+    status: int
+    said: str
+
+
+def unprivileged() -> list[str]:
+    """What to put before a command so that modes of files hold for it, whoever runs the tests."""
+    if os.geteuid() != 0:
+        return []
+    setpriv = shutil.which("setpriv")
+    assert setpriv, "setpriv is missing: apt-get install util-linux"
+    privileges = "-dac_override,-dac_read_search"
+    return [setpriv, f"--bounding-set={privileges}", f"--inh-caps={privileges}", "--"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Journals of which something may not be read: a folder, one below, a file; and tables that may not be written."""
+    place = tmp_path_factory.mktemp("permissions")
+    for name in ("folder", "below/101", "file", "good"):
+        write_file(place / name, lines=[traffic_line(FIRST)])
+    write_file(place / "file", broker=102, lines=[traffic_line(FIRST, broker=102)])
+    (place / "closed").mkdir()
+    modes = {place / "folder": 0o000, place / "below/101": 0o000, place / "closed": 0o555}
+    modes[next((place / "file").glob("journal-102-*"))] = 0o000
+    for path, mode in modes.items():
+        path.chmod(mode)
+    yield place
+    for path in modes:
+        path.chmod(0o700)
+
+
+@pytest.fixture(scope="module")
+def answers(place: Path) -> dict[str, Answer]:
+    command = [*unprivileged(), sys.executable, "-c", JOBS, str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for part in done.stderr.split("# ")[1:]:
+        name, _, rest = part.partition("\n")
+        said, _, status = rest.partition("= exit status ")
+        found[name] = Answer(int(status.split()[0]), said)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("folder", "error: {place}/folder: Permission denied"),
+        ("below", "error: {place}/below/101: Permission denied"),
+        ("file", "error: {place}/file/journal-102-20261121T084000Z-000001.ndjson.gz: Permission denied"),
+        ("target", "error: {place}/closed/tables: cannot be written: no permission, or no directory"),
+    ],
+)
+def test_it_is_named(place: Path, answers: dict[str, Answer], source: str, message: str) -> None:
+    assert answers[source].status == 1
+    assert message.format(place=place) in answers[source].said
+    assert "Traceback" not in answers[source].said
+    assert "\tat " not in answers[source].said
+
+
+def test_the_next_run_finds_everything_in_order(place: Path, answers: dict[str, Answer]) -> None:
+    """What the failed runs left behind does no harm."""
+    assert answers["good"].status == 0
+    assert [path.name for path in (place / "tables" / "traffic").glob("*/*")] == ["broker=101"]
