@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
-from journal_schema import LINE_SECONDS, TRAFFIC_IDENTITY, Kind
+from journal_schema import TRAFFIC_IDENTITY, Kind
 
 from .errors import InputError
-from .lines import parse
-from .schema import EVENTS, LINE_KEY, PARTITION_COLUMNS, QUARANTINE
+from .lines import EARLIEST_SECONDS, LATEST_SECONDS, PARSED, parse
+from .schema import EVENTS, QUARANTINE
+from .staging import Day, Span, Staging
 from .storage import begin, commit
 from .tables import Tables
 from .unfold import link_seconds, replica_seconds
@@ -23,11 +24,15 @@ from .unfold import link_seconds, replica_seconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from .staging import Move
 
 FILES_NAMED = "journal-*.gz"
 OPEN = ".open.ndjson.gz"
+FILE = ["source", "size_bytes", "modified"]
+"""What tells whether a file is as it was."""
 
 
 class Outcome(NamedTuple):
@@ -66,36 +71,28 @@ def ingest(
     tables = Tables(spark, target)
     found = find_files(spark, sources)
     stage = begin(tables.storage)
-    fresh = _to_read(found, tables.files)
-    paths = [row.path for row in fresh.select("path").collect()]
-    skipped = found.count() - len(paths)
+    done = _done(tables.files)
+    paths, skipped = _to_read(found, done)
     if not paths:
         if not skipped:
             raise InputError(f"{', '.join(sources)}: no files called {FILES_NAMED} here")
         tell(f"nothing new: all {skipped} files were read before")
         return Outcome({}, 0, 0, skipped)
     tell(f"reading {len(paths)} files ({skipped} unchanged)")
-    parsed_path = f"{stage}/parsed"
-    parse(read_text(spark, paths)).write.parquet(parsed_path)
-    parsed = spark.read.parquet(parsed_path)
-    files = account(fresh, parsed)
-    moves = []
-    good, is_traffic = parsed.where(F.col("problem").isNull()), F.col("kind") == Kind.TRAFFIC.value
-    lines = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY)).cache()
-    for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
-        tell(f"writing {name}")
-        moves += _stage_rows(tables, name, unfold(lines), touched=days_of(lines), stage=stage)
-    lines.unpersist()
-    tell("writing events")
-    moves += _stage_events(tables, shaped(good.where(~is_traffic), EVENTS), stage=stage)
-    bad = parsed.where(F.col("problem").isNotNull()).select(QUARANTINE.names)
-    bad.write.partitionBy("source").parquet(f"{stage}/quarantine")
-    moves += [(f"quarantine/{one}",) * 2 for one in _partitions(tables, f"{stage}/quarantine", depth=1)]
-    kept = tables.files.join(files, "source", "left_anti")
-    kept.unionByName(files).coalesce(1).write.parquet(f"{stage}/files")
-    outcome = _outcome(
-        spark.read.parquet(f"{stage}/files").join(fresh.select("source"), "source", "left_semi"), skipped
-    )
+    tables.storage.make_directory(stage)
+    parse(read_text(spark, paths)).write.parquet(f"{stage}/parsed")
+    parsed = spark.read.schema(PARSED).parquet(f"{stage}/parsed")
+    read = account(found.join(F.broadcast(done), FILE, "left_anti"), parsed).coalesce(1).cache()
+    outcome = _outcome(read, skipped)
+    staging = Staging(tables, stage)
+    moves = _stage_lines(spark, staging, parsed.where(F.col("problem").isNull()), tell)
+    if outcome.quarantined:
+        bad = parsed.where(F.col("problem").isNotNull()).select(QUARANTINE.names)
+        bad.write.partitionBy("source").parquet(f"{stage}/quarantine")
+        moves += staging.replaced("quarantine", depth=1)
+    kept = tables.files.join(read, "source", "left_anti")
+    kept.unionByName(read).coalesce(1).write.parquet(f"{stage}/files")
+    read.unpersist()
     tell("putting the new partitions in place")
     commit(tables.storage, [*moves, ("files", "files")])
     return outcome
@@ -136,54 +133,51 @@ def account(listed: DataFrame, parsed: DataFrame) -> DataFrame:
     )
 
 
-def _to_read(found: DataFrame, known: DataFrame) -> DataFrame:
-    """What was read before and has not changed, and had nothing set aside, is not read again."""
-    done = known.where((F.col("quarantined") == 0) & (F.col("state") != "unreadable"))
-    return found.join(F.broadcast(done), ["source", "size_bytes", "modified"], "left_anti")
+def _done(known: DataFrame) -> DataFrame:
+    """What was read before and had nothing set aside: it is not read again, unless it has changed."""
+    return known.where((F.col("quarantined") == 0) & (F.col("state") != "unreadable")).select(*FILE)
 
 
-def days_of(lines: DataFrame) -> DataFrame:
-    """Return `date` and `broker` of the partitions that the lines' rows may be in: told without unfolding them."""
-    ends = (F.col("time"), F.col("time") + (LINE_SECONDS - 1))
-    dates = F.array(*(F.to_date(F.timestamp_seconds(end)) for end in ends))
-    return lines.select(F.explode(dates).alias("date"), "broker").distinct()
+def _to_read(found: DataFrame, done: DataFrame) -> tuple[list[str], int]:
+    """Return the paths that are to be read, and how many files need not be."""
+    marked = found.join(F.broadcast(done.withColumn("done", F.lit(True))), FILE, "left")
+    new = F.when(F.col("done").isNull(), F.col("path"))
+    (row,) = marked.agg(F.collect_list(new).alias("paths"), F.count("done").alias("skipped")).collect()
+    return row.paths, row.skipped
 
 
-def _stage_rows(tables: Tables, name: str, rows: DataFrame, *, touched: DataFrame, stage: str) -> list[tuple[str, str]]:
-    """Write the partitions `touched`, with what is in them already and `rows`, below the stage; return the moves.
-
-    A line read twice is known by its key: rows are never compared with rows.
-    """
-    before = _before(tables, name, touched)
-    fresh = rows.join(before.select(*LINE_KEY).distinct(), list(LINE_KEY), "left_anti").select(rows.columns)
-    return _stage(tables, name, before.unionByName(fresh), stage=stage)
-
-
-def _stage_events(tables: Tables, rows: DataFrame, *, stage: str) -> list[tuple[str, str]]:
-    """The same of rows that are compared as they are."""
-    before = _before(tables, "events", rows.select(*PARTITION_COLUMNS).distinct())
-    return _stage(tables, "events", before.unionByName(rows).distinct(), stage=stage)
-
-
-def _before(tables: Tables, name: str, touched: DataFrame) -> DataFrame:
-    return tables.read(name).join(F.broadcast(touched), list(PARTITION_COLUMNS), "left_semi")
+def _stage_lines(spark: SparkSession, staging: Staging, good: DataFrame, tell: Callable[[str], None]) -> list[Move]:
+    """Stage the rows of all lines. Whatever is shuffled is shuffled as lines: their rows are many times as many."""
+    is_traffic = F.col("kind") == Kind.TRAFFIC.value
+    days, span = _days(good, is_traffic)
+    moves: list[Move] = []
+    if days[True]:
+        path = f"{staging.stage}/lines"
+        once = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY))
+        once.hint("rebalance", "broker").write.parquet(path)
+        lines = spark.read.schema(PARSED).parquet(path)
+        for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
+            tell(f"writing {name}")
+            moves += staging.rows(name, lines, unfold, days=days[True], span=span)
+    tell("writing events")
+    return moves + staging.events(shaped(good.where(~is_traffic), EVENTS), days[False])
 
 
-def _stage(tables: Tables, name: str, merged: DataFrame, *, stage: str) -> list[tuple[str, str]]:
-    (
-        merged.hint("rebalance", *PARTITION_COLUMNS)
-        .sortWithinPartitions(*PARTITION_COLUMNS, "time")
-        .write.partitionBy(*PARTITION_COLUMNS)
-        .parquet(f"{stage}/{name}")
+def _days(good: DataFrame, is_traffic: Column) -> tuple[dict[bool, list[Day]], Span]:
+    """Return the partitions that the rows of traffic lines, and of all others, are in, and the span of all their
+    seconds: told without unfolding them."""
+    last = F.col("time") + F.when(is_traffic, F.size("second_fetches") - 1).otherwise(0)
+    dates = F.array(*(F.to_date(F.timestamp_seconds(end)) for end in (F.col("time"), last)))
+    each = good.select(
+        is_traffic.alias("traffic"), F.explode(dates).alias("date"), "broker", "time", last.alias("last")
     )
-    return [(f"{name}/{one}",) * 2 for one in _partitions(tables, f"{stage}/{name}", depth=2)]
-
-
-def _partitions(tables: Tables, path: str, *, depth: int) -> list[str]:
-    names = [name for name in tables.storage.directories(path) if "=" in name]
-    if depth == 1:
-        return names
-    return [f"{name}/{below}" for name in names for below in _partitions(tables, f"{path}/{name}", depth=depth - 1)]
+    rows = each.groupBy("traffic", "date", "broker").agg(F.min("time").alias("first"), F.max("last").alias("last"))
+    found: dict[bool, list[Day]] = {True: [], False: []}
+    first_of_all, last_of_all = LATEST_SECONDS, EARLIEST_SECONDS
+    for row in rows.collect():
+        found[row.traffic].append(Day(row.date, row.broker))
+        first_of_all, last_of_all = min(first_of_all, row.first), max(last_of_all, row.last)
+    return found, Span(first_of_all, last_of_all)
 
 
 def _outcome(files: DataFrame, skipped: int) -> Outcome:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _CORRUPT = "_corrupt"
 _WITH_CORRUPT = StructType([*LINE, StructField(_CORRUPT, StringType())])
+PARSED = StructType([StructField("source", StringType()), *LINE,
+                     StructField("problem", StringType()), StructField("value", StringType())])  # fmt: skip
+"""What `parse` makes of text."""
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100: what is outside is in milliseconds, or no clock."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
@@ -39,7 +42,7 @@ def parse(text: DataFrame) -> DataFrame:
         parsed.select("source", "value", "line.*").withColumn("_missing", _missing()).withColumn("problem", _reason())
     )
     kept = F.when(F.col("problem").isNotNull(), F.col("value")).alias("value")
-    return reasoned.select("source", *LINE.names, "problem", kept)
+    return reasoned.select(*PARSED.names[:-1], kept)
 
 
 def _reason() -> Column:

@@ -14,6 +14,8 @@ from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
 from .storage import Storage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -43,6 +45,14 @@ class Tables:
         if not self.storage.exists(path):
             return self._spark.createDataFrame([], schema)
         return self._spark.read.schema(schema).parquet(path)
+
+    def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
+        """Read only those partitions of a table, named as they are below it; None if none of them is there."""
+        paths = [path for one in directories if self.storage.exists(path := self.storage.under(name, one))]
+        if not paths:
+            return None
+        reader = self._spark.read.schema(SCHEMAS[name]).option("basePath", self.storage.under(name))
+        return reader.parquet(*paths)
 
     @property
     def traffic(self) -> DataFrame:

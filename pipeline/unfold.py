@@ -18,8 +18,6 @@ from journal_schema import REPLICAS, SECONDS, SHAPE_SILENT
 from .schema import SECOND_ROWS, TRAFFIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pyspark.sql import Column, DataFrame
 
 _OF_LINE = ("v", "time", "broker", "run", "tick", "role", "peer", "throttled", "in_sync")
@@ -29,15 +27,11 @@ _SILENT = ord(SHAPE_SILENT)
 def replica_seconds(lines: DataFrame) -> DataFrame:
     """Rows of the traffic table, from traffic lines: one per second and replica of which there was news."""
     replicas = lines.select(*_OF_LINE, F.inline(F.arrays_zip(*(field.name for field in REPLICAS))))
-    each = F.transform(F.split("shapes", ""), lambda one: F.ascii(one) - _SILENT)
-    coded = replicas.withColumn("codes", each)
-    at = F.sequence(F.lit(1), F.size("codes"))
-    said = F.transform(at, lambda n: _sum(F.slice("codes", 1, n), lambda code: (code > 0).cast("int")))
-    parts = F.transform(at, lambda n: _sum(F.slice("codes", 1, n), lambda code: F.greatest(code - 1, F.lit(0))))
-    seconds = coded.select(
-        "*", F.posexplode(F.arrays_zip(F.col("codes").alias("code"), said.alias("said"), parts.alias("parts"))),
-        F.element_at(said, -1).alias("all_said"), F.element_at(parts, -1).alias("all_parts"),
-    ).where("col.code > 0")  # fmt: skip
+    # Told once per replica, below what unfolds it: an expression above is worked out again in every row.
+    stepped = replicas.withColumn("steps", _steps(F.split("shapes", "")))
+    last = F.element_at("steps", -1)
+    whole = stepped.withColumn("all_said", last["said"]).withColumn("all_parts", last["parts"])
+    seconds = whole.select("*", F.posexplode("steps")).where("col.code > 0")
     counted = seconds.select(
         "v", (F.col("time") + F.col("pos")).alias("time"), "run", (F.col("tick") + F.col("pos")).alias("tick"),
         F.col("tick").alias("line_tick"), "role", "peer", F.col("topics").alias("topic"),
@@ -71,8 +65,22 @@ def _dated(rows: DataFrame) -> DataFrame:
     return rows.withColumn("date", F.to_date(F.timestamp_seconds("time")))
 
 
-def _sum(codes: Column, worth: Callable[[Column], Column]) -> Column:
-    return F.aggregate(codes, F.lit(0), lambda so_far, code: so_far + worth(code))
+def _steps(characters: Column) -> Column:
+    """Of each second: its `code`, and up to its end how many had news (`said`) and of how many `parts`."""
+
+    def step(so_far: Column, character: Column) -> Column:
+        code, before = F.ascii(character) - _SILENT, F.element_at(so_far, -1)
+        return F.array_append(
+            so_far,
+            F.struct(
+                code.alias("code"),
+                (before["said"] + (code > 0).cast("int")).alias("said"),
+                (before["parts"] + F.greatest(code - 1, F.lit(0))).alias("parts"),
+            ),
+        )
+
+    none = F.struct(F.lit(0).alias("code"), F.lit(0).alias("said"), F.lit(0).alias("parts"))
+    return F.aggregate(characters, F.array(none), step, lambda steps: F.slice(steps, 2, F.size(characters)))
 
 
 def _part(name: str) -> Column:

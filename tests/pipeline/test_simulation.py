@@ -46,7 +46,8 @@ def test_the_classic_three_migrations_take_what_the_quota_says(case: str, expect
 
 
 @pytest.mark.parametrize(
-    ("case", "remembered", "expected"), [("leader", 19.0, 20.35), ("follower", 21.0, 20.9), ("independent", 11.0, 10.45)]
+    ("case", "remembered", "expected"),
+    [("leader", 19.0, 20.35), ("follower", 21.0, 20.9), ("independent", 11.0, 10.45)],
 )
 def test_the_classic_three_took_what_the_brokers_own_policy_makes_of_them(
     case: str, remembered: float, expected: float

@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB
+PROTOCOLS = ("0.10.1", "1.1", "2.8", "3.3", "3.9")
+"""Without fetch sessions, with them, in flexible encoding, with topic ids, and as brokers are today."""
 MOVE = Move("sidecar strict", side="both", quota_bytes_per_second=QUOTA, partitions=4, bytes_per_partition=20 * MIB)
 GRANT_BYTES = QUOTA // 10 + 64 * 1024
 """A gate, and the rest of a batch: what may be in one second for the tap and in the next for the sidecar, or the other
@@ -49,7 +51,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
-@pytest.fixture(scope="module", params=["0.10.1", "3.9"], ids=["Fetch v3", "Fetch v17"])
+@pytest.fixture(
+    scope="module", params=PROTOCOLS, ids=[f"Fetch v{release(protocol=one).fetch_version}" for one in PROTOCOLS]
+)
 def run(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("recorded")
 

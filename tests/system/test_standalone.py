@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 ROOT = Path(__file__).parents[2]
 SPARK = Path(pyspark.__file__).parent
 CLUSTER = Cluster(brokers=2, partitions=4, seconds=60)
-SHIPPED = ("admission", "journal_schema", "pipeline")
+SHIPPED = ("admission", "journal_schema", "pipeline", "reassignment")
 START_SECONDS = 60.0
 
 

@@ -1,0 +1,121 @@
+"""New rows for the partitions of a table, written below the stage (`storage`), and their moves into place.
+
+Knows no journal. Invariant: a partition that gets rows gets them in files of their own; only one that has become many
+files is written anew, and one that gets none is not even looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from .schema import LINE_KEY, PARTITION_COLUMNS
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Callable, Iterable
+
+    from pyspark.sql import DataFrame
+
+    from .tables import Tables
+
+Move = tuple[str, str]
+"""(below the stage, below the root)."""
+
+
+MOST_FILES = 16
+"""Of a partition. One more `ingest` of it, and it is written anew, as few."""
+
+
+class Day(NamedTuple):
+    """A partition of a table."""
+
+    date: dt.date
+    broker: int
+
+    @property
+    def directory(self) -> str:
+        return f"date={self.date:%Y-%m-%d}/broker={self.broker}"
+
+
+class Span(NamedTuple):
+    """Seconds since 1970, both included."""
+
+    first: int
+    last: int
+
+
+class Staging(NamedTuple):
+    tables: Tables
+    stage: str
+
+    def rows(
+        self, name: str, lines: DataFrame, unfold: Callable[[DataFrame], DataFrame], *, days: Iterable[Day], span: Span
+    ) -> list[Move]:
+        """Stage the rows that `unfold` makes of traffic lines, all of whose seconds are within `span` and `days`.
+
+        A line read before is known by its key, and is not even unfolded: rows are never compared with rows.
+        """
+        there = {day.directory: self._files(name, day) for day in days}
+        before = self.tables.partitions(name, [directory for directory, files in there.items() if files])
+        if before is not None:
+            lines = _without(lines, before.where(F.col("time").between(*span)))
+        rows = unfold(lines)
+        crowded = [directory for directory, files in there.items() if files >= MOST_FILES]
+        together = self.tables.partitions(name, crowded)
+        if together is not None:
+            rows = _together(together).unionByName(rows)
+        self._write(name, rows)
+        replaced = set(crowded)
+        return [
+            move
+            for directory in self._below(self._staged(name), depth=len(PARTITION_COLUMNS))
+            for move in ([_move(name, directory)] if directory in replaced else self._added(name, directory))
+        ]
+
+    def events(self, rows: DataFrame, days: Iterable[Day]) -> list[Move]:
+        """Stage rows that are compared as they are."""
+        before = self.tables.partitions("events", (day.directory for day in days))
+        merged = rows if before is None else before.unionByName(rows)
+        self._write("events", _together(merged.distinct()))
+        return self.replaced("events", depth=len(PARTITION_COLUMNS))
+
+    def replaced(self, name: str, *, depth: int) -> list[Move]:
+        """What is staged of the table, `depth` directories deep: each takes the place of the one there."""
+        return [_move(name, directory) for directory in self._below(self._staged(name), depth=depth)]
+
+    def _added(self, name: str, directory: str) -> list[Move]:
+        files = self.tables.storage.files(f"{self._staged(name)}/{directory}")
+        return [_move(name, f"{directory}/{file}") for file in files]
+
+    def _files(self, name: str, day: Day) -> int:
+        return len(self.tables.storage.files(self.tables.storage.under(name, day.directory)))
+
+    def _staged(self, name: str) -> str:
+        return f"{self.stage}/{name}"
+
+    def _write(self, name: str, rows: DataFrame) -> None:
+        ordered = rows.sortWithinPartitions(*PARTITION_COLUMNS, "time")
+        ordered.write.partitionBy(*PARTITION_COLUMNS).parquet(self._staged(name))
+
+    def _below(self, path: str, *, depth: int) -> list[str]:
+        names = [name for name in self.tables.storage.directories(path) if "=" in name]
+        if depth == 1:
+            return names
+        return [f"{name}/{below}" for name in names for below in self._below(f"{path}/{name}", depth=depth - 1)]
+
+
+def _move(name: str, below: str) -> Move:
+    return (f"{name}/{below}",) * 2
+
+
+def _without(lines: DataFrame, rows: DataFrame) -> DataFrame:
+    """The lines of which there are no rows."""
+    read = rows.select(*(F.col(key).alias(key.removeprefix("line_")) for key in LINE_KEY)).distinct()
+    return lines.join(read, read.columns, "left_anti").select(lines.columns)
+
+
+def _together(rows: DataFrame) -> DataFrame:
+    """A partition in few files, however many there were; one that is large in several."""
+    return rows.hint("rebalance", *PARTITION_COLUMNS)
