@@ -35,7 +35,8 @@ check: setup  ## Lint, format and types
 	$(RUN)mypy
 
 test: setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -m 'not system and not image'
+	$(RUN)pytest -n auto -m 'not (system or image or brokers or spark)'
+	$(RUN)pytest -m '(brokers or spark) and not (system or image)'
 
 image: setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy

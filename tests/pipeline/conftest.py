@@ -23,8 +23,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A timeout that interrupts a call into the JVM leaves the session unusable for every test after it: be patient
-    with a busy machine."""
+    """They share one session, so one process has to run them all. A timeout that interrupts a call into the JVM leaves
+    the session unusable for every test after it: be patient with a busy machine."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.timeout(400))
