@@ -22,7 +22,7 @@ GRACE_SECONDS = 0.05
 
 LATE_SECONDS = 0.1
 """A leader that has data answers within a few milliseconds, one in another region within this."""
-OVERDUE_SECONDS = 0.25
+OVERDUE_SECONDS = 0.2
 """What a leader does not answer for so long is no part of the burst any more: two that are gone, or allow nothing
 themselves, would hold all of it."""
 DISTRUST_SECONDS = 10.0

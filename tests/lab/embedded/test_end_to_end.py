@@ -164,7 +164,7 @@ async def test_leaders_that_throttle_by_themselves_do_not_starve_the_others(stuc
                 nursery.start_soon(follower.run, *address)
             await trio.sleep(seconds)
             nursery.cancel_scope.cancel()
-    assert received_bytes(followers[-1], after=1) > 0.6 * rate * (seconds - 1)  # 0.68 to 1.05 measured; 0.06 before
+    assert received_bytes(followers[-1], after=1) > 0.5 * rate * (seconds - 1)  # 0.68 to 1.05 measured; 0.06 before
 
 
 @pytest.mark.parametrize("links", [4])
