@@ -40,9 +40,17 @@ LOOK_SECONDS = 0.1
 class Tasks(NamedTuple):
     """What Spark's event log says of all tasks together."""
 
-    seconds: float
     shuffled_bytes: int
     spilled_bytes: int
+
+
+class Machine(NamedTuple):
+    """What the driver's JVM took, which in local mode is the only one."""
+
+    cpu_seconds: float
+    """Of all its threads: whatever else the machine does meanwhile is not in it."""
+    peak_bytes: int
+    """Resident."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +60,19 @@ class Cost:
     lines: int
     seconds: float
     """From start to end, with the JVM's."""
-    peak_bytes: int
-    """Resident, of the driver's JVM, which in local mode is the only one."""
+    machine: Machine
     tasks: Tasks
 
     @property
     def rows_per_core_second(self) -> float:
-        return self.rows / self.tasks.seconds
+        return self.rows / self.machine.cpu_seconds
+
+    def microseconds_per_row_beyond(self, smaller: Cost | None) -> float | None:
+        """CPU of each row that the smaller one did not have: if that stays, cost grows as the rows do."""
+        if smaller is None:
+            return None
+        more = self.machine.cpu_seconds - smaller.machine.cpu_seconds
+        return 1e6 * more / (self.rows - smaller.rows)
 
 
 def cluster_of(rows: int) -> Cluster:
@@ -69,8 +83,10 @@ def cluster_of(rows: int) -> Cluster:
     return Cluster(brokers=brokers, partitions=PARTITIONS_PER_BROKER * brokers, seconds=SECONDS)
 
 
-def run(job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory: str) -> tuple[str, float, int, Tasks]:
-    """Run a job to its end; return what it printed, the seconds, the peak of its JVM, what its tasks took.
+def run(
+    job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory: str
+) -> tuple[str, float, Machine, Tasks]:
+    """Run a job to its end; return what it printed, the seconds, and what its JVM and its tasks took.
 
     Raises RuntimeError, with the end of what it said, if it fails.
     """
@@ -89,27 +105,27 @@ def run(job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory:
     began = time.monotonic()
     with said.open("wb") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        peak = _Peak(process.pid)
+        watch = _Watch(process.pid)
         printed, _ = process.communicate()
     took = time.monotonic() - began
     if process.returncode:
         raise RuntimeError(f"{job}: exit status {process.returncode}\n{said.read_text('utf-8')[-2000:]}")
-    return printed, took, peak.bytes(), _tasks(events)
+    return printed, took, watch.end(), _tasks(events)
 
 
-class _Peak:
-    """The largest resident size of the JVMs below a process, which end before anybody can ask."""
+class _Watch:
+    """Looks at the JVM below a process again and again: once it has ended nobody can ask."""
 
     def __init__(self, pid: int) -> None:
-        self._pid, self._bytes = pid, 0
-        self._thread = threading.Thread(target=self._watch)
+        self._pid, self._seen = pid, Machine(0.0, 0)
+        self._thread = threading.Thread(target=self._run)
         self._thread.start()
 
-    def bytes(self) -> int:
+    def end(self) -> Machine:
         self._thread.join()
-        return self._bytes
+        return self._seen
 
-    def _watch(self) -> None:
+    def _run(self) -> None:
         with suppress(psutil.NoSuchProcess):
             parent = psutil.Process(self._pid)
             while parent.is_running() and parent.status() != psutil.STATUS_ZOMBIE:
@@ -121,19 +137,23 @@ class _Peak:
         with suppress(psutil.NoSuchProcess, OSError):
             if child.name() != "java":
                 return
-            for line in Path(f"/proc/{child.pid}/status").read_text("utf-8").splitlines():
-                if line.startswith("VmHWM:"):
-                    self._bytes = max(self._bytes, int(line.split()[1]) * KIB)
+            status = dict(
+                line.split(":", 1) for line in Path(f"/proc/{child.pid}/status").read_text("utf-8").splitlines()
+            )
+            if "VmHWM" not in status:  # it has just ended
+                return
+            times, peak = child.cpu_times(), int(status["VmHWM"].split()[0]) * KIB
+            cpu = max(self._seen.cpu_seconds, times.user + times.system)
+            self._seen = Machine(cpu, max(self._seen.peak_bytes, peak))
 
 
 def _tasks(events: Path) -> Tasks:
-    seconds, shuffled, spilled = 0.0, 0, 0
+    shuffled = spilled = 0
     for event in _task_ends(events):
         metrics = event.get("Task Metrics") or {}
-        seconds += metrics["Executor Run Time"] / 1000
         shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
         spilled += metrics["Disk Bytes Spilled"]
-    return Tasks(seconds, shuffled, spilled)
+    return Tasks(shuffled, spilled)
 
 
 def _task_ends(events: Path) -> Iterator[dict[str, Any]]:
@@ -159,10 +179,10 @@ def measure(rows: int, folder: Path, *, cores: int, memory: str) -> list[Cost]:
     }
     costs = []
     for job, (arguments, expected) in jobs.items():
-        printed, took, peak, tasks = run(job, arguments, folder, cores=cores, memory=memory)
+        printed, took, machine, tasks = run(job, arguments, folder, cores=cores, memory=memory)
         if expected not in printed:
             raise RuntimeError(f"{job}: expected {expected!r}, found {printed!r}")
-        costs.append(Cost(job, rows, cluster.lines, took, peak, tasks))
+        costs.append(Cost(job, rows, cluster.lines, took, machine, tasks))
     verdicts = [json.loads(line) for part in (folder / "audit").glob("part-*.json") for line in part.open()]
     if len(verdicts) != 2 * cluster.brokers or not all(one["kept"] and one["seconds"] == SECONDS for one in verdicts):
         raise RuntimeError(f"audit: expected {2 * cluster.brokers} roles that kept the bound, found {verdicts}")
@@ -170,17 +190,18 @@ def measure(rows: int, folder: Path, *, cores: int, memory: str) -> list[Cost]:
 
 
 HEAD = (
-    "| job | rows | lines | seconds | of tasks | rows/s of a core | to the first | JVM's peak | shuffled | spilled |\n"
+    "| job | rows | lines | seconds | CPU | rows/s of a core | each further row | JVM's peak | shuffled | spilled |\n"
     "|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
-def row(cost: Cost, first: Cost) -> str:
-    tasks = cost.tasks
+def row(cost: Cost, smaller: Cost | None) -> str:
+    further = cost.microseconds_per_row_beyond(smaller)
     return (
-        f"| {cost.job} | {cost.rows:,} | {cost.lines:,} | {cost.seconds:.0f} | {tasks.seconds:.0f}"
-        f" | {cost.rows_per_core_second:,.0f} | {cost.rows_per_core_second / first.rows_per_core_second:.2f}"
-        f" | {cost.peak_bytes / MB:.0f} MB | {tasks.shuffled_bytes / MB:.1f} MB | {tasks.spilled_bytes / MB:.0f} MB |"
+        f"| {cost.job} | {cost.rows:,} | {cost.lines:,} | {cost.seconds:.0f} | {cost.machine.cpu_seconds:.0f} s"
+        f" | {cost.rows_per_core_second:,.0f} | {'' if further is None else f'{further:.1f} µs'}"
+        f" | {cost.machine.peak_bytes / MB:.0f} MB | {cost.tasks.shuffled_bytes / MB:.1f} MB"
+        f" | {cost.tasks.spilled_bytes / MB:.0f} MB |"
     ).replace(",", " ")
 
 
@@ -192,13 +213,14 @@ def main() -> None:
     parser.add_argument("--memory", default="2g", help="heap of the driver, which in local mode does it all")
     parser.add_argument("--folder", type=Path, default=Path("build/pipeline"), help="needs some 12 bytes a row")
     options = parser.parse_args()
-    first: dict[str, Cost] = {}
+    smaller: dict[str, Cost] = {}
     print(HEAD)
     for rows in options.rows:
         shutil.rmtree(options.folder, ignore_errors=True)
         options.folder.mkdir(parents=True)
         for cost in measure(rows, options.folder.resolve(), cores=options.cores, memory=options.memory):
-            print(row(cost, first.setdefault(cost.job, cost)), flush=True)
+            print(row(cost, smaller.get(cost.job)), flush=True)
+            smaller[cost.job] = cost
         shutil.rmtree(options.folder)
 
 

@@ -19,6 +19,7 @@ from .schema import EVENTS, QUARANTINE
 from .staging import Day, Span, Staging
 from .storage import begin, commit
 from .tables import Tables
+from .troubles import of_clocks, of_files, of_lines
 from .unfold import link_seconds, replica_seconds
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Outcome(NamedTuple):
     quarantined: int
     skipped_files: int
     """Unchanged since they were read."""
+    troubles: tuple[str, ...] = ()
+    """What was wrong with what was read, to be printed."""
 
 
 def find_files(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
@@ -82,20 +85,22 @@ def ingest(
     tables.storage.make_directory(stage)
     parse(read_text(spark, paths)).write.parquet(f"{stage}/parsed")
     parsed = spark.read.schema(PARSED).parquet(f"{stage}/parsed")
+    good, bad = parsed.where(F.col("problem").isNull()), parsed.where(F.col("problem").isNotNull())
     read = account(found.join(F.broadcast(done), FILE, "left_anti"), parsed).coalesce(1).cache()
     outcome = _outcome(read, skipped)
     staging = Staging(tables, stage)
-    moves = _stage_lines(spark, staging, parsed.where(F.col("problem").isNull()), tell)
+    moves = _stage_lines(spark, staging, good, tell)
+    told = [*of_clocks(good), *of_files(read)]
     if outcome.quarantined:
-        bad = parsed.where(F.col("problem").isNotNull()).select(QUARANTINE.names)
-        bad.write.partitionBy("source").parquet(f"{stage}/quarantine")
+        told += of_lines(bad)
+        bad.select(QUARANTINE.names).write.partitionBy("source").parquet(f"{stage}/quarantine")
         moves += staging.replaced("quarantine", depth=1)
     kept = tables.files.join(read, "source", "left_anti")
     kept.unionByName(read).coalesce(1).write.parquet(f"{stage}/files")
     read.unpersist()
     tell("putting the new partitions in place")
     commit(tables.storage, [*moves, ("files", "files")])
-    return outcome
+    return outcome._replace(troubles=tuple(told))
 
 
 def read_text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:

@@ -28,13 +28,14 @@ def periods(events: DataFrame) -> DataFrame:
     said = events.where(F.col("kind") == Kind.QUOTA.value).select(
         *ROLE,
         "time",
-        "tick",
+        # Runs are named by when they started; what one was told comes after what it started with.
+        F.struct("run", "tick", (F.col("reason") == "change").alias("told")).alias("turn"),
         F.coalesce("bytes_per_second", F.lit(UNLIMITED)).alias("limit"),
         "enforce",
         "policy",
     )
     # The last word of a second counts.
-    last = said.groupBy(*ROLE, "time").agg(F.max_by(F.struct("limit", "enforce", "policy"), "tick").alias("now"))
+    last = said.groupBy(*ROLE, "time").agg(F.max_by(F.struct("limit", "enforce", "policy"), "turn").alias("now"))
     in_order = Window.partitionBy(*ROLE).orderBy("time")
     changed = last.withColumn("before", F.lag("now").over(in_order)).where(
         F.col("before").isNull() | (F.col("before") != F.col("now"))

@@ -30,4 +30,6 @@ def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | N
     click.echo(f"files: {states}; unchanged: {outcome.skipped_files}")
     click.echo(f"lines: {outcome.lines}, of them set aside: {outcome.quarantined}")
     if outcome.quarantined:
-        click.echo(f"why: {target.rstrip('/')}/quarantine")
+        click.echo(f"they are in {target.rstrip('/')}/quarantine")
+    for trouble in outcome.troubles:
+        click.echo(trouble)

@@ -24,9 +24,11 @@ def session_in(place: Path) -> SparkSession:
         conf={
             "spark.driver.extraJavaOptions": f"{FAST_START} -Dderby.system.home={place}",
             "spark.driver.memory": "1g",
-            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.shuffle.partitions": "1",
             "spark.sql.warehouse.dir": str(place / "warehouse"),
             "spark.ui.showConsoleProgress": "false",
+            # Nothing here is large enough to be worth a second look while it runs; the jobs of tests/system have it.
+            "spark.sql.adaptive.enabled": "false",
             # Compiling a plan takes longer than running it over a handful of rows.
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",

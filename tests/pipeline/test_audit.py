@@ -24,6 +24,16 @@ def test_quotas_hold_until_the_next_word_and_repetition_is_none(spark: SparkSess
     assert found == [(0, 9, 100.0), (9, 12, 200.0), (12, None, float("inf"))]
 
 
+def test_of_two_words_in_a_second_the_later_run_has_the_last_and_what_it_was_told_is_later_than_its_start(
+    spark: SparkSession,
+) -> None:
+    """A sidecar that has run for 900 s ends, another starts without quotas and is given one, all within a second."""
+    said = quotas(spark, [(0, 50.0)], run="20261121T080000Z", tick=900)
+    for run, reason, limit in (("20261121T084000Z", "change", 100.0), ("20261121T084000Z", "start", None)):
+        said = said.unionByName(quotas(spark, [(0, limit)], run=run, tick=0, reason=reason))
+    assert [row.limit for row in periods(said).collect()] == [100.0]
+
+
 def test_in_the_second_of_a_change_the_larger_quota_holds(spark: SparkSession) -> None:
     found = seconds(spark, dict.fromkeys(range(-1, 6), 1), [(0, 100.0), (2, 50.0), (4, 80.0), (5, None)])
     limits = {row.time - FIRST: row.limit for row in found.collect()}

@@ -37,10 +37,19 @@ def states(spark: SparkSession, place: Path) -> dict[str, tuple[str, int, int]]:
     return {row.source: (row.state, row.lines, row.quarantined) for row in rows}
 
 
-@pytest.fixture
-def journal(tmp_path: Path) -> Path:
+class Straight(NamedTuple):
+    """A journal, and what it is when it is fed once, whole."""
+
+    journal: Path
+    out: Path
+    outcome: Outcome
+    tables: Snapshot
+
+
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two brokers, a day that ends, a file of each broker in a directory of its own."""
-    folder = tmp_path / "journal"
+    folder = tmp_path_factory.mktemp("straight") / "journal"
     days = [traffic_line(time, partitions=range(3)) for time in (FIRST, FIRST + 86_400)]
     write_file(folder / "101", broker=101, number=1, lines=days)
     quota = event_line(Kind.QUOTA, FIRST, broker=102, role="follower", bytes_per_second=None, policy="strict",
@@ -49,10 +58,16 @@ def journal(tmp_path: Path) -> Path:
     return folder
 
 
-def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, journal: Path) -> None:
+@pytest.fixture(scope="module")
+def straight(spark: SparkSession, journal: Path) -> Straight:
     out = journal.parent / "tables"
     outcome = ingest(spark, [str(journal)], str(out))
-    assert outcome == ({"whole": 2}, 8, 0, 0)
+    return Straight(journal, out, outcome, tables_of(spark, out))
+
+
+def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSession, straight: Straight) -> None:
+    out = straight.out
+    assert straight.outcome == ({"whole": 2}, 8, 0, 0, ())
     found = sorted(str(path.relative_to(out)) for path in (out / "traffic").glob("*/*"))
     assert found == [
         "traffic/date=2026-11-21/broker=101",
@@ -68,17 +83,17 @@ def test_every_line_is_in_the_partition_of_its_day_and_broker(spark: SparkSessio
     assert {event.kind for event in tables.events.collect()} == {"quota", "file_opened", "file_closed"}
 
 
-def test_twice_in_two_orders_and_from_copies_it_is_the_same(spark: SparkSession, journal: Path) -> None:
-    once, parts = journal.parent / "once", journal.parent / "parts"
-    ingest(spark, [str(journal)], str(once))
-    expected = tables_of(spark, once)
-    again = ingest(spark, [str(journal)], str(once))
+def test_twice_in_two_orders_and_from_copies_it_is_the_same(
+    spark: SparkSession, straight: Straight, tmp_path: Path
+) -> None:
+    again = ingest(spark, [str(straight.journal)], str(straight.out))
     assert (again.lines, again.skipped_files) == (0, 2)
-    shutil.copytree(journal, journal.parent / "copy")
-    ingest(spark, [str(journal / "102")], str(parts))
-    ingest(spark, [str(journal.parent / "copy"), str(journal / "101")], str(parts))
-    assert tables_of(spark, once) == expected
-    assert tables_of(spark, parts) == expected
+    assert tables_of(spark, straight.out) == straight.tables
+    shutil.copytree(straight.journal, tmp_path / "copy")
+    parts = tmp_path / "parts"
+    ingest(spark, [str(straight.journal / "102")], str(parts))
+    ingest(spark, [str(tmp_path / "copy"), str(straight.journal / "101")], str(parts))
+    assert tables_of(spark, parts) == straight.tables
 
 
 def test_a_file_still_open_is_read_so_far_and_the_rest_later(spark: SparkSession, tmp_path: Path) -> None:
@@ -143,7 +158,8 @@ def mixed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mixe
     damaged.write_bytes(gzip.compress(b"".join(lines[:2] + lines[3:])))
     write_file(journal, broker=104, lines=[traffic_line(FIRST, broker=104, colour="blue")])
     set_back = [traffic_line(FIRST, broker=105, tick=tick) for tick in (100, 3700)]
-    write_file(journal, broker=105, lines=set_back)
+    clock = event_line(Kind.CLOCK, FIRST, broker=105, tick=3700, seconds=-3600.0)
+    write_file(journal, broker=105, lines=[*set_back, clock])
     write_file(journal, broker=106, lines=[*(line for line, _ in BAD), traffic_line(FIRST, broker=106)])
     outcome = ingest(spark, [str(journal)], str(folder / "tables"))
     tables = Tables(spark, str(folder / "tables"))
@@ -156,21 +172,30 @@ def ticks(mixed: Mixed, broker: int) -> list[int]:
     return sorted(row.tick for row in mixed.tables.traffic.where(f"broker = {broker}").collect())
 
 
-def test_a_torn_file_gives_its_whole_lines(mixed: Mixed) -> None:
+def told(mixed: Mixed, message: str) -> bool:
+    return any(message in trouble for trouble in mixed.outcome.troubles)
+
+
+def test_a_truncated_gzip_gives_its_whole_lines(mixed: Mixed) -> None:
     assert mixed.states["101"][0] == "torn"
     found = ticks(mixed, 101)
     assert found == list(range(len(found)))
     assert 500 < len(found) < 2000
+    assert told(
+        mixed, f"ends before its last line says so (a kill -9, a full disk); its {len(found) + 1} whole lines were"
+    )
 
 
 def test_what_is_no_gzip_is_called_unreadable(mixed: Mixed) -> None:
     assert mixed.states["102"] == ("unreadable", 0, 0)
+    assert told(mixed, "journal-102-x-000001.ndjson.gz: no gzip, or nothing in it that could be read")
     assert mixed.outcome.files == {"torn": 1, "unreadable": 1, "damaged": 1, "whole": 3}
 
 
 def test_a_file_that_lost_lines_is_called_damaged(mixed: Mixed) -> None:
     assert mixed.states["103"][0] == "damaged"
     assert ticks(mixed, 103) == [0, 2, 3, 4]
+    assert told(mixed, "000001.ndjson.gz: has another number of lines than it says; the 6 there are were read")
 
 
 def test_fields_of_a_later_day_do_no_harm(mixed: Mixed) -> None:
@@ -179,6 +204,7 @@ def test_fields_of_a_later_day_do_no_harm(mixed: Mixed) -> None:
 
 def test_a_clock_set_back_costs_no_line(mixed: Mixed) -> None:
     assert ticks(mixed, 105) == [100, 3700]
+    assert told(mixed, "broker 105: its clock was set by -3600 s at 2026-11-21T08:40:00Z; seconds it tells twice are")
 
 
 def test_what_is_no_line_is_set_aside_with_the_reason(mixed: Mixed) -> None:
@@ -186,6 +212,22 @@ def test_what_is_no_line_is_set_aside_with_the_reason(mixed: Mixed) -> None:
     assert ticks(mixed, 106) == [0]
     rows = {(row.value, row.problem, row.source.split("-")[1]) for row in mixed.tables.quarantine.collect()}
     assert rows == {(value, reason, "106") for value, reason in BAD}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem", "lines"),
+    [
+        ("not JSON", "not a JSON object", 2),
+        ("foreign JSON", "not a line of a journal: no v or no kind", 1),
+        ("a later version", "schema version 3 is not 2", 1),
+        ("an earlier version", "schema version 1 is not 2", 1),
+        ("a clock in milliseconds", f"time is not in seconds since 1970: {FIRST * 1000}", 1),
+    ],
+)
+def test_foreign_lines_are_set_aside_and_named(mixed: Mixed, name: str, problem: str, lines: int) -> None:
+    rows = [row for row in mixed.tables.quarantine.collect() if row.problem == problem]
+    assert len(rows) == lines, name
+    assert told(mixed, f"{rows[0].source}: {problem} (lines like that, in all files: {lines})")
 
 
 def test_what_was_set_aside_is_read_again(spark: SparkSession, mixed: Mixed) -> None:
@@ -209,9 +251,9 @@ class KilledError(BaseException):
 
 @pytest.mark.parametrize("killed_at", ["stage", 1])
 def test_killed_at_any_moment_the_next_run_puts_it_right(
-    spark: SparkSession, journal: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str | int
+    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str | int
 ) -> None:
-    out, straight = journal.parent / "tables", journal.parent / "straight"
+    journal, out = straight.journal, tmp_path / "tables"
     ingest(spark, [str(journal / "102")], str(out))
     moved: list[str] = []
 
@@ -232,8 +274,7 @@ def test_killed_at_any_moment_the_next_run_puts_it_right(
         ingest(spark, [str(journal)], str(out))
     monkeypatch.undo()
     ingest(spark, [str(journal)], str(out))
-    ingest(spark, [str(journal)], str(straight))
-    assert tables_of(spark, out) == tables_of(spark, straight)
+    assert tables_of(spark, out) == straight.tables
     assert not (out / STAGING).exists()
 
 
