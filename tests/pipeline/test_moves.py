@@ -78,6 +78,19 @@ def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(spark
     assert [move.bound for move in found(spark, slow)] == ["no quota"]
 
 
+@pytest.mark.parametrize(("worth", "bound"), [(2.8, "independent"), (1.0, "no quota")])
+def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(
+    spark: SparkSession, worth: float, bound: str
+) -> None:
+    """Fetches of so many seconds' worth of the quota, three quarters of which they use, and nothing was left out: of
+    large ones no other fits, of small ones there would have been room."""
+    rows = [
+        {**row, "omitted": 0, "record_bytes": int(worth * QUOTA) if (row["at"] % (worth / 0.76)) < 1 else 0}
+        for row in drain(seconds=range(33))
+    ]
+    assert [move.bound for move in found(spark, rows)] == [bound]
+
+
 def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession) -> None:
     """Two partitions of 200 messages of 100 bytes, one of them moves: half. It takes twenty seconds."""
     rows = drain(seconds=range(20)) + [
