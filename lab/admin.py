@@ -207,8 +207,22 @@ class Admin:
             for partition in found["partitions"]
         }
 
-    def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
-        """Make the first replica of each partition its leader."""
+    def elect_preferred_leaders(self, topic: str, leaders: Mapping[int, int], *, timeout_seconds: float = 20.0) -> None:
+        """Make each of these, the first replica of its partition, the leader; asked again until all brokers that are
+        asked say so: one may not be known to be in sync, or to be the first, yet.
+
+        Raises:
+            LabError: they did not come to lead in time.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        self._elect(topic, leaders)
+        while others := [s for s in self.describe(topic) if s.leader != leaders.get(s.partition, s.leader)]:
+            if time.monotonic() > deadline:
+                raise LabError(f"{topic}: other leaders than wanted after {timeout_seconds:g} s: {others}")
+            time.sleep(_POLL_SECONDS)
+            self._elect(topic, leaders)
+
+    def _elect(self, topic: str, partitions: Iterable[int]) -> None:
         asked = {topic: list(partitions)}
         self._ask(
             f"electing leaders of {topic}",

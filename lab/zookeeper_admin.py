@@ -79,8 +79,7 @@ class ZooKeeperAdmin(Admin):
             and not set(state.replicas) == set(state.in_sync) == wanted[state.partition]
         ]
 
-    def elect_preferred_leaders(self, topic: str, partitions: Iterable[int]) -> None:
-        """Make the first replica of each partition its leader."""
+    def _elect(self, topic: str, partitions: Iterable[int]) -> None:
         asked = {"partitions": [{"topic": topic, "partition": partition} for partition in partitions]}
         self._tool("kafka.admin.PreferredReplicaLeaderElectionCommand", "--path-to-json-file", self._json(asked))
 

@@ -155,12 +155,8 @@ async def lead(cluster: Cluster, move: OpenMove, replicas: list[int]) -> None:
 
     def work() -> None:
         admin.reassign(move.topic, dict.fromkeys(partitions, replicas))
-        admin.elect_preferred_leaders(move.topic, partitions)
-        deadline = time.monotonic() + ELECTED_SECONDS
-        # Brokers learn of the new leader one after the other.
-        while {state.leader for state in admin.describe(move.topic)} != {replicas[0]}:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        leaders = dict.fromkeys(partitions, replicas[0])
+        admin.elect_preferred_leaders(move.topic, leaders, timeout_seconds=ELECTED_SECONDS)
 
     await trio.to_thread.run_sync(work)
 

@@ -65,7 +65,7 @@ async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluste
         fill("few", {0: native_cluster.addresses.direct(101)}, bytes_per_partition=20_000)
         admin.reassign("few", {0: [102, 101]})
         admin.wait_moved("few", [0], timeout_seconds=20)
-        admin.elect_preferred_leaders("few", [0])
+        admin.elect_preferred_leaders("few", {0: 102})
         assert [state.leader for state in admin.describe("few")] == [102]
         admin.wait_in_sync("few", timeout_seconds=20)
         # Two batches of 16 messages of 1034 bytes.
