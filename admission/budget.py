@@ -50,10 +50,6 @@ class Budget(Protocol):
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         """Return when it is worth asking again; inf if never at this rate."""
 
-    @property
-    def awaits_answers(self) -> bool:
-        """Something is reserved, and what of it is not used will be there earlier than anybody can tell."""
-
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
 
@@ -119,10 +115,6 @@ class StrictBudget:
         until_open = self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
         return max(until_open, claim.rests_seconds(now))
 
-    @property
-    def awaits_answers(self) -> bool:
-        return self._bucket.reserved_bytes > 0
-
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
         after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
@@ -187,10 +179,6 @@ class Kip73Budget:
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim
         return self._rate.seconds_until(self._quota, now)
-
-    @property
-    def awaits_answers(self) -> bool:
-        return False
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """Answers without records are not recorded: they would keep the window warm and let a burst through."""

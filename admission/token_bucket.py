@@ -30,16 +30,15 @@ class TokenBucket:
     """
 
     __slots__ = (
-        "_apart", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_most_in_flight_bytes", "_tokens",
-        "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate", "reserved_bytes",
+        "_apart", "_burst_seconds", "_gate_seconds", "_is_unlimited", "_most_in_flight_bytes", "_reserved", "_tokens",
+        "_updated", "burst_bytes", "gate_bytes", "piece_bytes", "rate",
     )  # fmt: skip
 
     def __init__(self, *, rate: float, gate_seconds: float, burst_seconds: float, now: float) -> None:
         self._gate_seconds = gate_seconds
         self._burst_seconds = burst_seconds
         self._take_rate(rate)
-        self.reserved_bytes = 0.0
-        """Asked for, and not settled yet."""
+        self._reserved = 0.0
         self._apart = 0.0
         self._updated = now
         self._tokens = 0.0 if self._is_unlimited else self.gate_bytes
@@ -72,7 +71,7 @@ class TokenBucket:
         if self._is_unlimited:
             return math.inf
         self._refill(now)
-        return self._tokens - self.reserved_bytes
+        return self._tokens - self._reserved
 
     def is_open(self, now: float) -> bool:
         return self.rate > 0 and self.available(now) >= self.gate_bytes
@@ -81,7 +80,7 @@ class TokenBucket:
         return self.rate > 0 and self.available(now) >= self.piece_bytes
 
     def reserve(self, size: float) -> None:
-        self.reserved_bytes += size
+        self._reserved += size
 
     def set_apart(self, size: float) -> None:
         """So much of what is reserved will come late, if at all: it is no part of the burst, which fills up beside."""
@@ -90,7 +89,7 @@ class TokenBucket:
     def settle(self, *, reserved: float, used: float, now: float, apart: float = 0.0) -> None:
         """Give back a reservation, `apart` of it set apart, and take what was really used."""
         self._refill(now)
-        self.reserved_bytes = max(self.reserved_bytes - reserved, 0.0)
+        self._reserved = max(self._reserved - reserved, 0.0)
         self._apart = max(self._apart - apart, 0.0)
         if not self._is_unlimited:
             self._tokens -= used
@@ -112,7 +111,7 @@ class TokenBucket:
         missing = gates * self.gate_bytes - self.available(now)
         if missing <= 0:
             return 0.0
-        waits_for_answers = self.reserved_bytes and self._tokens >= self._most()
+        waits_for_answers = self._reserved and self._tokens >= self._most()
         return max(missing / self.rate, LOOK_AGAIN_SECONDS if waits_for_answers else 0.0)
 
     def _refill(self, now: float) -> None:
@@ -129,4 +128,4 @@ class TokenBucket:
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others
         could ask for meanwhile (1.42 x the rate in the first second of a cold cluster, measured)."""
-        return self._apart + min(self.burst_bytes + self.reserved_bytes - self._apart, self._most_in_flight_bytes)
+        return self._apart + min(self.burst_bytes + self._reserved - self._apart, self._most_in_flight_bytes)

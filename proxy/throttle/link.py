@@ -59,9 +59,6 @@ if TYPE_CHECKING:
 
 LEAST_HOLD_SECONDS = 0.002
 """Waits are never shorter, so that rounding cannot turn one into a loop."""
-MOST_HOLD_SECONDS = 0.1
-"""While others' grants are out, which come back unused at any time: eight fetchers of 1000 small partitions lost a third
-of the quota while each waited for its turn (measured)."""
 LEAST_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms asked of a leader: an idle link makes at most so many fetches a second."""
 FIRST_CONTACT_BYTES = 1
@@ -223,10 +220,9 @@ class Link:
         yield from [replica.wish for replica in order]
 
     def _hold(self, demand: Demand, now: float) -> Hold:
-        budget, claim = self.throttle.budget, self._claim
-        turn = now + max(budget.seconds_until_turn(claim, now), LEAST_HOLD_SECONDS)
-        claim.due = min(turn, demand.deadline)
-        return Hold(min(claim.due, now + MOST_HOLD_SECONDS) if budget.awaits_answers else claim.due)
+        turn = now + max(self.throttle.budget.seconds_until_turn(self._claim, now), LEAST_HOLD_SECONDS)
+        self._claim.due = min(turn, demand.deadline)
+        return Hold(self._claim.due)
 
     def _answer(self, demand: Demand, waiting: list[PartitionKey], now: float) -> Answer:
         self._withheld(waiting, now)

@@ -56,7 +56,7 @@ def limits(**changed: float) -> LimitSettings:
 def reserved_bytes(of: RoleThrottle) -> float:
     """What grants hold of the budget: 0 when nothing is in flight, or the budget leaks."""
     assert isinstance(of.budget, StrictBudget)
-    return of.budget._bucket.reserved_bytes
+    return of.budget._bucket._reserved
 
 
 async def read_exactly(stream: trio.abc.ReceiveStream, size: int) -> bytes:

@@ -7,7 +7,7 @@ import pytest
 from protocol.fetch import response_layout
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import FIRST_CONTACT_BYTES, MOST_HOLD_SECONDS
+from proxy.throttle.link import FIRST_CONTACT_BYTES
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
@@ -288,25 +288,3 @@ def test_two_connections_share_one_budget_fairly() -> None:
                 had[index] += sum(sizes.values())
     assert sum(had) == pytest.approx(2 * 4 * MIB, rel=0.1)
     assert abs(had[0] - had[1]) <= GATE * 1.1
-
-
-def test_while_anothers_grant_is_out_nobody_waits_long_without_a_look() -> None:
-    """It may come back unused: who waits for its turn behind two others would sleep through that."""
-    shared = throttle()
-    followers = [Conversation(shared, offsets={("t", i): 0}) for i in range(3)]
-    for follower in followers:
-        follower.meet()
-    first, second, third = followers
-    third.answer(third.ask(), {("t", 2): GATE})
-    for follower in followers:
-        follower.now = 0.11
-    out = first.ask()
-    assert isinstance(out, Forward)
-    assert isinstance(second.ask(), Hold)
-    held = third.ask()
-    assert isinstance(held, Hold)
-    assert shared.budget.seconds_until_turn(third.link._claim, 0.11) > 1.5 * MOST_HOLD_SECONDS
-    assert held.until == pytest.approx(0.11 + MOST_HOLD_SECONDS)
-    first.answer(out)
-    second.now = second.now + MOST_HOLD_SECONDS
-    assert isinstance(second.ask(), Forward)
