@@ -6,7 +6,7 @@ What came of each run goes to build/in_sync.jsonl.
 from __future__ import annotations
 
 import statistics
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,24 +163,31 @@ async def test_the_high_watermark_never_stalls(
     assert sidecar_cluster.shrinks()[shrinks:] == []
 
 
+def observed(cluster: Cluster, side: Side) -> AbstractAsyncContextManager[None]:
+    """The sidecar that would throttle that side decodes every fetch of it, and changes none."""
+    text = lists_toml({side: 4 * MIB}, {"*": {side: "*"}}) + "[mode]\nenforce = false\n"
+    return sidecar_quotas(cluster, text, [BROKER_OF[side]], policy="strict")
+
+
 @pytest.mark.system
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("side", ["leader", "follower"])
 async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
     native_cluster: Cluster, sidecar_cluster: Cluster, side: Side, record: Callable[..., None]
 ) -> None:
-    """An acknowledged record passes two sidecars twice, and one that throttles decodes it. What the throttle adds
-    shows in the worst latency, and that is no worse than natively, with or without idle sidecars in between."""
+    """Both quotas over the same connections: the broker's own passes sidecars which look at every fetch and only
+    observe. Beside brokers without sidecars an acknowledged record has four passes more, two of them decided."""
     ways: dict[str, tuple[How, Cluster]] = {
         "sidecar strict": ("sidecar strict", sidecar_cluster),
-        "native, through the sidecars": ("native cold", sidecar_cluster),
+        "native, observed": ("native cold", sidecar_cluster),
         "native": ("native cold", native_cluster),
     }
     p95: dict[str, list[float]] = {way: [] for way in ways}
     worst: dict[str, list[float]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, (how, cluster) in ways.items():
-            result = await Mover(cluster).run(Move(how, side, bytes_per_partition=6 * MIB, live=True))
+            async with observed(cluster, side) if way == "native, observed" else nullcontext():
+                result = await Mover(cluster).run(Move(how, side, bytes_per_partition=6 * MIB, live=True))
             assert result.equal
             assert (result.bad_log_lines, result.shrinks) == ([], [])
             assert result.latencies is not None
@@ -197,4 +204,4 @@ async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
     middle = {way: statistics.median(found) for way, found in p95.items()}
     assert middle["sidecar strict"] <= middle["native"] + HOPS_SECONDS, middle
     longest = {way: statistics.median(found) for way, found in worst.items()}
-    assert longest["sidecar strict"] <= min(longest["native, through the sidecars"], longest["native"]), longest
+    assert longest["sidecar strict"] <= min(longest["native, observed"], longest["native"]), longest
