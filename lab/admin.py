@@ -40,6 +40,8 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 _TIMEOUT_MS = 30_000
 _DELETE_TIMEOUT_MS = 2_000
 _POLL_SECONDS = 0.1
+_AGREED_LOOKS = 5
+"""Any broker is asked, and each hears of a new leader in its own time."""
 
 Assignment = Mapping[int, Sequence[int]]
 """Partition -> broker ids, the preferred leader first."""
@@ -215,12 +217,16 @@ class Admin:
             LabError: they did not come to lead in time.
         """
         deadline = time.monotonic() + timeout_seconds
+        agreed = 0
         self._elect(topic, leaders)
-        while others := [s for s in self.describe(topic) if s.leader != leaders.get(s.partition, s.leader)]:
-            if time.monotonic() > deadline:
+        while agreed < _AGREED_LOOKS:
+            others = [s for s in self.describe(topic) if s.leader != leaders.get(s.partition, s.leader)]
+            agreed = 0 if others else agreed + 1
+            if others and time.monotonic() > deadline:
                 raise LabError(f"{topic}: other leaders than wanted after {timeout_seconds:g} s: {others}")
             time.sleep(_POLL_SECONDS)
-            self._elect(topic, leaders)
+            if others:
+                self._elect(topic, leaders)
 
     def _elect(self, topic: str, partitions: Iterable[int]) -> None:
         asked = {topic: list(partitions)}
