@@ -31,7 +31,6 @@ class Witness:
         "_behind",
         "_high_watermarks",
         "_ledger",
-        "_log_starts",
         "_offsets",
         "_replicas",
         "_role",
@@ -47,10 +46,8 @@ class Witness:
         self._replicas = replicas
         self._offsets: dict[PartitionKey, int] = {}
         self._high_watermarks: dict[PartitionKey, int] = {}
-        self._log_starts: dict[PartitionKey, int] = {}
-        """Of those in `_behind`."""
-        self._behind: set[PartitionKey] = set()
-        """Who was told to be behind and has not been told to have caught up."""
+        self._behind: dict[PartitionKey, int] = {}
+        """Log start offset of who was told to be behind and has not been told to have caught up."""
 
     def asked(self, entries: Iterable[RequestEntry], now: float) -> None:
         """Take the offsets that the follower asks for; what it does not name it asks for as before.
@@ -90,8 +87,7 @@ class Witness:
                 in_sync = replica.standing is not Standing.BEHIND
             high_watermarks[key] = high_watermark
             if not in_sync:
-                self._behind.add(key)
-                self._log_starts[key] = log_start_offset
+                self._behind[key] = log_start_offset
             size = max(records_size, 0)
             self._ledger.fetched(
                 self._key(key, throttled=replica is not None, in_sync=in_sync),
@@ -107,14 +103,12 @@ class Witness:
         for key in keys:
             replica = known[key]
             position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
-            self._behind.add(key)
+            self._behind[key] = replica.log_start_offset
             self._high_watermarks[key] = replica.high_watermark
-            self._log_starts[key] = replica.log_start_offset
             self._ledger.omitted(self._key(key, throttled=True, in_sync=False), position, now=now)
 
     def _caught_up(self, key: PartitionKey, now: float) -> None:
-        self._behind.discard(key)
-        position = Position(self._offsets[key], self._high_watermarks[key], self._log_starts.pop(key))
+        position = Position(self._offsets[key], self._high_watermarks[key], self._behind.pop(key))
         self._ledger.stands(self._key(key, throttled=key in self._replicas.known, in_sync=True), position, now=now)
 
     def _key(self, key: PartitionKey, *, throttled: bool, in_sync: bool) -> TrafficKey:
