@@ -98,9 +98,7 @@ class StrictBudget:
             return []
         granted = sum(grants)
         bucket.reserve(granted)
-        if not claim.is_prompt(now):
-            bucket.set_apart(granted)
-        self.turns.serve(claim, granted, now)
+        bucket.set_apart(granted - self.turns.serve(claim, granted, now))
         return grants
 
     def _is_open(self, now: float, *, rides: bool) -> bool:

@@ -25,8 +25,9 @@ LOOK_AGAIN_SECONDS = 0.01
 class TokenBucket:
     """Tokens are bytes.
 
-    `gate_seconds` and `burst_seconds` are times at the full rate: the bucket opens with `gate_bytes` in it and
-    never holds more than `burst_bytes`, reserved or not. An unlimited bucket is always open; one of rate 0 never is.
+    `gate_seconds` and `burst_seconds` are times at the full rate: the bucket opens with `gate_bytes` in it and never
+    holds more than `burst_bytes`, what is reserved included, beside what is set apart. An unlimited bucket is always
+    open; one of rate 0 never is.
     """
 
     __slots__ = (

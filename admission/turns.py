@@ -53,10 +53,6 @@ class Claim:
     _away: bool = False
     _rests_until: float = -math.inf
 
-    def is_prompt(self, now: float) -> bool:
-        """Its grants have brought something lately, and in time; of the first one that is to be expected."""
-        return now >= self._distrusted_until
-
     def rest(self, now: float) -> None:
         """It is granted nothing for a while: grants brought nothing, and at once."""
         self._rests_until = now + REST_SECONDS
@@ -84,14 +80,16 @@ class Claim:
         self.appetite_bytes = max(APPETITE_GROWTH * self._brought_bytes, LEAST_APPETITE_BYTES) if late else math.inf
         return expected
 
-    def serve(self, size: float, now: float) -> None:
-        """`size` bytes are granted."""
+    def serve(self, size: float, now: float) -> float:
+        """`size` bytes are granted. Return how many of them are expected in time: all, unless its grants were late or
+        brought nothing lately."""
         self.attained_bytes += size
-        if self.is_prompt(now):
-            self.expected_bytes += size
+        expected = size if now >= self._distrusted_until else 0.0
+        self.expected_bytes += expected
         self._granted_at = now
         self._brought_bytes = 0.0
         self._away = True
+        return expected
 
     def give_up(self, now: float) -> float:
         """Return what was expected of an answer that is overdue by now."""
@@ -140,11 +138,11 @@ class Turns:
         claim.attained_bytes = max(claim.attained_bytes, level_bytes)
         claim.ask()
 
-    def serve(self, claim: Claim, size: float, now: float) -> None:
-        """`claim` is granted `size` bytes."""
+    def serve(self, claim: Claim, size: float, now: float) -> float:
+        """`claim` is granted `size` bytes; return how many of them are expected in time."""
         self._level_bytes = max(self._level_bytes, claim.attained_bytes)
         self._last_grant_bytes = size
-        claim.serve(size, now)
+        return claim.serve(size, now)
 
     def give_up_overdue(self, now: float) -> float:
         """Return the bytes that were expected of answers which are overdue by now."""
