@@ -16,7 +16,7 @@ from ..compare import compare
 from ..load import fill
 from ..measure import Event, events
 from ..sidecars import SidecarPlan, quotas_toml
-from .stage import Check, journal_table
+from .stage import Check, journal_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -103,8 +103,8 @@ async def brokers_stage(
 ) -> AsyncIterator[BrokersStage]:
     """Three brokers with their sidecars, which keep their journals in `journal`; a topic filled. Raises LabError."""
     console.print("starting three Kafka 3.9.1 brokers (Fetch v3) and their sidecars …", highlight=False)
-    table = journal_table(journal).partition("\n")[2].rstrip()
-    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings={"journal": table} if table else None))
+    settings = None if journal is None else {"journal": journal_settings(journal)}
+    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings=settings))
     async with cluster(plan) as running:
         console.print(f"filling {TOPIC}: {PARTITIONS} partitions, {total_bytes / MIB:.0f} MiB …", highlight=False)
         assignment = {partition: [LEADER, OLD] for partition in range(PARTITIONS)}

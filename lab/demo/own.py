@@ -20,7 +20,7 @@ from ..embedded.leader import EmbeddedLeader
 from ..measure import Event
 from ..processes import Process, wait_until
 from ..sidecars import throttle_sidecar_script
-from .stage import Check, journal_table
+from .stage import Check, journal_settings
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -140,9 +140,10 @@ async def own_stage(total_bytes: int, console: Console, *, journal: Path | None 
 
 def _write_config(path: Path, *, upstream: str, journal: Path | None) -> None:
     (path.parent / "quotas.toml").write_text("# filled in by the demo\n", "utf-8")
+    kept = "" if journal is None else f"[journal]\n{journal_settings(journal)}\n"
     path.write_text(
         f'[broker]\nid = {LEADER}\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "{upstream}"\n'
-        f'[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:0"\n{journal_table(journal)}',
+        f'[quotas]\nfile = "quotas.toml"\n[http]\nlisten = "127.0.0.1:0"\n{kept}',
         "utf-8",
     )
 

@@ -25,9 +25,9 @@ class Check:
     found: str
 
 
-def journal_table(directory: Path | None) -> str:
-    """Return proxy.toml's table for a journal in `directory`; nothing if there is to be none."""
-    return "" if directory is None else f"[journal]\ndirectory = {json.dumps(str(directory.absolute()))}\n"
+def journal_settings(directory: Path) -> str:
+    """What proxy.toml's table `[journal]` says of a journal in `directory`."""
+    return f"directory = {json.dumps(str(directory.absolute()))}"
 
 
 class Stage(Protocol):
