@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.errors import ProtocolError
-from protocol.fetch_response import TopicCount, read_topic_count, records_length, topic_count_at
+from protocol.fetch_response import records_length
 from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
 from protocol.topic_blocks import count_bytes
 
+from .replaying import topic_count_of
+
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
     from protocol.walker import ResponseEntry
 
     from ..throttle.outlook import Outlook
+    from .replaying import Replays
     from .window import Window
 
 
@@ -52,24 +53,12 @@ class Gathered:
             self._keep_from = passed + size
         window.take(size)
 
-    def frame(self, topics: int, replays: bytes, *, after_topics: int) -> bytearray:
-        """Return the kept frame with `replays` behind its topics, whose number grows by `topics`. `after_topics` bytes
-        follow the topics."""
+    def frame(self, replays: Replays, *, after_topics: int) -> bytearray:
+        """Return the kept frame with `replays` behind its topics, after which `after_topics` bytes follow."""
         kept, version = self._kept, self._outlook.version
         end = len(kept) - after_topics
-        kept[end:end] = replays
+        kept[end:end] = replays.encoded
         count = topic_count_of(version, kept, 0, len(kept))
-        kept[count.at : count.after] = count_bytes(version, count.topics + topics)
+        kept[count.at : count.after] = count_bytes(version, count.topics + replays.topics)
         LENGTH_PREFIX.pack_into(kept, 0, len(kept) - LENGTH_PREFIX_BYTES)
         return kept
-
-
-def topic_count_of(version: int, buffer: Bytes, start: int, end: int) -> TopicCount:
-    """The count of topics in the response frame whose length prefix is at `start`.
-
-    Raises ProtocolError if there is none.
-    """
-    count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
-    if count is None:
-        raise ProtocolError("the leader's response ends within its header")
-    return count

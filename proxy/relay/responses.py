@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import replayed_topics, topic_count_at
+from protocol.fetch_response import topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.topic_blocks import count_bytes
 from protocol.walker import ResponseEntry, response_walker, walk_whole
@@ -25,13 +25,16 @@ from protocol.walker import ResponseEntry, response_walker, walk_whole
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
 from .eager import Eager
 from .exchange import MAX_FRAME_BYTES, Undecoded
-from .gather import Gathered, topic_count_of
+from .gather import Gathered
 from .pipe import Pipe, open_pipe
-from .walk import CORRELATION_ID_BYTES, FrameWalk, header_bytes
+from .replaying import Replays, completed, encode, grown_head
+from .walk import CORRELATION_ID_BYTES, TOPICS_END, FrameWalk, header_bytes
 from .whole_frames import passable_responses, whole_response
 from .window import READ_AHEAD_BYTES, Window
 
 if TYPE_CHECKING:
+    from protocol.buffers import Bytes
+
     from ..settings import LimitSettings
     from ..throttle.outlook import Outlook
     from .exchange import Exchange
@@ -107,47 +110,64 @@ class ResponseRelay:
         window, exchange = self._window, self._exchange
         if exchange.opaque:
             return False
-        size = (exchange.owes and self._watched()) or passable_responses(window, exchange)
-        if not size:
-            return False
-        data = window.view(size)
-        window.take(size)
+        data = self._watched() if exchange.owes else None
+        if data is None:
+            size = passable_responses(window, exchange)
+            if not size:
+                return False
+            data = window.view(size)
+            window.take(size)
         return self._eager.send(data)
 
-    def _watched(self) -> int:
-        """Watch the response at the window's start if it is whole and nothing is to be added or taken away; return how
-        many bytes it has, 0 if it is not such a one."""
+    def _watched(self) -> Bytes | None:
+        """Watch the response at the window's start if it is whole and nothing is to be taken away; take it from the
+        window and return what is to go on, None if it is not such a one."""
         window, exchange = self._window, self._exchange
         whole = whole_response(window)
         outlook = None if whole is None else exchange.awaited(whole[0])
-        if whole is None or outlook is None or outlook.replays:
-            return 0
-        now = self._now = trio.current_time()
-        (correlation_id, size), start = whole, window.start
+        if whole is None or outlook is None:
+            return None
+        (correlation_id, size), version, buffer = whole, outlook.version, window.buffer
+        topics_end = self._learnt(outlook, correlation_id, size)
+        if topics_end is None:
+            return None
+        frame = window.start, window.start + size
+        data: Bytes = window.view(size)
+        if outlook.replays:
+            data = completed(version, buffer, frame, encode(version, outlook.replays), topics_end=topics_end)
+        window.take(size)
+        return data
+
+    def _learnt(self, outlook: Outlook, correlation_id: int, size: int) -> int | None:
+        """Learn what the response at the window's start tells; return where in the buffer its topics end, None if it
+        cannot be understood so, or records are to be taken away."""
+        buffer, start, now = self._window.buffer, self._window.start, trio.current_time()
+        self._now = now
         head_bytes = LENGTH_PREFIX_BYTES + header_bytes(outlook.version)
         if size < head_bytes or outlook.must_discard(now):
-            return 0
-        if head_bytes > FIXED_HEAD_BYTES and window.buffer[start + FIXED_HEAD_BYTES] != 0:
-            return 0
-        frame = window.buffer[start + FIXED_HEAD_BYTES : start + size]
-        teaches = outlook.teaches()
+            return None
+        if head_bytes > FIXED_HEAD_BYTES and buffer[start + FIXED_HEAD_BYTES] != 0:
+            return None
+        frame, teaches = buffer[start + FIXED_HEAD_BYTES : start + size], outlook.teaches()
         if teaches is not None and self._last == (outlook.version, frame, teaches):
-            exchange.received(correlation_id, now)
-            self._sending = outlook
-            return size
-        walk = response_walker(outlook.version, tuple)
+            self._begins(outlook, correlation_id)
+            return start + size  # only a session's answer has anything behind its topics
         try:
-            rows, head = walk_whole(walk, window.buffer, start + head_bytes, start + size)
+            rows, head = walk_whole(response_walker(outlook.version, tuple), buffer, start + head_bytes, start + size)
         except ProtocolError:
-            return 0
-        exchange.received(correlation_id, now)
-        self._sending = outlook
+            return None
+        self._begins(outlook, correlation_id)
         outlook.answered(head.get("error_code", 0), head.get("session_id", 0))
         if rows:
-            outlook.forwards(rows, window.buffer, window.end, now)
+            outlook.forwards(rows, buffer, self._window.end, now)
         is_idle = teaches is not None and not any(size > 0 or error for _, _, error, _, _, _, _, size in rows)
         self._last = (outlook.version, frame, outlook.teaches()) if is_idle else None
-        return size
+        return int(head[TOPICS_END])
+
+    def _begins(self, outlook: Outlook, correlation_id: int) -> None:
+        """The response is about to go on at once."""
+        self._exchange.received(correlation_id, self._now)
+        self._sending = outlook
 
     def _sent(self) -> None:
         """What was taken at once has gone on, all of it."""
@@ -215,20 +235,20 @@ class ResponseRelay:
         """Stream the frame on as it comes; what is replayed is added where its topics end."""
         window = self._window
         walk = FrameWalk(window, version=outlook.version, size=size)
-        topics, replays = replayed_topics(outlook.version, outlook.replays)
-        total, passed = LENGTH_PREFIX_BYTES + size, 0
-        looks = 0 if replays else MOST_VAIN_LOOKS
+        replays = encode(outlook.version, outlook.replays)
+        total, passed, owed = LENGTH_PREFIX_BYTES + size, 0, replays.encoded
+        looks = 0 if owed else MOST_VAIN_LOOKS
         while passed < total:
             rows = self._step(walk, outlook, passed)
             if passed == 0:
-                passed = await self._begin(walk, outlook, size, added=(topics, len(replays)))
+                passed = await self._begin(walk, outlook, size, replays)
             if rows:
                 outlook.forwards(rows, window.buffer, window.end, trio.current_time())
-            if replays and walk.topics_end is not None and walk.topics_end - passed <= window.size:
+            if owed and walk.topics_end is not None and walk.topics_end - passed <= window.size:
                 await self._send(walk.topics_end - passed)
                 passed = walk.topics_end
-                await self._add(replays)
-                replays = b""
+                await self._add(owed)
+                owed = b""
             passable = walk.passable(passed)
             await self._send(passable)
             passed += passable
@@ -241,8 +261,8 @@ class ResponseRelay:
                 passed = await self._look_on(walk, outlook, passed, total)
             else:
                 await self._more(passed, total, at_most=window.capacity)
-        if replays:
-            await self._add(replays)
+        if owed:
+            await self._add(owed)
 
     async def _look_on(self, walk: FrameWalk, outlook: Outlook, passed: int, total: int) -> int:
         """Walk copies of what the socket holds, and have that spliced, as long as it is worth it; return how much of
@@ -262,26 +282,22 @@ class ResponseRelay:
         await self._more(passed, total, at_most=window.capacity)
         return passed
 
-    async def _begin(self, walk: FrameWalk, outlook: Outlook, size: int, *, added: tuple[int, int]) -> int:
-        """The head of the frame is in the window: take what it says, and pass it on if it is to say something else.
+    async def _begin(self, walk: FrameWalk, outlook: Outlook, size: int, replays: Replays) -> int:
+        """The head of the frame is in the window: take what it says, and have it say that `replays` are added.
 
-        `added`: so many topics, of so many bytes. Returns how many bytes of the frame went on.
+        Returns how many bytes of the frame went on.
         """
         outlook.answered(*walk.says)
-        topics, more_bytes = added
-        if not topics:
+        if not replays.topics:
             return 0
-        window, version = self._window, outlook.version
-        count = topic_count_of(version, window.buffer, window.start, window.end)
-        new_count = count_bytes(version, count.topics + topics)
-        new_size = size + more_bytes + len(new_count) - (count.after - count.at)
-        if new_size > MAX_FRAME_BYTES:
-            raise ProtocolError("the leader's response leaves no room for what was omitted")
-        before_count = window.buffer[window.start + LENGTH_PREFIX_BYTES : count.at]
-        await self._add(INT32.pack(new_size) + before_count + new_count)
-        head_bytes = count.after - window.start
-        window.take(head_bytes)
-        return head_bytes
+        window = self._window
+        head, replaced = grown_head(outlook.version, window.buffer, (window.start, window.end), replays, size=size)
+        if len(head) == replaced:
+            window.buffer[window.start : window.start + replaced] = head
+            return 0
+        await self._add(head)
+        window.take(replaced)
+        return replaced
 
     async def _send(self, size: int) -> None:
         if size > 0:
@@ -311,9 +327,8 @@ class ResponseRelay:
             gathered.take(passable, passed)
             passed += passable
             await self._more(passed, total, at_most=window.capacity)
-        topics, replays = replayed_topics(outlook.version, outlook.replays)
         after_topics = 0 if walk.topics_end is None else total - walk.topics_end
-        await self._add(bytes(gathered.frame(topics, replays, after_topics=after_topics)))
+        await self._add(bytes(gathered.frame(encode(outlook.version, outlook.replays), after_topics=after_topics)))
 
     async def _splice(self, size: int) -> int:
         """Pass on the records that are not in the window, if they are worth a splice; return how many bytes."""
