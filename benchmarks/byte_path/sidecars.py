@@ -89,6 +89,12 @@ SIDECARS = (
         sidecar_version,
     ),
     Peer("journal", "nothing listed, a journal is kept", _sidecar(UNLIMITED, journal=True), sidecar_version),
+    Peer(
+        "decoded-journal",
+        f"every partition listed, {NEVER_REACHED}, a journal is kept",
+        _sidecar(_quotas(NEVER_REACHED), journal=True),
+        sidecar_version,
+    ),
     Peer("throttled-10", f"a tenth of the partitions listed, {LOW}", _sidecar(_tenth()), sidecar_version),
     Peer("throttled-100", f"every partition listed, {HIGH}", _sidecar(_quotas(HIGH)), sidecar_version),
     Peer(

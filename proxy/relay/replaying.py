@@ -51,7 +51,7 @@ def grown_head(
     return b"".join((LENGTH_PREFIX.pack(new_size), unchanged, new_count)), count.after - start
 
 
-def completed(version: int, buffer: Bytes, frame: tuple[int, int], replays: Replays, *, topics_end: int) -> bytes:
+def completed(version: int, buffer: Bytes, frame: tuple[int, int], replays: Replays, topics_end: int) -> bytes:
     """The whole frame of which all is in ``buffer[frame[0]:frame[1]]``, with `replays` at `topics_end` in `buffer`.
 
     Raises ProtocolError as `grown_head` does.

@@ -20,21 +20,20 @@ from protocol.errors import ProtocolError
 from protocol.fetch_response import topic_count_at
 from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
 from protocol.topic_blocks import count_bytes
-from protocol.walker import ResponseEntry, response_walker, walk_whole
+from protocol.walker import ResponseEntry
 
 from .copying import LEAST_SPLICED_BYTES, ConnectionEndedError, copy, copy_rest, send
 from .eager import Eager
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .gather import Gathered
 from .pipe import Pipe, open_pipe
-from .replaying import Replays, completed, encode, grown_head
-from .walk import CORRELATION_ID_BYTES, TOPICS_END, FrameWalk, header_bytes
-from .whole_frames import passable_responses, whole_response
+from .replaying import Replays, encode, grown_head
+from .walk import CORRELATION_ID_BYTES, FrameWalk, header_bytes
+from .whole_answers import WholeAnswers
+from .whole_frames import passable_responses
 from .window import READ_AHEAD_BYTES, Window
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
-
     from ..settings import LimitSettings
     from ..throttle.outlook import Outlook
     from .exchange import Exchange
@@ -50,7 +49,6 @@ LEAST_LOOKED_AT_BYTES = 64 * 1024
 MOST_VAIN_LOOKS = 4
 """In one frame. A leader with Kafka's socket buffers never has so much on its way."""
 INT32 = struct.Struct(">i")
-FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 MOST_COUNT_BYTES = 4
 """Beyond its first byte, of a count in flexible versions."""
 
@@ -64,12 +62,7 @@ class ResponseRelay:
         self._limits = limits
         self._window = Window(leader, WINDOW_BYTES)
         self._eager = Eager(self._window, follower, self._take, count=exchange.passed_response, sent=self._sent)
-        self._sending: Outlook | None = None
-        """Of the response that is on its way at once, taken at `_now`."""
-        self._now = 0.0
-        self._last: tuple[int, bytes, int | None] | None = None
-        """Version and what followed the correlation id of the last answer, if that had no records, and by when it told
-        nothing new: to a follower in sync the leader says the same again and again."""
+        self._answers = WholeAnswers(self._window, exchange)
         self._pipe: Pipe | None = None
         self._may_splice = True
 
@@ -78,8 +71,7 @@ class ResponseRelay:
         try:
             await self._relay()
         finally:
-            if self._sending is not None:
-                self._sending.lost(trio.current_time())
+            self._answers.lost(trio.current_time())
             if self._pipe is not None:
                 self._pipe.close()
 
@@ -110,7 +102,7 @@ class ResponseRelay:
         window, exchange = self._window, self._exchange
         if exchange.opaque:
             return False
-        data = self._watched() if exchange.owes else None
+        data = self._answers.take(trio.current_time()) if exchange.owes else None
         if data is None:
             size = passable_responses(window, exchange)
             if not size:
@@ -119,61 +111,9 @@ class ResponseRelay:
             window.take(size)
         return self._eager.send(data)
 
-    def _watched(self) -> Bytes | None:
-        """Watch the response at the window's start if it is whole and nothing is to be taken away; take it from the
-        window and return what is to go on, None if it is not such a one."""
-        window, exchange = self._window, self._exchange
-        whole = whole_response(window)
-        outlook = None if whole is None else exchange.awaited(whole[0])
-        if whole is None or outlook is None:
-            return None
-        (correlation_id, size), version, buffer = whole, outlook.version, window.buffer
-        topics_end = self._learnt(outlook, correlation_id, size)
-        if topics_end is None:
-            return None
-        frame = window.start, window.start + size
-        data: Bytes = window.view(size)
-        if outlook.replays:
-            data = completed(version, buffer, frame, encode(version, outlook.replays), topics_end=topics_end)
-        window.take(size)
-        return data
-
-    def _learnt(self, outlook: Outlook, correlation_id: int, size: int) -> int | None:
-        """Learn what the response at the window's start tells; return where in the buffer its topics end, None if it
-        cannot be understood so, or records are to be taken away."""
-        buffer, start, now = self._window.buffer, self._window.start, trio.current_time()
-        self._now = now
-        head_bytes = LENGTH_PREFIX_BYTES + header_bytes(outlook.version)
-        if size < head_bytes or outlook.must_discard(now):
-            return None
-        if head_bytes > FIXED_HEAD_BYTES and buffer[start + FIXED_HEAD_BYTES] != 0:
-            return None
-        frame, teaches = buffer[start + FIXED_HEAD_BYTES : start + size], outlook.teaches()
-        if teaches is not None and self._last == (outlook.version, frame, teaches):
-            self._begins(outlook, correlation_id)
-            return start + size  # only a session's answer has anything behind its topics
-        try:
-            rows, head = walk_whole(response_walker(outlook.version, tuple), buffer, start + head_bytes, start + size)
-        except ProtocolError:
-            return None
-        self._begins(outlook, correlation_id)
-        outlook.answered(head.get("error_code", 0), head.get("session_id", 0))
-        if rows:
-            outlook.forwards(rows, buffer, self._window.end, now)
-        is_idle = teaches is not None and not any(size > 0 or error for _, _, error, _, _, _, _, size in rows)
-        self._last = (outlook.version, frame, outlook.teaches()) if is_idle else None
-        return int(head[TOPICS_END])
-
-    def _begins(self, outlook: Outlook, correlation_id: int) -> None:
-        """The response is about to go on at once."""
-        self._exchange.received(correlation_id, self._now)
-        self._sending = outlook
-
     def _sent(self) -> None:
         """What was taken at once has gone on, all of it."""
-        if self._sending is not None:
-            outlook, self._sending = self._sending, None
-            outlook.finish(self._now)
+        self._answers.sent()
         self._exchange.responded()
 
     async def _frame(self, size: int) -> None:
@@ -182,7 +122,7 @@ class ResponseRelay:
         if size >= CORRELATION_ID_BYTES and await window.fill(LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES):
             (correlation_id,) = INT32.unpack_from(window.buffer, window.start + LENGTH_PREFIX_BYTES)
         outlook = exchange.received(correlation_id, trio.current_time())
-        self._last = None
+        self._answers.forget()
         if outlook is None:
             await self._pass(LENGTH_PREFIX_BYTES + size)
         else:

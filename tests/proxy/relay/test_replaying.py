@@ -33,7 +33,7 @@ def test_the_leaders_entries_and_then_the_omitted_ones_wherever_the_frame_lies(
     leaders = with_length(answer({"t": entries}, version=version))
     frame = len(before), len(before) + len(leaders)
     replays = encode(version, [ReplayedEntry(topic, partition, HIGH, 3) for topic, partition in omitted])
-    found = completed(version, bytearray(before + leaders + after), frame, replays, topics_end=frame[1])
+    found = completed(version, bytearray(before + leaders + after), frame, replays, frame[1])
     assert parsed(found[LENGTH_PREFIX_BYTES:], version=version) == [
         *parsed(leaders[LENGTH_PREFIX_BYTES:], version=version),
         *(((topic, partition), 0, HIGH, 0) for topic, partition in omitted),
