@@ -247,5 +247,6 @@ def _latencies(producer: LiveProducer) -> Latencies:
         errors=len(producer.errors),
         p50=producer.percentile(0.5),
         p95=producer.percentile(0.95),
+        p99=producer.percentile(0.99),
         worst=producer.percentile(1.0),
     )

@@ -103,6 +103,7 @@ class Latencies:
     errors: int
     p50: float
     p95: float
+    p99: float
     worst: float
 
 
@@ -203,6 +204,7 @@ class MoveResult:
         if latencies:
             row["live_p50_ms"] = round(latencies.p50 * 1000, 1)
             row["live_p95_ms"] = round(latencies.p95 * 1000, 1)
+            row["live_p99_ms"] = round(latencies.p99 * 1000, 1)
             row["live_worst_ms"] = round(latencies.worst * 1000, 1)
             row["live_errors"] = latencies.errors
         return row

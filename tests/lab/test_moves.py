@@ -98,7 +98,7 @@ def test_equal_needs_every_replica_to_be() -> None:
 
 
 def test_summary_is_flat_and_rounded() -> None:
-    row = result(move(), latencies=Latencies(10, 1, 0.0012345, 0.02, 0.5)).summary()
+    row = result(move(), latencies=Latencies(10, 1, 0.0012345, 0.02, 0.0456, 0.5)).summary()
     assert row["fetches_per_second"] == 12.346
-    assert (row["live_p50_ms"], row["live_p95_ms"], row["live_errors"]) == (1.2, 20.0, 1)
+    assert (row["live_p50_ms"], row["live_p95_ms"], row["live_p99_ms"], row["live_errors"]) == (1.2, 20.0, 45.6, 1)
     assert row["fetch_versions"] == {"3": 30}

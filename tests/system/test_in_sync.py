@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import statistics
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 import trio
@@ -23,15 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lab.cluster import Cluster
-    from lab.moves import How, Side
+    from lab.moves import How, Latencies, Side
 
 
 LEADER, FOLLOWER = 101, 102
 STALL_SECONDS = 2.0
-ROUNDS = 3
+ROUNDS = 5
 HOPS_SECONDS = 0.002
-"""Four passes through a sidecar, two of which decide; measured 0.1 to 0.9 ms more than native at the 95th percentile,
+"""Four passes through a sidecar, two of which decide; measured 0.2 to 0.9 ms more than native at the 95th percentile,
 from the median on: brokers that throttle by themselves do not even ask for what is over quota."""
+NOISE = 1.25
+"""Between medians of as many runs of the same."""
+PERCENTILES = ("p50", "p95", "p99", "worst")
+Way = Literal["sidecar strict", "native, observed", "native"]
 ISR_SECONDS = 5.0
 """replica.lag.time.max.ms of `watched_cluster`."""
 
@@ -176,14 +180,14 @@ async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
     native_cluster: Cluster, sidecar_cluster: Cluster, side: Side, record: Callable[..., None]
 ) -> None:
     """Both quotas over the same connections: the broker's own passes sidecars which look at every fetch and only
-    observe. Beside brokers without sidecars an acknowledged record has four passes more, two of them decided."""
-    ways: dict[str, tuple[How, Cluster]] = {
+    observe. Brokers without sidecars acknowledge a record after four passes less, so their usual latency is that much
+    lower; the few records that meet a whole response of catch-up are what producers' p99 is made of."""
+    ways: dict[Way, tuple[How, Cluster]] = {
         "sidecar strict": ("sidecar strict", sidecar_cluster),
         "native, observed": ("native cold", sidecar_cluster),
         "native": ("native cold", native_cluster),
     }
-    p95: dict[str, list[float]] = {way: [] for way in ways}
-    worst: dict[str, list[float]] = {way: [] for way in ways}
+    found: dict[Way, list[Latencies]] = {way: [] for way in ways}
     for _ in range(ROUNDS):
         for way, (how, cluster) in ways.items():
             async with observed(cluster, side) if way == "native, observed" else nullcontext():
@@ -192,16 +196,15 @@ async def test_latency_on_the_same_fetcher_is_no_worse_than_natively(
             assert (result.bad_log_lines, result.shrinks) == ([], [])
             assert result.latencies is not None
             assert result.latencies.errors == 0
-            p95[way].append(result.latencies.p95)
-            worst[way].append(result.latencies.worst)
-            record(
-                "in_sync",
-                scene=f"same fetcher, {side} side",
-                how=way,
-                p95_seconds=result.latencies.p95,
-                worst_seconds=result.latencies.worst,
-            )
-    middle = {way: statistics.median(found) for way, found in p95.items()}
-    assert middle["sidecar strict"] <= middle["native"] + HOPS_SECONDS, middle
-    longest = {way: statistics.median(found) for way, found in worst.items()}
-    assert longest["sidecar strict"] <= min(longest["native, observed"], longest["native"]), longest
+            found[way].append(result.latencies)
+            milliseconds = {name: round(1000 * getattr(result.latencies, name), 1) for name in PERCENTILES}
+            record("in_sync", scene=f"same fetcher, {side} side", how=way, milliseconds=milliseconds)
+    middle = {
+        way: {name: statistics.median(getattr(each, name) for each in runs) for name in PERCENTILES}
+        for way, runs in found.items()
+    }
+    ours, observing, direct = (middle[way] for way in ways)
+    assert ours["p95"] <= NOISE * observing["p95"], middle
+    assert ours["p95"] <= direct["p95"] + HOPS_SECONDS, middle
+    assert ours["p99"] <= NOISE * min(observing["p99"], direct["p99"]), middle
+    assert ours["worst"] <= min(observing["worst"], direct["worst"]), middle
