@@ -7,7 +7,7 @@ Invariant: every entry that is forwarded without an error is told once, by what 
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from ..journal.ledger import Position, TrafficKey
@@ -17,26 +17,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from protocol.fetch_session import PartitionKey
-    from protocol.walker import RequestEntry, ResponseEntry
+    from protocol.walker import RequestEntry, ResponseEntry, Topic
 
     from ..journal.ledger import Ledger
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
 
+class _Seen:
+    """What was asked and said of one partition last."""
+
+    __slots__ = ("behind_from", "high_watermark", "keys", "offset")
+
+    def __init__(self) -> None:
+        self.offset = UNKNOWN
+        self.high_watermark = UNKNOWN
+        self.behind_from: int | None = None
+        """Log start offset, if it was told to be behind and has not been told to have caught up."""
+        self.keys: list[TrafficKey | None] = [None] * 4
+        """By whether it is throttled and whether it is in sync: as they were made last."""
+
+    def caught_up_at(self, fetch_offset: int) -> bool:
+        return self.behind_from is not None and self.high_watermark != UNKNOWN and fetch_offset >= self.high_watermark
+
+
 class Witness:
     """One per connection. `peer` is the other broker, as far as it is known."""
 
-    __slots__ = (
-        "_behind",
-        "_high_watermarks",
-        "_ledger",
-        "_offsets",
-        "_replicas",
-        "_role",
-        "_topic_name",
-        "peer",
-    )
+    __slots__ = ("_ledger", "_replicas", "_role", "_seen", "_topic_name", "peer")
 
     def __init__(self, ledger: Ledger, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self.peer = peer
@@ -44,10 +52,7 @@ class Witness:
         self._role = throttle.role.value
         self._topic_name = throttle.topic_name
         self._replicas = replicas
-        self._offsets: dict[PartitionKey, int] = {}
-        self._high_watermarks: dict[PartitionKey, int] = {}
-        self._behind: dict[PartitionKey, int] = {}
-        """Log start offset of who was told to be behind and has not been told to have caught up."""
+        self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 
     def asked(self, entries: Iterable[RequestEntry], now: float) -> None:
         """Take the offsets that the follower asks for; what it does not name it asks for as before.
@@ -55,16 +60,16 @@ class Witness:
         That a replica has caught up is told by its request: within a fetch session (KIP-227) there is no entry for it
         in the answer, nor maybe in any later one.
         """
-        offsets, behind = self._offsets, self._behind
-        for entry in entries:
-            key = (entry.topic, entry.partition)
-            offsets[key] = entry.fetch_offset
-            if key in behind and entry.fetch_offset >= self._high_watermarks.get(key, math.inf):
-                self._caught_up(key, now)
+        all_seen = self._seen
+        for topic, partition, _, fetch_offset, _, _, _ in entries:
+            seen = all_seen[topic, partition]
+            seen.offset = fetch_offset
+            if seen.behind_from is not None and seen.caught_up_at(fetch_offset):
+                self._caught_up((topic, partition), seen, now)
 
     def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
         """These go on to the follower, and nobody has learnt from them yet."""
-        known, offsets, high_watermarks = self._replicas.known, self._offsets, self._high_watermarks
+        known, all_seen, fetched = self._replicas.known, self._seen, self._ledger.fetched
         for (
             topic,
             partition,
@@ -75,23 +80,19 @@ class Witness:
             records_at,
             records_size,
         ) in entries:
-            key = (topic, partition)
+            seen = all_seen[topic, partition]
             if error_code:
-                high_watermarks.pop(key, None)
+                seen.high_watermark = UNKNOWN
                 continue
-            replica = known.get(key)
-            offset = offsets.get(key, UNKNOWN)
-            if replica is None:
-                in_sync = offset >= high_watermarks.get(key, UNKNOWN)
-            else:
-                in_sync = replica.standing is not Standing.BEHIND
-            high_watermarks[key] = high_watermark
+            replica = known.get((topic, partition))
+            in_sync = seen.offset >= seen.high_watermark if replica is None else replica.standing is not Standing.BEHIND
+            seen.high_watermark = high_watermark
             if not in_sync:
-                self._behind[key] = log_start_offset
+                seen.behind_from = log_start_offset
             size = max(records_size, 0)
-            self._ledger.fetched(
-                self._key(key, throttled=replica is not None, in_sync=in_sync),
-                Position(offset, high_watermark, log_start_offset),
+            fetched(
+                self._key(seen, topic, partition, throttled=replica is not None, in_sync=in_sync),
+                Position(seen.offset, high_watermark, log_start_offset),
                 record_bytes=size,
                 wire_bytes=size + records_at - entry_at if size else 0,
                 now=now,
@@ -101,16 +102,21 @@ class Witness:
         """The quota kept these out of a fetch, or their records out of a response."""
         known = self._replicas.known
         for key in keys:
-            replica = known[key]
+            replica, seen = known[key], self._seen[key]
             position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
-            self._behind[key] = replica.log_start_offset
-            self._high_watermarks[key] = replica.high_watermark
-            self._ledger.omitted(self._key(key, throttled=True, in_sync=False), position, now=now)
+            seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
+            self._ledger.omitted(self._key(seen, *key, throttled=True, in_sync=False), position, now=now)
 
-    def _caught_up(self, key: PartitionKey, now: float) -> None:
-        position = Position(self._offsets[key], self._high_watermarks[key], self._behind.pop(key))
-        self._ledger.stands(self._key(key, throttled=key in self._replicas.known, in_sync=True), position, now=now)
+    def _caught_up(self, key: PartitionKey, seen: _Seen, now: float) -> None:
+        position = Position(seen.offset, seen.high_watermark, UNKNOWN if seen.behind_from is None else seen.behind_from)
+        seen.behind_from = None
+        throttled = key in self._replicas.known
+        self._ledger.stands(self._key(seen, *key, throttled=throttled, in_sync=True), position, now=now)
 
-    def _key(self, key: PartitionKey, *, throttled: bool, in_sync: bool) -> TrafficKey:
-        topic, partition = key
-        return TrafficKey(self._role, self.peer, self._topic_name(topic), partition, throttled, in_sync)
+    def _key(self, seen: _Seen, topic: Topic, partition: int, *, throttled: bool, in_sync: bool) -> TrafficKey:
+        """The one of before, unless the topic or the other broker has got a name since."""
+        name, place = self._topic_name(topic), 2 * throttled + in_sync
+        key = seen.keys[place]
+        if key is None or key.topic != name or key.peer != self.peer:
+            key = seen.keys[place] = TrafficKey(self._role, self.peer, name, partition, throttled, in_sync)
+        return key
