@@ -1,0 +1,105 @@
+"""Whole answers go on first and are learnt from afterwards; on the wire they are in test_responses and test_sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from protocol.framing import LENGTH_PREFIX_BYTES, with_length
+from proxy.changes import Changes
+from proxy.relay.exchange import Exchange
+from proxy.relay.whole_answers import WholeAnswers
+from proxy.relay.window import Window
+from proxy.throttle.decision import Forward
+from tests.proxy.conversation import MIB, Conversation, throttle
+from tests.proxy.recorded_log import RecordedLog
+
+from .wire import CORRELATION_ID, T0, T1, answer, batch, entry, parsed, reserved_bytes
+
+if TYPE_CHECKING:
+    from proxy.relay.leg import Leg
+
+BEFORE, AFTER = 1_000_000, 1_000_500
+
+
+class Scene:
+    """A follower in sync with T0 and behind with T1, which has just had all that the quota allows for now."""
+
+    def __init__(self) -> None:
+        self.follower = Conversation(throttle(4 * MIB), offsets={T0: BEFORE, T1: 0})
+        self.exchange = Exchange(self.follower.link, Changes(), RecordedLog())
+        self.window = Window(cast("Leg", None), 64 * 1024)
+        self.answers = WholeAnswers(self.window, self.exchange)
+        self.follower.meet(high_watermark=BEFORE)
+        decision = self.follower.ask()
+        self.follower.answer(decision, {T1: self.follower.asked_for(decision)[T1]}, high_watermark=BEFORE)
+
+    def fetch(self) -> Forward:
+        decision = self.follower.ask()
+        assert isinstance(decision, Forward)
+        self.exchange.sent_whole(CORRELATION_ID, decision.outlook)
+        return decision
+
+    def hear(self, frame: bytes) -> bytes | None:
+        """The leader's answer is in the window: what is to go on."""
+        data = with_length(frame)
+        self.window.buffer[: len(data)] = data
+        self.window.start, self.window.end = 0, len(data)
+        found = self.answers.take(self.follower.now)
+        return None if found is None else bytes(found)
+
+    @property
+    def high_watermark(self) -> int:
+        return self.follower.link.replicas.known[T0].high_watermark
+
+
+def news(size: int = 70) -> bytes:
+    return answer({"t": [entry(0, batch(size), high_watermark=AFTER)]})
+
+
+def test_nothing_is_learnt_before_it_has_gone_on() -> None:
+    scene = Scene()
+    assert list(scene.follower.asked_for(scene.fetch())) == [T0]
+    found = scene.hear(news())
+    assert found is not None
+    assert parsed(found[LENGTH_PREFIX_BYTES:]) == [(T0, 0, AFTER, 70), (T1, 0, BEFORE, 0)]
+    assert (scene.high_watermark, scene.window.size) == (BEFORE, 0)
+    scene.answers.sent()
+    assert scene.high_watermark == AFTER
+
+
+def test_what_was_lost_on_its_way_teaches_nothing_and_gives_its_grants_back() -> None:
+    scene = Scene()
+    scene.follower.now = 1.0
+    scene.fetch()
+    assert reserved_bytes(scene.follower.throttle) > 0
+    assert scene.hear(answer({"t": [entry(0, b"", high_watermark=AFTER), entry(1, batch(70))]})) is not None
+    scene.answers.lost(1.0)
+    assert reserved_bytes(scene.follower.throttle) == 0
+    assert scene.high_watermark == BEFORE
+
+
+def test_what_is_added_follows_what_is_omitted() -> None:
+    """Entries are encoded once as long as they stay the same: another high watermark is another entry."""
+    scene = Scene()
+    for high_watermark in (BEFORE, BEFORE, BEFORE + 7):
+        scene.follower.link.replicas.known[T1].high_watermark = high_watermark
+        scene.fetch()
+        found = scene.hear(news())
+        assert found is not None
+        assert parsed(found[LENGTH_PREFIX_BYTES:])[1:] == [(T1, 0, high_watermark, 0)]
+        scene.answers.sent()
+        scene.follower.offsets[T0] = AFTER
+
+
+@pytest.mark.parametrize("cut", [0, 3, 11, 40])
+def test_what_is_not_whole_stays(cut: int) -> None:
+    scene = Scene()
+    scene.fetch()
+    frame = with_length(news())
+    scene.window.buffer[:cut] = frame[:cut]
+    scene.window.start, scene.window.end = 0, cut
+    assert scene.answers.take(0.0) is None
+    assert scene.window.size == cut
+    assert scene.exchange.in_flight
