@@ -1,4 +1,4 @@
-"""Whole answers go on first and are learnt from afterwards; on the wire they are in test_responses and test_sessions."""
+"""Whole answers go on first and are learnt from afterwards; on the wire: test_responses and test_sessions."""
 
 from __future__ import annotations
 
