@@ -6,7 +6,6 @@ its error, never the end of the table; exit status 1 says that there was one.
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from rich.live import Live
 
 from ..asking import DEFAULT_URL
 from ..errors import UnreachableError
+from .interruption import held_interrupts
 from .page import decode, fetch
 from .status_table import Sidecar, layout
 
@@ -89,11 +89,9 @@ def _ask_one(url: str) -> Sidecar:
 
 
 def _watch(urls: Sequence[str], console: Console) -> None:
-    try:
-        with Live(console=console, auto_refresh=False) as live:
-            while True:
-                live.update(layout(_ask(urls), datetime.now(UTC), width=console.width), refresh=True)
-                time.sleep(_REFRESH_SECONDS)
-    except KeyboardInterrupt:
-        # How watching ends; the last table stays on the screen.
-        return
+    """Until Ctrl-C; the last table stays on the screen."""
+    with held_interrupts() as interrupted, Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(layout(_ask(urls), datetime.now(UTC), width=console.width), refresh=True)
+            if interrupted(_REFRESH_SECONDS):
+                return

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from proxy.commands.interruption import held_interrupts
+
+
+def press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_wait_nobody_interrupts_takes_its_time() -> None:
+    with held_interrupts() as interrupted:
+        began = time.monotonic()
+        assert not interrupted(0.02)
+        assert time.monotonic() - began >= 0.02
+
+
+def test_what_was_pressed_before_the_wait_ends_it() -> None:
+    with held_interrupts() as interrupted:
+        press_ctrl_c()
+        press_ctrl_c()
+        assert interrupted(60.0)
+        assert interrupted(60.0)
+
+
+def test_afterwards_it_interrupts_as_ever() -> None:
+    with held_interrupts():
+        pass
+    with pytest.raises(KeyboardInterrupt):
+        press_ctrl_c()
