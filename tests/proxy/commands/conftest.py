@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner, Result
 
 from proxy.cli import cli
-from tests.proxy.commands.fake_sidecar import FakeSidecar
+from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,9 +51,5 @@ def sidecar() -> Callable[..., Result]:
 
 @pytest.fixture
 def fake() -> Iterator[FakeSidecar]:
-    with FakeSidecar() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with serving(FakeSidecar()) as server:
         yield server
-        server.shutdown()
-        thread.join()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.commands.confirming import confirm
-from tests.proxy.commands.fake_sidecar import PAGE
+from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
-    from tests.proxy.commands.fake_sidecar import FakeSidecar
+    from tests.proxy.fake_sidecar import FakeSidecar
 
 
 class Clock:

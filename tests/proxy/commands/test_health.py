@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.commands.health import url_of
 from proxy.settings import Address
+from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,27 +17,12 @@ if TYPE_CHECKING:
     Sidecar = Callable[..., Result]
 
 
-class _Handler(BaseHTTPRequestHandler):
-    """Alive, and draining."""
-
-    def do_GET(self) -> None:
-        status, body = {"/healthz": (200, b"ok\n"), "/readyz": (503, b'{"reasons":["draining"]}')}[self.path]
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Says nothing."""
-
-
 @pytest.fixture
 def address() -> Iterator[Address]:
-    with HTTPServer(("127.0.0.1", 0), _Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    """Of one that is alive, and draining."""
+    answers = {"/healthz": (200, b"ok\n"), "/readyz": (503, b'{"reasons":["draining"]}')}
+    with serving(FakeSidecar(answers)) as server:
         yield Address("127.0.0.1", server.server_port)
-        server.shutdown()
-        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from proxy.commands.page import fetch, read
 from proxy.errors import UnreachableError
 
 if TYPE_CHECKING:
-    from tests.proxy.commands.fake_sidecar import FakeSidecar
+    from tests.proxy.fake_sidecar import FakeSidecar
 
 
 def test_a_page_is_read(fake: FakeSidecar) -> None:

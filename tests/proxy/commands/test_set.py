@@ -10,7 +10,7 @@ import pytest
 
 from proxy.quotas.editing import facts
 from proxy.quotas.reading import hash_of
-from tests.proxy.commands.fake_sidecar import PAGE
+from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.proxy.commands.fake_sidecar import FakeSidecar
+    from tests.proxy.fake_sidecar import FakeSidecar
 
     Sidecar = Callable[..., Result]
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.proxy.commands.fake_sidecar import PAGE
+from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from click.testing import Result
 
-    from tests.proxy.commands.fake_sidecar import FakeSidecar
+    from tests.proxy.fake_sidecar import FakeSidecar
 
     Sidecar = Callable[..., Result]
 

@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from proxy.errors import ConfigurationError
 from proxy.moves.sidecars import still_throttled
 from reassignment import TopicPartition
+from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,24 +19,10 @@ PROPOSED = {TopicPartition("orders", 0): (101,), TopicPartition("orders", 12): (
 
 @contextmanager
 def answering(body: bytes) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            assert self.path == "/config"
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Silent."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    """Where a sidecar says this to be its configuration."""
+    with serving(FakeSidecar({"/config": (200, body)})) as server:
+        yield server.url
+        assert server.paths == ["/config"]
 
 
 def config(leader: dict[str, str], follower: dict[str, str]) -> bytes:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 ROLE = {
     "quota_bytes_per_second": 4194304,
@@ -30,9 +35,10 @@ PAGE = {
 
 
 class FakeSidecar(HTTPServer):
-    """Answers every GET with `content`."""
+    """Answers a GET of what is in `answers` (path -> status and body) with that, every other with `content`."""
 
-    def __init__(self) -> None:
+    def __init__(self, answers: Mapping[str, tuple[int, bytes]] | None = None) -> None:
+        self.answers = answers or {}
         self.content = json.dumps(PAGE).encode()
         self.paths: list[str] = []
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -44,11 +50,25 @@ class FakeSidecar(HTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        server: Any = self.server
-        server.paths.append(self.path)
-        self.send_response(200)
+        fake: Any = self.server
+        fake.paths.append(self.path)
+        status, body = fake.answers.get(self.path, (200, fake.content))
+        self.send_response(status)
         self.end_headers()
-        self.wfile.write(server.content)
+        self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+    def log_message(self, *_: object) -> None:
         """Says nothing."""
+
+
+@contextmanager
+def serving(fake: FakeSidecar) -> Iterator[FakeSidecar]:
+    """It answers for as long as the block."""
+    with fake:
+        thread = threading.Thread(target=fake.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield fake
+        finally:
+            fake.shutdown()
+            thread.join()
