@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from .lag import HELD_SECONDS
-from .quotas import with_limit
+from .quotas import UNLIMITED, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
@@ -123,13 +123,16 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
     # In the second in which a quota is raised it cannot set the pace yet.
     seconds = seconds.withColumn("limit", F.least("limit", F.lag("limit").over(in_order)))
+    # What was allowed while there was no quota says nothing of the pace under the one that came.
+    limited = F.col("limit") < UNLIMITED
     recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
-    bytes_moved, quota = F.sum("bytes").over(recent), F.sum("limit").over(recent)
+    under_quota, limit = F.when(limited, F.col("bytes")), F.when(limited, F.col("limit"))
+    bytes_moved, quota = F.sum(under_quota).over(recent), F.sum(limit).over(recent)
     moved = bytes_moved / quota
     held_back = F.sum("omitted").over(recent) > 0
     # Under kip73 a fetch is several seconds' worth: three of four that fit are all that it can do.
-    no_room = bytes_moved + F.max("bytes").over(recent) > quota
-    saturated = (moved >= SATURATED) | ((moved >= HELD_BACK) & (held_back | no_room))
+    no_room = bytes_moved + F.max(under_quota).over(recent) > quota
+    saturated = limited & ((moved >= SATURATED) | ((moved >= HELD_BACK) & (held_back | no_room)))
     return seconds.select("broker", "role", "time", F.coalesce(saturated, F.lit(False)).alias("saturated"))
 
 

@@ -78,6 +78,27 @@ def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(spark
     assert [move.bound for move in found(spark, slow)] == ["no quota"]
 
 
+def test_a_quota_that_was_set_right_before_the_move_is_its_bound(spark: SparkSession) -> None:
+    """As `kafka-reassign-partitions --throttle` does it; what was allowed until then says nothing of the pace."""
+    idle = [
+        {"at": at, "partition": 1, "fetch_offset": 9, "high_watermark": 9, "in_sync": True, "record_bytes": 9}
+        for at in range(6)
+    ]
+    slow, fast = drain(seconds=range(6, 12))[:-1], drain(seconds=range(12, 16), record_bytes=4000)
+    rows = idle + slow + [row | {"fetch_offset": row["fetch_offset"] + 60} for row in fast]
+    said = quotas(spark, [(0, None), (5, QUOTA), (12, 4 * QUOTA)])
+    (move,) = found(spark, rows, said)
+    assert (move.bound, move.seconds) == ("independent", 10)
+    assert move.leader_share >= 0.8
+
+
+def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(spark: SparkSession) -> None:
+    said = quotas(spark, [(0, QUOTA), (8, None)])
+    held = drain(seconds=range(8), partition=1)
+    move, _ = found(spark, held + drain(seconds=range(9, 14)), said)
+    assert (move.bound, move.leader_share) == ("no quota", 0.0)
+
+
 @pytest.mark.parametrize(("worth", "bound"), [(2.8, "independent"), (1.0, "no quota")])
 def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(
     spark: SparkSession, worth: float, bound: str
