@@ -147,15 +147,24 @@ def _lag(facts: Facts) -> str:
     return text
 
 
+PACE = {
+    "leader": "the source's quota, shared by several destinations",
+    "follower": "the destination's quota, shared by several sources",
+    "independent": "a quota, shared with no other broker",
+    "no quota": "no quota",
+}
+"""By what bound a move, as `pipeline.moves` calls it."""
+
+
 def _moves(facts: Facts) -> str:
     if not facts.moves:
         return ""
     rows = [
         (f"{row.topic}-{row.partition}", f"{row.source} → {row.destination}", duration(row.seconds), size(row.bytes),
-         f"{size(row.bytes_per_second)}/s", row.bound, "yes" if row.finished else "no")
+         f"{size(row.bytes_per_second)}/s", PACE[row.bound], "yes" if row.finished else "no")
         for row in facts.moves
     ]  # fmt: skip
-    names = ("partition", "from → to", "time", "bytes", "rate", "bound by", "finished")
+    names = ("partition", "from → to", "time", "bytes", "rate", "pace set by", "finished")
     shown = f"<p>The longest {len(facts.moves)} of {facts.all_moves}.</p>" if facts.all_moves > len(facts.moves) else ""
     return (
         "<h2>Moves</h2>"
