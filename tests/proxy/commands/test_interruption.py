@@ -4,8 +4,6 @@ import os
 import signal
 import time
 
-import pytest
-
 from proxy.commands.interruption import held_interrupts
 
 
@@ -28,8 +26,15 @@ def test_what_was_pressed_before_the_wait_ends_it() -> None:
         assert interrupted(60.0)
 
 
-def test_afterwards_it_interrupts_as_ever() -> None:
-    with held_interrupts():
-        pass
-    with pytest.raises(KeyboardInterrupt):
-        press_ctrl_c()
+def test_afterwards_it_does_what_it_did_before() -> None:
+    """Whatever that was: who is started in the background by a shell has it ignored."""
+    found = signal.getsignal(signal.SIGINT)
+    try:
+        for handler in (signal.default_int_handler, signal.SIG_IGN):
+            signal.signal(signal.SIGINT, handler)
+            with held_interrupts() as interrupted:
+                press_ctrl_c()
+                assert interrupted(60.0)
+            assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, found)
