@@ -11,10 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.fetch_response import records_length
-from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
-from protocol.topic_blocks import count_bytes
 
-from .replaying import topic_count_of
+from .replaying import completed
 
 if TYPE_CHECKING:
     from protocol.walker import ResponseEntry
@@ -53,12 +51,7 @@ class Gathered:
             self._keep_from = passed + size
         window.take(size)
 
-    def frame(self, replays: Replays, *, after_topics: int) -> bytearray:
+    def frame(self, replays: Replays, *, after_topics: int) -> bytes:
         """Return the kept frame with `replays` behind its topics, after which `after_topics` bytes follow."""
-        kept, version = self._kept, self._outlook.version
-        end = len(kept) - after_topics
-        kept[end:end] = replays.encoded
-        count = topic_count_of(version, kept, 0, len(kept))
-        kept[count.at : count.after] = count_bytes(version, count.topics + replays.topics)
-        LENGTH_PREFIX.pack_into(kept, 0, len(kept) - LENGTH_PREFIX_BYTES)
-        return kept
+        kept = memoryview(self._kept)
+        return completed(self._outlook.version, kept, (0, len(kept)), replays, len(kept) - after_topics)

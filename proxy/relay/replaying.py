@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import TopicCount, read_topic_count, replayed_topics, topic_count_at
+from protocol.fetch_response import read_topic_count, replayed_topics, topic_count_at
 from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
 from protocol.topic_blocks import count_bytes
 
@@ -42,7 +42,9 @@ def grown_head(
     Raises ProtocolError if there is no count of topics, or no room in a frame.
     """
     start, end = frame
-    count = topic_count_of(version, buffer, start, end)
+    count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
+    if count is None:
+        raise ProtocolError("the leader's response ends within its header")
     new_count = count_bytes(version, count.topics + replays.topics)
     new_size = size + len(replays.encoded) + len(new_count) - (count.after - count.at)
     if new_size > MAX_FRAME_BYTES:
@@ -59,14 +61,3 @@ def completed(version: int, buffer: Bytes, frame: tuple[int, int], replays: Repl
     start, end = frame
     head, replaced = grown_head(version, buffer, frame, replays, size=end - start - LENGTH_PREFIX_BYTES)
     return b"".join((head, buffer[start + replaced : topics_end], replays.encoded, buffer[topics_end:end]))
-
-
-def topic_count_of(version: int, buffer: Bytes, start: int, end: int) -> TopicCount:
-    """The count of topics in the response frame whose length prefix is at `start`.
-
-    Raises ProtocolError if there is none.
-    """
-    count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
-    if count is None:
-        raise ProtocolError("the leader's response ends within its header")
-    return count

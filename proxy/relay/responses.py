@@ -268,7 +268,7 @@ class ResponseRelay:
             passed += passable
             await self._more(passed, total, at_most=window.capacity)
         after_topics = 0 if walk.topics_end is None else total - walk.topics_end
-        await self._add(bytes(gathered.frame(encode(outlook.version, outlook.replays), after_topics=after_topics)))
+        await self._add(gathered.frame(encode(outlook.version, outlook.replays), after_topics=after_topics))
 
     async def _splice(self, size: int) -> int:
         """Pass on the records that are not in the window, if they are worth a splice; return how many bytes."""

@@ -7,13 +7,13 @@ Invariant: rows come exactly once, in order, and before any byte of their record
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from protocol.apis import API_FETCH
 from protocol.errors import ProtocolError
 from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.headers import response_header_version
-from protocol.walker import ResponseEntry, response_walker
+from protocol.walker import Head, ResponseEntry, response_walker
 
 if TYPE_CHECKING:
     from .window import Window
@@ -31,6 +31,11 @@ def header_bytes(version: int) -> int:
     return CORRELATION_ID_BYTES + response_header_version(API_FETCH, version)
 
 
+def says(head: Head) -> tuple[int, int]:
+    """The error code and the session id of a whole answer: 0 before v7, and if nothing of its head was walked."""
+    return head.get("error_code", 0), head.get("session_id", 0)
+
+
 class FrameWalk:
     """Walks one response of `size` bytes (length prefix not counted) whose prefix is at `window.start` now.
 
@@ -45,7 +50,7 @@ class FrameWalk:
         self._total = LENGTH_PREFIX_BYTES + size
         self._at = LENGTH_PREFIX_BYTES + header_bytes(version)
         self._finished = False
-        self.head: dict[str, Any] = {}
+        self.head: Head = {}
         self.topics_end: int | None = None
         """Offset in the frame after the last topic, once it is known."""
         self._steps = response_walker(version, row)(
@@ -55,8 +60,7 @@ class FrameWalk:
 
     @property
     def says(self) -> tuple[int, int]:
-        """The error code and the session id of the whole answer: 0 before v7, and if there is no head."""
-        return self.head.get("error_code", 0), self.head.get("session_id", 0)
+        return says(self.head)
 
     def step(self, passed: int) -> list[ResponseEntry]:
         """Look at what is in the window, whose first byte is the frame's byte `passed`; return the new rows.

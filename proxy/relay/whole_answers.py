@@ -17,7 +17,7 @@ from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.walker import Head, ResponseEntry, response_walker, walk_whole
 
 from .replaying import Replays, completed, encode
-from .walk import CORRELATION_ID_BYTES, TOPICS_END, header_bytes
+from .walk import CORRELATION_ID_BYTES, TOPICS_END, header_bytes, says
 from .whole_frames import whole_response
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class WholeAnswers:
 
     def _learn(self, taken: _Taken, head: Head) -> None:
         outlook, rows = taken.outlook, taken.rows
-        outlook.answered(head.get("error_code", 0), head.get("session_id", 0))
+        outlook.answered(*says(head))
         if rows:
             outlook.forwards(rows, self._window.buffer, taken.end, taken.at)
         teaches = outlook.teaches()
