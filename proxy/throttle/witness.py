@@ -37,9 +37,6 @@ class _Seen:
         self.keys: list[TrafficKey | None] = [None] * 4
         """By whether it is throttled and whether it is in sync: as they were made last."""
 
-    def caught_up_at(self, fetch_offset: int) -> bool:
-        return self.behind_from is not None and self.high_watermark != UNKNOWN and fetch_offset >= self.high_watermark
-
 
 class Witness:
     """One per connection. `peer` is the other broker, as far as it is known."""
@@ -64,8 +61,8 @@ class Witness:
         for topic, partition, _, fetch_offset, _, _, _ in entries:
             seen = all_seen[topic, partition]
             seen.offset = fetch_offset
-            if seen.behind_from is not None and seen.caught_up_at(fetch_offset):
-                self._caught_up((topic, partition), seen, now)
+            if seen.behind_from is not None and UNKNOWN != seen.high_watermark <= fetch_offset:
+                self._caught_up((topic, partition), seen, seen.behind_from, now)
 
     def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
         """These go on to the follower, and nobody has learnt from them yet."""
@@ -107,9 +104,9 @@ class Witness:
             seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
             self._ledger.omitted(self._key(seen, *key, throttled=True, in_sync=False), position, now=now)
 
-    def _caught_up(self, key: PartitionKey, seen: _Seen, now: float) -> None:
-        position = Position(seen.offset, seen.high_watermark, UNKNOWN if seen.behind_from is None else seen.behind_from)
+    def _caught_up(self, key: PartitionKey, seen: _Seen, log_start_offset: int, now: float) -> None:
         seen.behind_from = None
+        position = Position(seen.offset, seen.high_watermark, log_start_offset)
         throttled = key in self._replicas.known
         self._ledger.stands(self._key(seen, *key, throttled=throttled, in_sync=True), position, now=now)
 
