@@ -35,10 +35,10 @@ PAGE = {
 
 
 class FakeSidecar(HTTPServer):
-    """Answers a GET of what is in `answers` (path -> status and body) with that, every other with `content`."""
+    """Answers every GET with `content`; or, with `answers` (path -> status and body), those and no other."""
 
     def __init__(self, answers: Mapping[str, tuple[int, bytes]] | None = None) -> None:
-        self.answers = answers or {}
+        self.answers = answers
         self.content = json.dumps(PAGE).encode()
         self.paths: list[str] = []
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         fake: Any = self.server
         fake.paths.append(self.path)
-        status, body = fake.answers.get(self.path, (200, fake.content))
+        status, body = (200, fake.content) if fake.answers is None else fake.answers[self.path]
         self.send_response(status)
         self.end_headers()
         self.wfile.write(body)

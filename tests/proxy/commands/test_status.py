@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,19 +74,32 @@ def test_a_url_without_a_scheme_is_an_error(sidecar: Sidecar) -> None:
     assert "expected a URL like http://127.0.0.1:9404" in result.output
 
 
-def test_watching_goes_on_while_nobody_answers_and_ends_with_ctrl_c(
+def test_watching_goes_on_while_nobody_answers(
     fake: FakeSidecar, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    waited: list[float] = []
+
+    def interrupted(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 3
+
+    monkeypatch.setattr("proxy.commands.status.held_interrupts", lambda: nullcontext(interrupted))
+    result = sidecar("status", "--watch", "--url", fake.url, "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 0
+    assert waited == [1.0, 1.0, 1.0]
+    assert len(fake.paths) == 3
+    assert "no answer from a sidecar" in result.output
+
+
+def test_watching_ends_with_ctrl_c(fake: FakeSidecar, sidecar: Sidecar) -> None:
     def press() -> None:
-        while len(fake.paths) < 3:
+        while not fake.paths:
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("proxy.commands.status._REFRESH_SECONDS", 0.02)
     operator = threading.Thread(target=press, daemon=True)
     operator.start()
-    result = sidecar("status", "--watch", "--url", fake.url, "--url", "http://127.0.0.1:1")
+    result = sidecar("status", "--watch", "--url", fake.url)
     operator.join()
     assert result.exit_code == 0
-    assert len(fake.paths) >= 3
-    assert "no answer from a sidecar" in result.output
+    assert fake.paths == ["/throttle"]
