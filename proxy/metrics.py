@@ -7,75 +7,20 @@ once, from memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from .metric_row import PREFIX, Metric, PartitionRate, Read, Sample, Sources, counted, one, per_role
 from .redirected import Refusal
 from .relay.exchange import Undecoded
-from .reload import ReloadResult, ReloadStatistics
+from .reload import ReloadResult
 from .roles import Role
-from .statistics import Histogram, RoleStatistics, Statistics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from .journal.writer import JournalStatistics
-    from .quotas import Change, Quotas
-    from .throttle.role_throttle import ReplicaCounts
 
-PREFIX = "replication_throttle_"
-
-
-class PartitionRate(NamedTuple):
-    topic: str
-    partition: int
-    bytes_per_second: float
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where the values come from. The callables answer at once, from memory."""
-
-    statistics: Statistics
-    reloads: ReloadStatistics
-    quotas: Callable[[], Quotas]
-    rate_bytes_per_second: Callable[[Role], float]
-    """Over the KIP-73 window."""
-    lag_messages: Callable[[Role], int]
-    """How far throttled replicas are behind, summed."""
-    replica_counts: Callable[[Role], ReplicaCounts]
-    version: str
-    upcoming: Callable[[], Change | None] = lambda: None
-    """What will change next by the clock alone."""
-    journal: JournalStatistics | None = None
-    """None: no journal is kept, and nothing said of one."""
-    partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
-    """None: PartitionBytesInRate is not exposed."""
-
-
-Sample = tuple[tuple[str, ...], float | Histogram]
-"""Label values, in the order of the row's labels, and the value."""
-Read = Callable[[Sources], Iterable[Sample]]
-
-
-class Metric(NamedTuple):
-    name: str
-    """As a scrape shows it: counters with ``_total``, infos with ``_info``."""
-    kind: str
-    labels: tuple[str, ...]
-    help: str
-    read: Read
-
-
-def _one(read: Callable[[Sources], float]) -> Read:
-    return lambda sources: [((), read(sources))]
-
-
-def _per_role(read: Callable[[Sources, Role], float]) -> Read:
-    return lambda sources: [((role.value,), read(sources, role)) for role in Role]
-
-
-def _counted(read: Callable[[RoleStatistics], float | Histogram]) -> Read:
-    return lambda sources: [((role.value,), read(sources.statistics.of(role))) for role in Role]
+__all__ = ["METRICS", "PREFIX", "Metric", "PartitionRate", "Sample", "Sources", "partition_rates_of"]
 
 
 def _throttled_bytes(sources: Sources) -> Iterator[Sample]:
@@ -146,21 +91,21 @@ METRICS = (
         "gauge",
         (),
         "Throttled bytes per second served to followers, over the KIP-73 window.",
-        _one(lambda sources: sources.rate_bytes_per_second(Role.LEADER)),
+        one(lambda sources: sources.rate_bytes_per_second(Role.LEADER)),
     ),
     Metric(
         "FollowerReplicationThrottledRate",
         "gauge",
         (),
         "Throttled bytes per second fetched from leaders, over the KIP-73 window.",
-        _one(lambda sources: sources.rate_bytes_per_second(Role.FOLLOWER)),
+        one(lambda sources: sources.rate_bytes_per_second(Role.FOLLOWER)),
     ),
     Metric(
         "SumReplicaLag",
         "gauge",
         (),
         "Messages that this broker's throttled replicas are behind their leaders.",
-        _one(lambda sources: sources.lag_messages(Role.FOLLOWER)),
+        one(lambda sources: sources.lag_messages(Role.FOLLOWER)),
     ),
     Metric(
         "PartitionBytesInRate",
@@ -181,7 +126,7 @@ METRICS = (
         "gauge",
         ("role",),
         "The quota in effect; +Inf if unlimited.",
-        _per_role(lambda sources, role: sources.quotas().of(role).bytes_per_second),
+        per_role(lambda sources, role: sources.quotas().of(role).bytes_per_second),
     ),
     Metric(
         PREFIX + "quota_until_timestamp_seconds",
@@ -202,56 +147,56 @@ METRICS = (
         "gauge",
         (),
         "1 if quotas are enforced, 0 if they are only observed.",
-        _one(lambda sources: sources.quotas().enforce),
+        one(lambda sources: sources.quotas().enforce),
     ),
     Metric(
         PREFIX + "omitted_partitions_total",
         "counter",
         ("role",),
         "Partitions left out of a Fetch because the quota was spent.",
-        _counted(lambda statistics: statistics.omitted_partitions),
+        counted(lambda statistics: statistics.omitted_partitions),
     ),
     Metric(
         PREFIX + "substituted_partitions_total",
         "counter",
         ("role",),
         "Partitions answered with empty records because the quota was spent.",
-        _counted(lambda statistics: statistics.substituted_partitions),
+        counted(lambda statistics: statistics.substituted_partitions),
     ),
     Metric(
         PREFIX + "withheld_bytes_total",
         "counter",
         ("role",),
         "Record bytes that arrived over quota and were discarded.",
-        _counted(lambda statistics: statistics.withheld_bytes),
+        counted(lambda statistics: statistics.withheld_bytes),
     ),
     Metric(
         PREFIX + "local_answers_total",
         "counter",
         ("role",),
         "Fetches answered here, without asking the leader.",
-        _counted(lambda statistics: statistics.local_answers),
+        counted(lambda statistics: statistics.local_answers),
     ),
     Metric(
         PREFIX + "hold_seconds",
         "histogram",
         ("role",),
         "How long Fetches were held because everything they asked for was over quota.",
-        _counted(lambda statistics: statistics.hold_seconds),
+        counted(lambda statistics: statistics.hold_seconds),
     ),
     Metric(
         PREFIX + "held_requests",
         "gauge",
         ("role",),
         "Fetches held now.",
-        _counted(lambda statistics: statistics.held_requests),
+        counted(lambda statistics: statistics.held_requests),
     ),
     Metric(
         PREFIX + "replica_lag_messages",
         "gauge",
         ("role",),
         "Messages that throttled replicas are behind, as seen in this role.",
-        _per_role(lambda sources, role: sources.lag_messages(role)),
+        per_role(lambda sources, role: sources.lag_messages(role)),
     ),
     Metric(
         PREFIX + "replicas",
@@ -286,7 +231,7 @@ METRICS = (
         "gauge",
         ("role",),
         "Connections open now.",
-        _counted(lambda statistics: statistics.connections),
+        counted(lambda statistics: statistics.connections),
     ),
     Metric(
         PREFIX + "refused_connections_total",
@@ -307,14 +252,14 @@ METRICS = (
         "gauge",
         (),
         "0 while quotas.toml is wrong and the last good one stays in effect.",
-        _one(lambda sources: sources.reloads.last_reload_successful),
+        one(lambda sources: sources.reloads.last_reload_successful),
     ),
     Metric(
         PREFIX + "config_last_reload_success_timestamp_seconds",
         "gauge",
         (),
         "When quotas.toml was last read and found good.",
-        _one(lambda sources: sources.reloads.last_success_timestamp_seconds),
+        one(lambda sources: sources.reloads.last_success_timestamp_seconds),
     ),
     Metric(
         PREFIX + "config_info",
