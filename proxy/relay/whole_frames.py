@@ -9,7 +9,6 @@ Invariant: a request is noted for its answer, and an answer is matched, before i
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
@@ -19,6 +18,8 @@ from protocol.fetch_glance import LEAST_BODY_BYTES, glance_replica_id, peek_sess
 from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
 from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.headers import RequestHead
+from protocol.whole_frames import whole_request
+from protocol.whole_frames import whole_response as whole_response_in
 
 if TYPE_CHECKING:
     from protocol.buffers import Bytes
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
 """Always answered, and followed by nothing but Kafka frames."""
-_REQUEST = struct.Struct(">ihhih")
-"""Length prefix, api_key, api_version, correlation_id, length of the client id."""
-_RESPONSE = struct.Struct(">ii")
-"""Length prefix, correlation_id."""
 
 
 def passable_requests(window: Window, exchange: Exchange) -> int:
@@ -39,13 +36,11 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
     buffer, at, end = window.buffer, window.start, window.end
     if exchange.correlator.state is not State.KAFKA:
         return 0
-    while end - at >= _REQUEST.size:
-        size, api_key, version, correlation_id, client_id_bytes = _REQUEST.unpack_from(buffer, at)
-        after = at + LENGTH_PREFIX_BYTES + size
-        if not at + _REQUEST.size + client_id_bytes <= after <= end or not 0 <= version <= MAX_PLAUSIBLE_VERSION:
+    while (whole := whole_request(buffer, at, end)) is not None:
+        after, api_key, version, correlation_id, body_at = whole
+        if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
             break
         if api_key == API_FETCH:
-            body_at = at + _REQUEST.size + max(client_id_bytes, 0)
             if not exchange.link.throttle.is_idle or not _passes_unseen(exchange, version, buffer, (body_at, after)):
                 break
         elif api_key not in PLAIN_APIS:
@@ -84,33 +79,24 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
 
 def whole_fetch(window: Window, exchange: Exchange) -> bytes | None:
     """Return the frame at the window's start, without its length prefix and still there, if it is a whole Fetch."""
-    at = window.start
-    if window.end - at < _REQUEST.size or exchange.correlator.state is not State.KAFKA:
+    whole = whole_request(window.buffer, window.start, window.end)
+    if whole is None or exchange.correlator.state is not State.KAFKA:
         return None
-    size, api_key, version, _, _ = _REQUEST.unpack_from(window.buffer, at)
-    at += LENGTH_PREFIX_BYTES
-    if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS or not _REQUEST.size <= size <= window.end - at:
+    after, api_key, version, _, _ = whole
+    if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
         return None
-    return window.buffer[at : at + size]
+    return window.buffer[window.start + LENGTH_PREFIX_BYTES : after]
 
 
 def whole_response(window: Window) -> tuple[int, int] | None:
     """(correlation id, bytes of the frame with its length prefix) of what is whole at the window's start."""
-    at = window.start
-    if window.end - at < _RESPONSE.size:
-        return None
-    size, correlation_id = _RESPONSE.unpack_from(window.buffer, at)
-    total = LENGTH_PREFIX_BYTES + size
-    return (correlation_id, total) if _RESPONSE.size <= total <= window.end - at else None
+    whole = whole_response_in(window.buffer, window.start, window.end)
+    return None if whole is None else (whole[1], whole[0] - window.start)
 
 
 def passable_responses(window: Window, exchange: Exchange) -> int:
     """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
-    while end - at >= _RESPONSE.size:
-        size, correlation_id = _RESPONSE.unpack_from(buffer, at)
-        after = at + LENGTH_PREFIX_BYTES + size
-        if not at + _RESPONSE.size <= after <= end or not exchange.received_whole(correlation_id):
-            break
-        at = after
+    while (whole := whole_response_in(buffer, at, end)) is not None and exchange.received_whole(whole[1]):
+        at = whole[0]
     return at - window.start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -105,6 +106,9 @@ CASES = {
     "tls": Case(HELLO * 2, HELLO[::-1] + b"\x15\x03\x03", {"tls": 1}),
     "tls, a lone alert": Case(HELLO, bytes.fromhex("15030300020228"), {"tls": 1}),
     "a negative size": Case(fetch() + b"\xff\xff\xff\xfegarbage", records(), {"framing": 1}),
+    "a negative size beside a client id length that outweighs it": Case(
+        fetch() + struct.pack(">ihhih", -4, 3, 0, 7, -32768), records(), {"framing": 1}
+    ),
     "a negative size in an answer": Case(fetch(), records() + b"\x80\0\0\0garbage", {"framing": 1}),
     "a version to come": Case(FUTURE_FETCH, told(FUTURE_FETCH), {"unsupported_version": 1}),
     **{f"consumers in sessions, v{v}": Case(consumer(v) * 2, told(consumer(v)) * 2, {}) for v in (7, 11, 12, 15, 17)},
@@ -208,6 +212,17 @@ async def test_only_replicas_fetches_are_counted(
     wire = await passes(case, pieces, pieces, of=idle)
     assert wire.throttle.statistics.fetch_requests == {version: 2}
     assert wire.ending["replica_fetches"] == 2
+
+
+@pytest.mark.parametrize("of", [listed, idle])
+async def test_a_client_id_length_below_null_is_no_header(
+    of: Callable[[], RoleThrottle], clock: trio.testing.MockClock
+) -> None:
+    asks = with_length(struct.pack(">hhih", 3, 0, 7, -32768)) + PRODUCE
+    async with relayed(of()) as wire:
+        await wire.follower.send_all(fetch() + asks)
+        assert await read_exactly(wire.leader, len(fetch() + asks)) == fetch() + asks
+    assert wire.throttle.statistics.undecoded == {"malformed_request": 1}
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case.asks) + len(case.tells) < 700])
