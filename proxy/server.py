@@ -167,8 +167,8 @@ class Server:
                 quotas=lambda: quota_watch.current,
                 upcoming=lambda: quota_watch.upcoming,
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
-                lag_messages=lambda role: self._throttles[role].lag_messages(),
-                replica_counts=lambda role: self._throttles[role].replica_counts(),
+                lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
+                replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
                 version=VERSION,
                 journal=None if self.journal is None else self.journal.statistics,
             )

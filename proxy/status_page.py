@@ -142,7 +142,7 @@ def _change(change: Change) -> dict[str, Any]:
 
 def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
     statistics = throttle.statistics
-    worst = heapq.nlargest(MOST_PARTITIONS, _replicas(throttle), key=lambda found: found[2].lag)
+    worst = heapq.nlargest(MOST_PARTITIONS, _replicas(throttle, now), key=lambda found: found[2].lag)
     return {
         "quota_bytes_per_second": _finite(throttle.quota.bytes_per_second),
         "rate_bytes_per_second": throttle.rate.measure(now),
@@ -156,11 +156,11 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
         "local_answers_total": statistics.local_answers,
         "connections": statistics.connections,
         "held_requests": statistics.held_requests,
-        "lag_messages": throttle.lag_messages(),
+        "lag_messages": throttle.lag_messages(now),
         "eta_seconds": throttle.eta_seconds(now),
         "undecoded": dict(statistics.undecoded),
         "fetch_versions": {str(version): count for version, count in statistics.fetch_requests.items()},
-        "links": [_link(link, now) for link in _fetching(throttle)],
+        "links": [_link(link, now) for link in _fetching(throttle, now)],
         "partitions": [
             {
                 "topic": throttle.topic_name(topic),
@@ -175,15 +175,15 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
     }
 
 
-def _fetching(throttle: RoleThrottle) -> list[Link]:
+def _fetching(throttle: RoleThrottle, now: float) -> list[Link]:
     """The connections with replicas' fetches on them, those furthest behind first."""
     found = [link for link in throttle.links if link.replicas.fetch_version is not None]
-    return heapq.nsmallest(MOST_LINKS, found, key=lambda link: (-link.replicas.lag_messages(), link.peer))
+    return heapq.nsmallest(MOST_LINKS, found, key=lambda link: (-link.replicas.lag_messages(now), link.peer))
 
 
 def _link(link: Link, now: float) -> dict[str, Any]:
-    replicas = [replica for _, replica in link.replicas]
-    lag_messages = link.replicas.lag_messages()
+    replicas = [replica for _, replica in link.replicas.counted(now)]
+    lag_messages = link.replicas.lag_messages(now)
     return {
         "peer": link.peer,
         "fetch_version": link.replicas.fetch_version,
@@ -195,9 +195,9 @@ def _link(link: Link, now: float) -> dict[str, Any]:
     }
 
 
-def _replicas(throttle: RoleThrottle) -> Iterator[tuple[Link, PartitionKey, Replica]]:
+def _replicas(throttle: RoleThrottle, now: float) -> Iterator[tuple[Link, PartitionKey, Replica]]:
     for link in throttle.links:
-        for key, replica in link.replicas:
+        for key, replica in link.replicas.counted(now):
             yield link, key, replica
 
 

@@ -20,6 +20,10 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 9990
 
 _HOURS_TOLD = 48
 """From here on days."""
+_LONGEST_ETA_SECONDS = 99 * 86400.0
+_DIGITS_TOLD = 8
+"""From here on a count is told in millions, or what comes after them."""
+_MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
 
 
 def differences(before: Quotas, after: Quotas) -> list[str]:
@@ -60,6 +64,20 @@ def format_duration(seconds: float | None) -> str:
     if hours:
         return f"{hours}h{minutes % 60:02d}m"
     return f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"
+
+
+def format_eta(seconds: float | None) -> str:
+    """`2h10m`; `-` where nobody can tell, or beyond 99 days: older sidecars tell 1e52 s of what stands still."""
+    return format_duration(seconds) if seconds is not None and 0 <= seconds <= _LONGEST_ETA_SECONDS else "-"
+
+
+def format_count(count: int) -> str:
+    """`1234567`, exact, as long as it has no more than eight digits; then `123.5M`, `9.2E`: seven characters at most,
+    so that a column has room for it whatever a broker says."""
+    if count < 10**_DIGITS_TOLD:
+        return str(count)
+    multiple, unit = next((m, u) for m, u in _MULTIPLES if count >= m)
+    return f"{count / multiple:.1f}{unit}"
 
 
 def format_distance(moment: datetime, now: datetime) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..quotas import format_bytes
-from .quota_words import format_distance, format_duration, format_time
+from .quota_words import format_count, format_distance, format_duration, format_eta, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,9 +88,9 @@ def _role_cells(role: RoleState) -> tuple[str | Text, ...]:
         _quota(role.quota_bytes_per_second),
         _rate(role.rate_bytes_per_second),
         _share(role),
-        f"{role.lag_messages}",
-        format_duration(role.eta_seconds),
-        f"{role.omitted_partitions_total + role.substituted_partitions_total}",
+        format_count(role.lag_messages),
+        format_eta(role.eta_seconds),
+        format_count(role.omitted_partitions_total + role.substituted_partitions_total),
         f"{role.connections}",
         f"{role.held_requests}",
     )
@@ -115,9 +115,9 @@ def _connections(rows: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
             link.peer,
             "-" if link.fetch_version is None else f"v{link.fetch_version}",
             f"{link.behind}/{link.partitions}",
-            str(link.lag_messages),
+            format_count(link.lag_messages),
             _rate(link.rate_bytes_per_second),
-            format_duration(link.eta_seconds),
+            format_eta(link.eta_seconds),
         )
     if len(rows) > MOST_CONNECTIONS:
         table.add_row("…", f"{len(rows) - MOST_CONNECTIONS} more")
@@ -133,7 +133,7 @@ def _partitions(rows: Sequence[tuple[Page, str, PartitionState]]) -> Table:
             found.topic,
             found.peer or "-",
             str(found.partition),
-            str(found.lag_messages),
+            format_count(found.lag_messages),
             _rate(found.rate_bytes_per_second),
             "yes" if found.in_sync else "no",
         )

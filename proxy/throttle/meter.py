@@ -9,14 +9,16 @@ import math
 
 SMOOTHING_SECONDS = 5.0
 """Long enough to hide the gate's rhythm of 0.1 s, short enough to follow a changed quota while one watches."""
-
-
+SILENT_SECONDS = 6 * SMOOTHING_SECONDS
+"""After so long without events the rate is 0: the quarter of a percent that is left of it says nothing of now, and an
+ETA made of it grows without end."""
 FOLD_SECONDS = 0.1
 """Amounts so close together count as one: adding must cost next to nothing."""
 
 
 class Meter:
-    """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left."""
+    """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left, after
+    `SILENT_SECONDS` nothing."""
 
     __slots__ = ("_added", "_per_second", "_updated")
 
@@ -31,5 +33,7 @@ class Meter:
         self._added += amount
 
     def per_second(self, now: float) -> float:
+        if now - self._updated >= SILENT_SECONDS:
+            return 0.0
         at_update = self._per_second + self._added / SMOOTHING_SECONDS
         return at_update * math.exp(-(now - self._updated) / SMOOTHING_SECONDS)

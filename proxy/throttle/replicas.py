@@ -26,10 +26,14 @@ if TYPE_CHECKING:
 _SERVED = attrgetter("served")
 ABSENCE_SECONDS = 10.0
 """A partition missing from requests for longer is met anew."""
+COUNTED_SECONDS = 30.0
+"""What no request has asked for in this time counts no longer. A fetcher that is left without partitions, because a
+reassignment was cancelled, sends nothing more, and its connection stays open until connections.max.idle.ms (10 minutes
+by default). A fetcher that has partitions asks again after request.timeout.ms (30 s) at the latest."""
 
 
 class Replicas:
-    """Iterates over (partition, replica), those that are missing from requests for a short time included."""
+    """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
         "_asked_at",
@@ -68,17 +72,21 @@ class Replicas:
         self._asked_at = 0.0
         self._requests = 0
 
-    def __iter__(self) -> Iterator[tuple[PartitionKey, Replica]]:
-        yield from self.known.items()
-        yield from ((key, replica) for key, (replica, _) in self._missing.items())
+    def counted(self, now: float) -> Iterator[tuple[PartitionKey, Replica]]:
+        """Those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time included."""
+        if now - self._asked_at < COUNTED_SECONDS:
+            yield from self.known.items()
+        for key, (replica, since) in self._missing.items():
+            if now - since < COUNTED_SECONDS:
+                yield key, replica
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Those that are behind, who was served longest ago first; then perhaps those never met."""
         order = sorted(self.behind.values(), key=_SERVED)
         return order + sorted(self.new.values(), key=_SERVED) if with_new else order
 
-    def lag_messages(self) -> int:
-        return sum(replica.lag for _, replica in self)
+    def lag_messages(self, now: float) -> int:
+        return sum(replica.lag for _, replica in self.counted(now))
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
         """The leader's high watermark of a known replica moved on: its lag grew by that."""

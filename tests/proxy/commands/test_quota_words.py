@@ -5,7 +5,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from proxy.commands.quota_words import differences, format_distance, format_duration, format_time, parse_moment
+from proxy.commands.quota_words import (
+    differences,
+    format_count,
+    format_distance,
+    format_duration,
+    format_eta,
+    format_time,
+    parse_moment,
+)
 from proxy.errors import InvalidValueError
 from proxy.quotas import Partitions, Quotas, RoleQuota
 
@@ -27,6 +35,24 @@ def test_what_differs_is_told_with_units() -> None:
         'follower replicas none -> *="*"',
         "enforcing -> observing only",
     ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(None, "-"), (0.0, "0s"), (90.0, "1m30s"), (99 * 86400.0, "99d00h"), (99 * 86400.0 + 1, "-"), (9e52, "-"),
+     (float("inf"), "-"), (float("nan"), "-"), (-1.0, "-")],
+)  # fmt: skip
+def test_an_eta_has_room_in_its_column(seconds: float | None, told: str) -> None:
+    assert format_eta(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "0"), (147_000, "147000"), (99_999_999, "99999999"), (100_000_000, "100.0M"), (2**63 - 1, "9.2E"),
+     (999_999_999, "1000.0M")],
+)  # fmt: skip
+def test_a_count_has_room_in_its_column(count: int, told: str) -> None:
+    assert format_count(count) == told
 
 
 def test_times_have_an_offset() -> None:
