@@ -7,9 +7,10 @@ WORKDIR /src
 RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
 ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy \
     UV_SYSTEM_CERTS=1 UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1
-# What it needs, as locked, in a layer of its own: it changes seldom.
+# What it needs, as locked, in a layer of its own: it changes seldom. The extra `operator` lets `plan` and `verify` run
+# from this image as well; the sidecar never imports it.
 COPY pyproject.toml uv.lock README.md LICENSE ./
-RUN /opt/uv/bin/uv sync --frozen --no-dev --no-install-project
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-install-project
 COPY admission ./admission
 COPY journal_schema ./journal_schema
 COPY lab ./lab
@@ -18,7 +19,7 @@ COPY protocol ./protocol
 COPY proxy ./proxy
 COPY reassignment ./reassignment
 # A wheel, not a link to /src: nothing of this stage is left but /opt/sidecar.
-RUN /opt/uv/bin/uv sync --frozen --no-dev --no-editable
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-editable
 
 FROM ${BASE_IMAGE} AS redirect
 LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from .cli import main
+import sys
+
+from .extra import missing_extra
+
+try:
+    from .cli import main
+except ModuleNotFoundError as error:
+    sys.exit(f"Error: {missing_extra('python -m lab', error)}")
 
 main()

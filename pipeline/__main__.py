@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from pipeline.cli import main
+try:
+    from pipeline.cli import main
+except ModuleNotFoundError as error:
+    if error.name not in {"py4j", "pyspark", "matplotlib"}:
+        raise
+    advice = "pip install 'kafka-throttle-sidecar[pipeline]'"
+    sys.exit(f"Error: python -m pipeline needs the extra pipeline: {advice} ({error})")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -16,6 +16,7 @@ import trio
 from rich.console import Console
 
 from ..errors import LabError
+from ..extra import missing_extra
 from .screen import Screen
 from .story import MIB, Ending, Script, play
 
@@ -82,12 +83,14 @@ async def _run(make: Callable[[], AbstractAsyncContextManager[Stage]], script: S
 
 
 def _stage(kafka: str) -> Callable[..., AbstractAsyncContextManager[Stage]]:
-    if kafka == "embedded":
-        from .own import own_stage
+    try:
+        if kafka == "embedded":
+            from .own import own_stage
 
-        return own_stage
-    from .brokers import brokers_stage
-
+            return own_stage
+        from .brokers import brokers_stage
+    except ModuleNotFoundError as error:
+        raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error
     return brokers_stage
 
 

@@ -121,6 +121,12 @@ def test_it_is_the_command_line(containers: Containers, arguments: list[str], st
     assert "Traceback" not in said
 
 
+def test_plan_and_verify_can_ask_brokers_from_it(containers: Containers) -> None:
+    """What the extra `operator` brings is there: whoever has the image needs no installation to plan a move."""
+    python = partial(containers.podman, "run", "--rm", "--pull=never", "--entrypoint=/opt/sidecar/bin/python", IMAGE)
+    assert python("-c", "import kafka; print(kafka.__name__)") == "kafka\n"
+
+
 async def test_a_real_move_is_throttled_through_it(deployed: Deployed, containers: Containers) -> None:
     """The bound is measured on a quiet machine by the system suite; here it must hold over the move."""
     async with open_move(deployed.cluster, MOVE) as move:

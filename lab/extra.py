@@ -1,0 +1,16 @@
+"""What is said where the lab is started without the packages that only the lab needs."""
+
+from __future__ import annotations
+
+_DISTRIBUTION = "kafka-throttle-sidecar"
+_EXTRA = "lab"
+
+
+def missing_extra(program: str, error: ModuleNotFoundError) -> str:
+    """Say which extra of this distribution brings the module that `program` did not find.
+
+    Raises `error` itself if the module is one of this distribution's own: no extra would bring it.
+    """
+    if error.name is None or error.name.partition(".")[0] in {"lab", "proxy", "protocol", "admission"}:
+        raise error
+    return f"{program} needs the extra {_EXTRA}: pip install '{_DISTRIBUTION}[{_EXTRA}]' ({error})"

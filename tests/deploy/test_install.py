@@ -1,0 +1,96 @@
+"""The distribution in an environment that has nothing else: each command works, or names the extra that it needs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+UV = ROOT / ".tools" / "bin" / "uv"
+START_SECONDS = 30.0
+CONFIG = """
+[broker]
+id = 101
+[ingress]
+listen = "127.0.0.1:0"
+upstream = "127.0.0.1:19092"
+[quotas]
+file = "quotas.toml"
+[http]
+listen = "127.0.0.1:0"
+"""
+REASSIGNMENT = '{"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [101, 102]}]}'
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands of a plain `pip install .` are, without any extra; versions are those of the lock file."""
+    home = tmp_path_factory.mktemp("install")
+    locked = home / "locked.txt"
+    plain = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    for arguments in (
+        ["venv", "--python", sys.executable, home / "venv"],
+        ["export", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", "--output-file", locked],
+        ["pip", "install", "--python", home / "venv" / "bin" / "python", "--constraint", locked, ROOT],
+    ):
+        subprocess.run([UV, "--quiet", *arguments], cwd=ROOT, env=plain, check=True, stdout=subprocess.DEVNULL)
+    return home / "venv" / "bin"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "proxy.toml").write_text(CONFIG)
+    (tmp_path / "quotas.toml").write_text('[brokers.default]\nleader.replication.throttled.rate = "50MiB/s"\n')
+    (tmp_path / "move.json").write_text(REASSIGNMENT)
+    return tmp_path
+
+
+def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    program, *arguments = line.split()
+    command = [environment / program, *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=START_SECONDS, check=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "says"),
+    [
+        ("throttle-sidecar --help", 0, "Bound Apache Kafka's replication traffic"),
+        ("throttle-sidecar check --config proxy.toml", 0, "50.00 MiB/s (52428800 B/s)"),
+        ("throttle-sidecar demo --kafka embedded", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
+        ("throttle-sidecar demo", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
+        (
+            "throttle-sidecar plan move.json --bootstrap 127.0.0.1:1",
+            1,
+            "pip install 'kafka-throttle-sidecar[operator]'",
+        ),
+        (
+            "throttle-sidecar verify move.json --bootstrap 127.0.0.1:1 --quotas quotas.toml",
+            1,
+            "pip install 'kafka-throttle-sidecar[operator]'",
+        ),
+        ("python -m pipeline ingest journal --into tables", 1, "pip install 'kafka-throttle-sidecar[pipeline]'"),
+        ("python -m lab up", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
+    ],
+)
+def test_a_command_works_or_names_its_extra(environment: Path, folder: Path, line: str, status: int, says: str) -> None:
+    ended = run(environment, folder, line)
+    assert ended.returncode == status, ended.stderr
+    assert says in ended.stdout + ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_it_runs_and_drains(environment: Path, folder: Path) -> None:
+    command = [environment / "throttle-sidecar", "run", "--config", "proxy.toml"]
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert any('"event":"started"' in line for line in iter(process.stdout.readline, ""))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(START_SECONDS) == 0
+        finally:
+            process.kill()
