@@ -15,7 +15,7 @@ REPORT := build/report
 # What `make report` moves: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 
-.PHONY: setup check test image system demo report bench clean help
+.PHONY: setup check test image system demo report bench rules clean help
 .DEFAULT_GOAL := help
 
 help:  ## What there is
@@ -68,6 +68,13 @@ bench: setup  ## Measure the codec, and the sidecar beside the proxies people ru
 	$(BYTE_PATH).scaling memory --minutes 10 --json $(RUNS)
 	$(BYTE_PATH).document $(RUNS) --write docs/benchmarks.md
 	$(RUN)python -m benchmarks.unthrottled
+
+rules:  ## Prometheus' rules with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
+	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/operating.md is published" >&2; exit 1; }
+	mkdir -p build/prometheus
+	cp deploy/prometheus/recording.rules.yaml build/prometheus/
+	sed 's|runbook_url: docs/operating.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.rules.yaml \
+		> build/prometheus/alerts.rules.yaml
 
 clean:  ## Remove what the verbs above made
 	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,22 @@ def test_every_alert_says_how_bad_what_and_where_to_read_on(name: str) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/operating.md#{anchor(name)}"
+
+
+def test_links_to_runbooks_can_be_made_absolute(tmp_path: Path) -> None:
+    """`make rules` in a copy of the tree, where nobody's build/ is touched."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copytree(PROMETHEUS, tmp_path / "deploy" / "prometheus")
+    make = ["make", "--silent", "--directory", str(tmp_path), "rules"]
+    subprocess.run([*make, "RUNBOOKS=https://wiki.example/kafka/operating"], check=True)
+    written = yaml.safe_load((tmp_path / "build" / "prometheus" / "alerts.rules.yaml").read_text("utf-8"))
+    assert [rule["annotations"].pop("runbook_url") for rule in written["groups"][0]["rules"]] == [
+        f"https://wiki.example/kafka/operating#{anchor(name)}" for name in ALERTS
+    ]
+    assert (tmp_path / "build" / "prometheus" / "recording.rules.yaml").exists()
+    refused = subprocess.run(make, capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "RUNBOOKS is not set" in refused.stderr
 
 
 def test_every_alert_has_its_section_and_every_section_its_alert() -> None:
