@@ -152,13 +152,13 @@ class HttpServer:
         return cls(listener, log)
 
     def close(self) -> None:
-        """Only for a server that never ran: `run` closes the socket itself."""
+        """No request is accepted any more; `run` cannot be called again."""
         self._listener.close()
 
     async def run(self, endpoints: Endpoints, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until cancelled; closes the socket."""
+        """Serves until cancelled. May be called again after an error: requests wait in the listener's backlog."""
         config = Config()
-        config.bind = [f"fd://{self._listener.detach()}"]
+        config.bind = [f"fd://{os.dup(self._listener.fileno())}"]  # hypercorn closes what it is given
         config.accesslog = None
         config.errorlog = _ErrorLog(self._log)
         config.graceful_timeout = _GRACEFUL_SECONDS

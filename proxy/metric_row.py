@@ -6,7 +6,7 @@ from memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .quotas import Change, Quotas
     from .reload import ReloadStatistics
     from .statistics import RoleStatistics, Statistics
+    from .supervision import Task
     from .throttle.role_throttle import ReplicaCounts
 
 PREFIX = "replication_throttle_"
@@ -42,6 +43,7 @@ class Sources:
     """How far throttled replicas are behind, summed."""
     replica_counts: Callable[[Role], ReplicaCounts]
     version: str
+    task_restarts: Mapping[Task, int]
     upcoming: Callable[[], Change | None] = lambda: None
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None

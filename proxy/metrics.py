@@ -14,6 +14,7 @@ from .redirected import Refusal
 from .relay.exchange import Undecoded
 from .reload import ReloadResult
 from .roles import Role
+from .supervision import Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -288,6 +289,13 @@ METRICS = (
         (),
         "Oldest files of the journal, removed to stay below journal.keep.",
         _journal(lambda journal: journal.removed_files),
+    ),
+    Metric(
+        PREFIX + "task_restarts_total",
+        "counter",
+        ("task",),
+        "Background tasks that failed and were started again.",
+        lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
     ),
     Metric(
         PREFIX + "build_info",

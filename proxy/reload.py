@@ -132,13 +132,8 @@ class QuotaWatch:
             self._observer(outcome)
             return outcome
 
-    async def run(self) -> None:
-        """Watches until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._follow_file)
-            nursery.start_soon(self._follow_clock)
-
-    async def _follow_file(self) -> None:
+    async def follow_file(self) -> None:
+        """Reads the file again whenever it changes, until cancelled."""
         failing = False
         while True:
             try:
@@ -154,7 +149,8 @@ class QuotaWatch:
                 failing = True
                 await trio.sleep(_RETRY_SECONDS)
 
-    async def _follow_clock(self) -> None:
+    async def follow_clock(self) -> None:
+        """Works the quotas out anew whenever an `until` passes or a schedule begins or ends, until cancelled."""
         while True:
             seen = self._current
             pause = _MAX_SLEEP_SECONDS

@@ -9,7 +9,7 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 from __future__ import annotations
 
 import signal
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -35,11 +35,13 @@ from .relay.poller import open_poller
 from .roles import Role
 from .settings import Address
 from .status_page import StatusPage
+from .supervision import Supervisor, Task
 from .throttle.role_throttle import RoleThrottle
 from .topic_names import TopicNames
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from .logs import Log
     from .redirected import AcceptedSocket
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from .reload import QuotaWatch
     from .settings import Settings
     from .statistics import Statistics
+
+    SignalReceiver = AsyncIterator[int]
 
 VERSION = version("kafka-throttle-sidecar")
 
@@ -95,28 +99,18 @@ async def serve(
     """
     server = Server(settings, quota_watch, statistics, log)
     http = HttpServer.bind(settings.http.listen, log=log)
-    try:
+    with closing(http), _signals() if signals else nullcontext() as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings), strict=True))
-    except ConfigurationError:
-        http.close()
-        raise
-    async with trio.open_nursery() as background:
-        if server.journal is not None:
-            await background.start(server.journal.run)
-        await background.start(http.run, server.endpoints())
-        background.start_soon(quota_watch.run)
-        background.start_soon(server.apply_changes)
-        background.start_soon(server.follow_topic_names)
-        if signals:
-            await background.start(server.follow_signals)
-        bound = {route.key: _bound(listener) for route, listener in listeners}
-        log.info("started", broker=settings.broker.id, http=str(http.address), **{k: str(v) for k, v in bound.items()})
-        task_status.started({"http.listen": http.address, **bound})
-        server.history.started(VERSION)
-        await server.accept(listeners)
-        server.history.stopped()
-        background.cancel_scope.cancel()
+        async with server.recorded(), trio.open_nursery() as background:
+            for task, run in server.tasks(http, received).items():
+                background.start_soon(server.supervisor.keep, task, run)
+            bound = {route.key: _bound(listener) for route, listener in listeners}
+            listens = {key: str(address) for key, address in bound.items()}
+            log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
+            task_status.started({"http.listen": http.address, **bound})
+            await server.accept(listeners)
+            background.cancel_scope.cancel()
     log.info("stopped", broker=settings.broker.id)
 
 
@@ -127,15 +121,16 @@ class Server:
         now = trio.current_time()
         self._settings = settings
         self._watch = quota_watch
-        self._applied = quota_watch.current
         self._log = log
+        self.supervisor = Supervisor(log)
         self._changes = Changes()
         self._draining = Draining()
         self.journal = (
             None if settings.journal is None else Journal(settings.journal, broker=settings.broker.id, log=log)
         )
         self.history = History(self.journal, settings.quotas.policy)
-        self.history.quotas(self._applied, "start")
+        for role in Role:
+            self.history.quotas(role, quota_watch.current, "start")
         quota_watch.observe(self.history.reloaded)
         self._names = TopicNames()
         self._brokers = KnownBrokers(settings)
@@ -145,7 +140,7 @@ class Server:
             role: RoleThrottle(
                 role,
                 settings.quotas,
-                quotas=self._applied,
+                quotas=quota_watch.current,
                 statistics=statistics.of(role),
                 now=now,
                 ledger=None if self.journal is None else self.journal.ledger,
@@ -153,6 +148,7 @@ class Server:
             )
             for role in Role
         }
+        self._applied = dict.fromkeys(Role, quota_watch.current)
         self._page = StatusPage(
             settings,
             quota_watch,
@@ -170,9 +166,37 @@ class Server:
                 lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
                 replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
                 version=VERSION,
+                task_restarts=self.supervisor.restarts,
                 journal=None if self.journal is None else self.journal.statistics,
             )
         )
+
+    @asynccontextmanager
+    async def recorded(self) -> AsyncIterator[None]:
+        """The journal, if one is kept, begins with this block and is on disk after it."""
+        self.history.started(VERSION)
+        try:
+            yield
+        finally:
+            self.history.stopped()
+            if self.journal is not None:
+                await self.journal.finish()
+
+    def tasks(self, http: HttpServer, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
+        """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
+        found: dict[Task, Callable[[], Awaitable[None]]] = {
+            Task.HTTP: partial(http.run, self.endpoints()),
+            Task.QUOTAS_FILE: self._watch.follow_file,
+            Task.QUOTAS_CLOCK: self._watch.follow_clock,
+            Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
+            Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
+            Task.TOPIC_NAMES: self.follow_topic_names,
+        }
+        if self.journal is not None:
+            found[Task.JOURNAL] = self.journal.run
+        if received is not None:
+            found[Task.SIGNALS] = partial(self.follow_signals, received)
+        return found
 
     def endpoints(self) -> Endpoints:
         return Endpoints(
@@ -189,15 +213,15 @@ class Server:
         facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
         return outcome.error is None, facts
 
-    async def apply_changes(self) -> None:
-        """Put each new snapshot in force, for requests that wait as well."""
+    async def apply_changes(self, role: Role) -> None:
+        """Put each new snapshot in force for this role, for requests that wait as well. The roles have a task each: an
+        error in one leaves the other with the new quotas, and what was not put in force is tried again."""
         while True:
-            quotas = await self._watch.wait_changed(self._applied)
-            self._applied = quotas
-            self.history.quotas(quotas, "change")
-            for throttle in self._throttles.values():
-                throttle.apply(quotas, trio.current_time())
+            quotas = await self._watch.wait_changed(self._applied[role])
+            self._throttles[role].apply(quotas, trio.current_time())
+            self._applied[role] = quotas
             self._changes.notify()
+            self.history.quotas(role, quotas, "change")
 
     async def follow_topic_names(self) -> None:
         """Learn what topic ids stand for, from the broker beside or else from a remote leader."""
@@ -211,17 +235,15 @@ class Server:
 
         await self._names.run(self._brokers, changed, self._log)
 
-    async def follow_signals(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def follow_signals(self, received: SignalReceiver) -> None:
         """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""
-        with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
-            task_status.started()
-            async for number in received:
-                if number == signal.SIGHUP:
-                    await self._watch.reload("SIGHUP")
-                else:
-                    self.drain(signal.Signals(number).name)
-                    for deadly in (signal.SIGTERM, signal.SIGINT):
-                        signal.signal(deadly, signal.SIG_DFL)
+        async for number in received:
+            if number == signal.SIGHUP:
+                await self._watch.reload("SIGHUP")
+            else:
+                self.drain(signal.Signals(number).name)
+                for deadly in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(deadly, signal.SIG_DFL)
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
@@ -292,6 +314,10 @@ async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.Socke
         return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
+
+
+def _signals() -> AbstractContextManager[SignalReceiver]:
+    return trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

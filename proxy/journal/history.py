@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from journal_schema import Kind
 
-from ..roles import Role
-
 if TYPE_CHECKING:
     from ..quotas import Quotas
     from ..relay.exchange import Exchange
     from ..reload import ReloadOutcome
+    from ..roles import Role
     from .recorder import Journal
 
 
@@ -34,22 +33,21 @@ class History:
         if self._journal is not None:
             self._journal.event(Kind.STOP)
 
-    def quotas(self, quotas: Quotas, reason: str) -> None:
-        """Tell both roles' quotas as they hold from here on."""
+    def quotas(self, role: Role, quotas: Quotas, reason: str) -> None:
+        """Tell a role's quota as it holds from here on."""
         if self._journal is None:
             return
-        for role in Role:
-            quota = quotas.of(role)
-            listed = quota.listed()
-            self._journal.event(
-                Kind.QUOTA,
-                role=role.value,
-                bytes_per_second=None if math.isinf(quota.bytes_per_second) else quota.bytes_per_second,
-                policy=str(self._policy),
-                enforce=quotas.enforce,
-                selection="*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":")),
-                reason=reason,
-            )
+        quota = quotas.of(role)
+        listed = quota.listed()
+        self._journal.event(
+            Kind.QUOTA,
+            role=role.value,
+            bytes_per_second=None if math.isinf(quota.bytes_per_second) else quota.bytes_per_second,
+            policy=str(self._policy),
+            enforce=quotas.enforce,
+            selection="*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":")),
+            reason=reason,
+        )
 
     def reloaded(self, outcome: ReloadOutcome) -> None:
         if self._journal is not None:

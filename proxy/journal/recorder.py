@@ -61,23 +61,24 @@ class Journal:
         """Report an event of now, with the fields of its kind."""
         self._events.append(event(kind, self.ledger.tick_at(trio.current_time()), **values))
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Hand on what was reported, at the end of each second, until cancelled; then what is left. Traffic comes in
-        blocks of fifteen seconds."""
+    async def run(self) -> None:
+        """Hand on what was reported, at the end of each second, until cancelled. Traffic comes in blocks of fifteen
+        seconds. Raises what ended the writer's thread, if it ends; run again, there is a new one."""
         self._writer.start()
-        task_status.started()
-        try:
-            while True:
-                now = trio.current_time()
-                await trio.sleep_until(now + 1 - (now + self._offset_seconds) % 1)
-                self._hand_on(trio.current_time())
-        finally:
+        while True:
             now = trio.current_time()
-            self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
-            with trio.move_on_after(FINISH_SECONDS, shield=True):
-                await trio.to_thread.run_sync(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True)
+            await trio.sleep_until(now + 1 - (now + self._offset_seconds) % 1)
+            self._hand_on(trio.current_time())
+
+    async def finish(self) -> None:
+        """Hand on what is left, and wait for the disk as long as may be; also if cancelled."""
+        now = trio.current_time()
+        self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
+        with trio.move_on_after(FINISH_SECONDS, shield=True):
+            await trio.to_thread.run_sync(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True)
 
     def _hand_on(self, now: float) -> None:
+        self._writer.raise_what_ended_it()
         first_time = self._first_time
         was_set = self._follow_wall_clock(now)
         # A block's seconds are called by the time that it begins with.

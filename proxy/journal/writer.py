@@ -67,10 +67,20 @@ class Writer:
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread: threading.Thread | None = None
+        self._ended_by: Exception | None = None
 
     def start(self) -> None:
-        self._thread.start()
+        """Have a thread at work: a new one, if there is none or it has ended."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+            self._thread.start()
+
+    def raise_what_ended_it(self) -> None:
+        """Raise the error that the thread ended by, if it did: not one of the disk's, but a defect."""
+        error, self._ended_by = self._ended_by, None
+        if error is not None:
+            raise error
 
     def offer(self, batch: Batch) -> bool:
         """Queue the batch; False, and counted, if the queue is full."""
@@ -87,19 +97,28 @@ class Writer:
             self._queue.put(None, timeout=timeout_seconds)
         except queue.Full:
             return
-        self._thread.join(timeout_seconds)
+        if self._thread is not None:
+            self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        while (batch := self._queue.get()) is not None:
-            try:
-                self._write(batch)
-                self.problem = None
-            except OSError as error:
-                self._give_up(batch, error)
         try:
+            while (batch := self._queue.get()) is not None:
+                self._take(batch)
             self._close_segment()
         except OSError as error:
             self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - raised again where the supervisor sees it
+            self._ended_by = error
+
+    def _take(self, batch: Batch) -> None:
+        try:
+            self._write(batch)
+            self.problem = None
+        except OSError as error:
+            self._give_up(batch, str(error))
+        except Exception as error:
+            self._give_up(batch, repr(error))
+            raise
 
     def _write(self, batch: Batch) -> None:
         self._last = batch._replace(traffic=[], events=[])
@@ -147,9 +166,9 @@ class Writer:
     def _encoded(self, line: Event) -> bytes:
         return encode_event(self._origin, line, self._last.first_time + line.tick)
 
-    def _give_up(self, batch: Batch, error: OSError) -> None:
+    def _give_up(self, batch: Batch, problem: str) -> None:
         """The file stays as far as it came; the next batch tries a new one."""
-        self.problem = str(error)
+        self.problem = problem
         self.statistics.dropped_by_disk += batch.lines
         segment, self._segment = self._segment, None
         if segment is not None:

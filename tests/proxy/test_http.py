@@ -113,6 +113,7 @@ async def server(log: RecordedLog) -> AsyncIterator[HttpServer]:
         await nursery.start(server.run, replace(ENDPOINTS, throttle=broken))
         yield server
         nursery.cancel_scope.cancel()
+    server.close()
 
 
 async def test_get_over_a_socket(server: HttpServer) -> None:
@@ -158,6 +159,7 @@ async def test_an_idle_connection_does_not_delay_the_end(log: RecordedLog) -> No
         await nursery.start(server.run, ENDPOINTS)
         async with await trio.open_tcp_stream(*server.address):
             nursery.cancel_scope.cancel()
+    server.close()
     assert trio.current_time() - started < 0.9
 
 

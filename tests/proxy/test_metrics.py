@@ -14,6 +14,7 @@ from proxy.quotas import Change, Quotas, RoleQuota
 from proxy.reload import ReloadResult, ReloadStatistics
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
+from proxy.supervision import Task
 from proxy.throttle.role_throttle import ReplicaCounts
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -51,6 +52,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         lag_messages=LAGS.__getitem__,
         replica_counts=REPLICAS.__getitem__,
         version="1.2.3",
+        task_restarts=Counter({Task.JOURNAL: 3}),
         partition_rates=None if partition_rates is None else lambda: partition_rates,
     )
 
@@ -110,6 +112,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "config_last_reload_successful", {}, 0),
         (PREFIX + "config_last_reload_success_timestamp_seconds", {}, 0),
         (PREFIX + "config_info", {"hash": "abc"}, 1),
+        (PREFIX + "task_restarts_total", {"task": "journal"}, 3),
+        (PREFIX + "task_restarts_total", {"task": "http"}, 0),
         (PREFIX + "build_info", {"version": "1.2.3"}, 1),
     ],
 )

@@ -158,7 +158,7 @@ async def test_a_change_of_the_file_is_in_effect_in_time(path: Path, log: Record
     watch = open_watch(path, log)
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch.run)
+            nursery.start_soon(watch.follow_file)
             took = []
             # The first change may be seen by the look that opens the watch; it is not measured.
             for rate in (20, 30, 40, 50):
@@ -182,7 +182,7 @@ async def test_a_swapped_configmap_is_in_effect(tmp_path: Path, log: RecordedLog
     seen = watch.current
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(watch.run)
+            nursery.start_soon(watch.follow_file)
             (tmp_path / "..data_tmp").symlink_to("two")
             (tmp_path / "..data_tmp").rename(tmp_path / "..data")
             await watch.wait_changed(seen)
@@ -201,7 +201,7 @@ async def test_a_directory_that_is_gone_is_logged_once_and_watched_again(
     path.unlink()
     directory.rmdir()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run)
+        nursery.start_soon(watch.follow_file)
         await trio.sleep(10)
         nursery.cancel_scope.cancel()
     assert log.events == ["quotas_watch_failed"]
@@ -249,7 +249,7 @@ async def test_the_clock_changes_the_quotas_without_a_reload(
     seen: list[tuple[float, float]] = []
     watch = by_the_clock(tmp_path, log, clock)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run)
+        nursery.start_soon(watch.follow_clock)
         with trio.move_on_after(4 * 3600):
             quotas = watch.current
             while True:
@@ -274,7 +274,7 @@ async def test_a_clock_that_is_set_back_brings_back_what_held(
     now = START + timedelta(hours=1, minutes=30)
     watch = by_the_clock(tmp_path, log, lambda: now)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.run)
+        nursery.start_soon(watch.follow_clock)
         await trio.sleep(1)
         assert watch.current.leader.bytes_per_second == 5
         now = START

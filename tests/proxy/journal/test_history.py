@@ -9,6 +9,7 @@ from proxy.journal.history import History
 from proxy.journal.recorder import Journal
 from proxy.quotas import Quotas, RoleQuota
 from proxy.reload import ReloadOutcome, ReloadResult
+from proxy.roles import Role
 from proxy.settings import JournalSettings
 from tests.proxy.recorded_log import RecordedLog
 
@@ -23,7 +24,8 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     journal = Journal(settings, broker=101, log=RecordedLog())
     history = History(journal, "strict")
     history.started("1.0")
-    history.quotas(Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
+    for role in Role:
+        history.quotas(role, Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
     history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad"))
     history.stopped()
     assert [(event.kind, event.values) for event in journal._take_events()] == [
@@ -42,7 +44,7 @@ def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
     history = History(None, "strict")
     history.started("1.0")
-    history.quotas(Quotas(), "start")
+    history.quotas(Role.LEADER, Quotas(), "start")
     history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
     history.stopped()
     assert (made, list(tmp_path.iterdir())) == ([], [])

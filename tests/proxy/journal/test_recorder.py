@@ -47,7 +47,9 @@ class Stage:
 
     def lines(self) -> list[dict[str, Any]]:
         # Ends with what was offered: the thread has been told to, and Trio did not wait for it.
-        self.journal._writer._thread.join(10.0)
+        thread = self.journal._writer._thread
+        assert thread is not None
+        thread.join(10.0)
         paths = sorted(self.folder.glob("*.ndjson.gz"))
         return [json.loads(line) for path in paths for line in gzip.decompress(path.read_bytes()).splitlines()]
 
@@ -65,6 +67,7 @@ async def test_seconds_are_those_of_the_wall_clock(
     async def run() -> None:
         with scope:
             await stage.journal.run()
+        await stage.journal.finish()
 
     nursery.start_soon(run)
     await trio.testing.wait_all_tasks_blocked()
@@ -94,6 +97,7 @@ async def test_a_clock_that_is_set_back_is_said_and_ticks_go_on(
     async def run() -> None:
         with scope:
             await stage.journal.run()
+        await stage.journal.finish()
 
     nursery.start_soon(run)
     await trio.testing.wait_all_tasks_blocked()

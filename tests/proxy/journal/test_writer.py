@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import time
 import zlib
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from journal_schema import Kind
 from proxy.journal.encoding import Event, Origin, event
@@ -109,7 +112,7 @@ def test_a_disk_that_refuses_costs_what_was_offered_meanwhile(tmp_path: Path) ->
     one.start()
     one.offer(batch(0, traffic=3))
     while one.statistics.dropped < 3:
-        one._thread.join(0.01)
+        time.sleep(0.01)
     assert one.problem is not None
     folder.unlink()
     one.offer(batch(1))
@@ -123,8 +126,26 @@ def test_what_was_offered_is_readable_before_the_file_is_closed(tmp_path: Path) 
     one.start()
     one.offer(batch(0, traffic=5))
     while one.statistics.lines < 5:
-        one._thread.join(0.01)
+        time.sleep(0.01)
     (path,) = tmp_path.iterdir()
     assert path.name.endswith(".open.ndjson.gz")
     assert zlib.decompressobj(31).decompress(path.read_bytes()).count(b"\n") == 6
     one.finish(10.0)
+
+
+def test_a_defect_ends_the_thread_and_is_raised_where_it_is_seen(tmp_path: Path) -> None:
+    """What no disk refuses: a line without a value. It costs its batch; the next thread goes on in a new file."""
+    one = writer(tmp_path)
+    one.start()
+    one.offer(batch(0)._replace(events=[Event(Kind.QUOTA, 0, ())]))
+    assert one._thread is not None
+    one._thread.join(10.0)
+    with pytest.raises(IndexError):
+        one.raise_what_ended_it()
+    one.raise_what_ended_it()
+    assert (one.problem, one.statistics.dropped) == ("IndexError('tuple index out of range')", 2)
+    write(one, batch(1))
+    assert (one.problem, one.statistics.lines) == (None, 1)
+    *_, last = sorted(tmp_path.iterdir())
+    lines = gzip.decompress(last.read_bytes()).splitlines()
+    assert [json.loads(line)["kind"] for line in lines] == ["file_opened", "traffic", "file_closed"]
