@@ -13,11 +13,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .apis import API_FETCH, is_flexible
+from .errors import ProtocolError
 from .fetch import FIRST_VERSION_WITH_SESSIONS, response_layout
 from .headers import response_header, response_header_version
 from .layout import TAGS, item_struct, offset_bytes
 from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
-from .varint import read_uvarint, write_uvarint
+from .varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -111,6 +112,31 @@ def read_topic_count(version: int, buffer: Bytes, at: int, end: int) -> TopicCou
 def records_length(version: int, size_bytes: int) -> bytes:
     """What stands right before records of that size; an entry without records has this of 0."""
     return write_uvarint(size_bytes + 1) if is_flexible(API_FETCH, version) else _INT32.pack(size_bytes)
+
+
+def records_length_bytes(version: int, kept: Bytes, size_bytes: int) -> int:
+    """How many bytes at the end of ``kept`` say that records of this size (more than 0) follow.
+
+    In flexible versions a leader may write the length as a longer varint than it needs. The bytes before it cannot be
+    taken for a part of it: with each byte more the number would be another one. Raises ProtocolError if none say so.
+    """
+    if not is_flexible(API_FETCH, version):
+        return _INT32.size
+    end = len(kept)
+    for count in range(1, min(MAX_UVARINT_BYTES, end) + 1):
+        found = _varint_of(kept, end - count, end)
+        if found == size_bytes + 1:
+            return count
+    raise ProtocolError(f"no length of {size_bytes} bytes stands before the records")
+
+
+def _varint_of(kept: Bytes, at: int, end: int) -> int | None:
+    """The varint that is exactly ``kept[at:end]``; None if that is none."""
+    try:
+        found = read_uvarint(kept, at, end)
+    except ProtocolError:
+        return None
+    return found[0] if found is not None and found[1] == end else None
 
 
 def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int, bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch_response import records_length
+from protocol.fetch_response import records_length, records_length_bytes
 
 from .replaying import completed
 
@@ -37,7 +37,7 @@ class Gathered:
         origin = self._window.start - passed
         self._kept += self._window.buffer[origin + self._keep_from : row.records_at]
         version = self._outlook.version
-        del self._kept[-len(records_length(version, row.records_size)) :]
+        del self._kept[-records_length_bytes(version, self._kept, row.records_size) :]
         self._kept += records_length(version, 0)
         self._keep_from = row.records_at + row.records_size - origin
         self._outlook.discards(row, now)

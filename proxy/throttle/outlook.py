@@ -159,9 +159,11 @@ class Outlook:
         key = (entry.topic, entry.partition)
         if self.witness is not None:
             self.witness.withheld((key,), now)
-        replica = self.replicas.known[key]
-        self._learn(key, replica, entry.high_watermark, now)
-        replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
+        replica = self.replicas.known.get(key)
+        # A follower that does not wait for its answers may have stopped asking for the partition since.
+        if replica is not None:
+            self._learn(key, replica, entry.high_watermark, now)
+            replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
         statistics = self.throttle.statistics
         statistics.substituted_partitions += 1
         statistics.withheld_bytes += entry.records_size

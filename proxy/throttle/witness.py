@@ -99,9 +99,12 @@ class Witness:
         """The quota kept these out of a fetch, or their records out of a response."""
         known = self._replicas.known
         for key in keys:
-            replica, seen = known[key], self._seen[key]
-            position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
-            seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
+            replica, seen = known.get(key), self._seen[key]
+            if replica is not None:
+                position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)
+                seen.behind_from, seen.high_watermark = replica.log_start_offset, replica.high_watermark
+            else:  # no longer asked for, by a follower that does not wait for its answers
+                position = Position(seen.offset, seen.high_watermark, UNKNOWN)
             self._ledger.omitted(self._key(seen, *key, throttled=True, in_sync=False), position, now=now)
 
     def _caught_up(self, key: PartitionKey, seen: _Seen, log_start_offset: int, now: float) -> None:

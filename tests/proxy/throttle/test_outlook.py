@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.journal.ledger import Ledger
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
+from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import Usage
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 
@@ -102,3 +104,27 @@ def test_finishing_twice_gives_back_once() -> None:
     outlook.finish(0.0)
     outlook.finish(0.0)
     assert conversation.asked_for(conversation.ask())[KEY] <= 0.4 * MIB + 1
+
+
+@pytest.mark.parametrize("journal", [False, True])
+def test_a_follower_that_does_not_wait_for_its_answers(*, journal: bool) -> None:
+    """Its next request, without one of the partitions, is decided before the answer that brings records of that one."""
+    conversation = behind(partitions=2)
+    if journal:
+        conversation.throttle.ledger = Ledger(0.0)
+        conversation.link = Link(conversation.throttle, "peer")
+        conversation.meet()
+    decision = conversation.ask()
+    assert isinstance(decision, Forward)
+    first = decision.outlook
+    assert first is not None
+    conversation.offsets = {("t", 1): 0}
+    conversation.ask()
+    first.confirms = frozenset({KEY, ("t", 1)})
+    for key in (KEY, ("t", 1)):
+        assert first.withholds(response_entry(*key, 700))
+        first.discards(response_entry(*key, 700, high_watermark=2_000_000), 0.0)
+    first.finish(0.0)
+    assert conversation.throttle.statistics.withheld_bytes == 1400
+    known = conversation.link.replicas.known
+    assert {key: replica.high_watermark for key, replica in known.items()} == {("t", 1): 2_000_000}
