@@ -32,6 +32,9 @@ RESPONSE_HEADER = (Field(0, "correlation_id", Int32sb),)  # ResponseHeader.json
 FLEXIBLE_REQUEST_HEADER = 2
 FLEXIBLE_RESPONSE_HEADER = 1
 
+MOST_HEADER_TAGS = 64
+"""Tagged fields of one header. Kafka has defined none so far; each is a varint's work before the body is known."""
+
 REQUEST_CORRELATION_ID_AT = 4
 """In a request, its length prefix not counted: after api key and version. What follows it begins 4 bytes later."""
 
@@ -150,6 +153,8 @@ def _after_tagged_fields(buffer: Bytes, at: int, end: int) -> int | None:
     if found is None:
         return None
     count, at = found
+    if count > MOST_HEADER_TAGS:
+        raise ProtocolError(f"{count} tagged fields in a header, more than {MOST_HEADER_TAGS}")
     for _ in range(count):
         for skips in (False, True):
             found = read_uvarint(buffer, at, end)

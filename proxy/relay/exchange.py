@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.correlation import Correlator
+from protocol.errors import ProtocolError
 
 from ..changes import Changes
 
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
 
 MAX_FRAME_BYTES = 2**31 - 1
 """Frames that are passed on are never held, so any size the prefix can say is fine."""
+
+
+MOST_IN_FLIGHT = 1000
+"""Requests of one connection that are not answered yet. A broker deals with one after the other, so more would only
+wait there; each costs about 250 bytes here."""
+MOST_DECIDED_IN_FLIGHT = 16
+"""Fetches of one connection with whose answers something is to be done. A replica fetcher has one (KIP-227's sessions
+allow no more); each remembers its grants and what is to be replayed, up to some megabytes."""
 
 
 class Cause(enum.Enum):
@@ -101,9 +110,24 @@ class Exchange:
         """Nothing is owed in either direction: the connection may be closed without loss."""
         return not self.in_flight and not self._deciding
 
+    @property
+    def room(self) -> int:
+        """How many requests more may be in flight; 0: the follower is not read on, answers have to come first."""
+        return 0 if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else MOST_IN_FLIGHT - self.correlator.in_flight
+
+    async def wait_room(self) -> None:
+        """Wait until fewer requests are in flight than one connection may have."""
+        while self.room <= 0 and not self.opaque:
+            await self.settled.wait()
+
     async def wait_answered(self) -> None:
-        """Wait until nothing is in flight, so that an answer of our own keeps its place."""
+        """Wait until nothing is in flight, so that an answer of our own keeps its place.
+
+        Raises ProtocolError once the leader's frames cannot be told apart: there is no such place any more.
+        """
         while self.in_flight:
+            if self.opaque:
+                raise ProtocolError("an answer of our own is due among bytes that are no frames")
             await self.settled.wait()
 
     @contextlib.contextmanager
@@ -202,6 +226,7 @@ class Exchange:
         """Frames cannot be told apart any more: from here on both directions pass bytes as they come."""
         self.pass_undecoded(reason)
         self.opaque = True
+        self.settled.notify()
 
     def end(self, cause: Cause, error: str | None = None) -> None:
         """The first cause is the one that counts."""

@@ -50,6 +50,8 @@ WINDOW_BYTES = 128 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
 GLANCE_BYTES = 32
 """Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
+LEAST_READ_BYTES = 64
+"""Less is not waited for: most headers are shorter."""
 AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
 
 
@@ -94,12 +96,14 @@ class RequestRelay:
             (demand, decision), self._left = self._left, None
             await self._do(demand, decision)
             await self._eager.wait()
+        if self._exchange.room <= 0:
+            await self._by_task(self._exchange.wait_room)
         return await self._window.fill(LENGTH_PREFIX_BYTES)
 
     def _take(self) -> bool:
         """Deal with what is whole at the window's start, if that needs no waiting."""
         exchange, window = self._exchange, self._window
-        if exchange.opaque:
+        if exchange.opaque or exchange.room <= 0:
             return False
         if not exchange.link.throttle.is_idle:
             frame = whole_fetch(window, exchange)
@@ -175,13 +179,18 @@ class RequestRelay:
                 head = peek_request(window.buffer, start, start + held)
             except ProtocolError:
                 return None
-            if head is not None or held == size or not await self._read_on():
+            if head is not None or held == size or not await self._read_on(size):
                 return head
 
-    async def _read_on(self) -> bool:
-        """Have more of the frame in the window; False if it ends, or the window is full."""
+    async def _read_on(self, size: int) -> bool:
+        """Have more of the frame in the window; False if it ends, or the window is full.
+
+        Twice as much, or all of it: what did not suffice is looked at again from its beginning, so a header that comes
+        byte by byte is looked at about ten times instead of once for each of its bytes.
+        """
         window = self._window
-        return window.size < window.capacity and await window.fill(window.size + 1)
+        wanted = min(max(2 * window.size, LEAST_READ_BYTES), LENGTH_PREFIX_BYTES + size, window.capacity)
+        return window.size < wanted and await window.fill(wanted)
 
     async def _fetch(self, head: RequestHead, size: int) -> None:
         """A consumer's passes, a replica's is decided unless nothing can come of it."""
@@ -210,7 +219,7 @@ class RequestRelay:
                 return True
             if expects is not None:
                 return expects
-            if end - window.start == LENGTH_PREFIX_BYTES + size or not await self._read_on():
+            if end - window.start == LENGTH_PREFIX_BYTES + size or not await self._read_on(size):
                 return True
 
     async def _replica_fetch(self, head: RequestHead, size: int, session: SessionAt | None) -> None:

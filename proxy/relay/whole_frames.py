@@ -36,7 +36,8 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
     buffer, at, end = window.buffer, window.start, window.end
     if exchange.correlator.state is not State.KAFKA:
         return 0
-    while (whole := whole_request(buffer, at, end)) is not None:
+    room = exchange.room
+    while room > 0 and (whole := whole_request(buffer, at, end)) is not None:
         after, api_key, version, correlation_id, body_at = whole
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
             break
@@ -46,7 +47,7 @@ def passable_requests(window: Window, exchange: Exchange) -> int:
         elif api_key not in PLAIN_APIS:
             break
         exchange.sent_whole(correlation_id)
-        at = after
+        at, room = after, room - 1
     return at - window.start
 
 
