@@ -1,14 +1,15 @@
-"""Metadata (api key 3): what topic ids stand for. Fetch v13 and later names no topic (KIP-516).
+"""Metadata (api key 3): what topic ids stand for, which Fetch v13 and later has instead of names (KIP-516), and which
+partitions topics have.
 
-The request that we send ourselves, and the ids and names in its response. Must not know connections, nor when to
-ask. Invariant: names, order, versions and defaults of the tables are those of MetadataRequest.json and
+The request that we send ourselves, and the ids, names and partitions in its response. Must not know connections, nor
+when to ask. Invariant: names, order, versions and defaults of the tables are those of MetadataRequest.json and
 MetadataResponse.json (Kafka 3.9 and 4.1), in snake_case.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from construct import FormatField, Int16sb, Int32sb, Struct
 
@@ -21,15 +22,21 @@ from .primitives import UUID
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from construct import Container
+
     from .buffers import Bytes
     from .walker import Topic
 
 SUPPORTED_METADATA_VERSIONS = range(10, 14)
 """Those with topic ids."""
+NAMED_METADATA_VERSIONS = range(4, 14)
+"""Those that may ask for a topic by name without creating it (KIP-204): brokers since Kafka 0.11."""
 METADATA_VERSION = 12
 """The first that may ask for an id (KIP-516): every broker whose followers send Fetch v13 knows it."""
 
 NO_ID = bytes(16)
+_NO_SUCH_TOPIC = frozenset({3, 17})
+"""UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
 
 BOOL = FormatField(">", "?")
 REQUEST_TOPIC = (
@@ -97,7 +104,8 @@ def metadata_request(
 ) -> bytes:
     """The frame, its length prefix not included, that asks for these topics, by name or id; None: for all.
 
-    It creates none. Raises ProtocolError for a version not in SUPPORTED_METADATA_VERSIONS.
+    It creates none. Raises ProtocolError for a version not in NAMED_METADATA_VERSIONS; ids need one of
+    SUPPORTED_METADATA_VERSIONS.
     """
     asked = None if topics is None else [_asked(topic) for topic in topics]
     head = {
@@ -124,16 +132,34 @@ def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[
     As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
     such a response, to the last byte.
     """
+    if version not in SUPPORTED_METADATA_VERSIONS:
+        raise ProtocolError(f"Metadata v{version} is not supported: it has no topic ids")
+    return {
+        topic.topic_id: topic.name
+        for topic in _body(frame, version).topics
+        if topic.error_code == 0 and topic.name is not None and topic.topic_id != NO_ID
+    }
+
+
+def partitions_by_topic(frame: Bytes, *, version: int) -> dict[str, frozenset[int]]:
+    """The partitions of each topic in the response ``frame``, by name; none of a topic that the cluster does not have.
+
+    A topic with any other error (not authorised, say) is left out: nothing is known of it. Raises ProtocolError for
+    whatever is not such a response, to the last byte.
+    """
+    found = {}
+    for topic in _body(frame, version).topics:
+        if topic.name is not None and (topic.error_code == 0 or topic.error_code in _NO_SUCH_TOPIC):
+            found[topic.name] = frozenset(each.partition_index for each in topic.partitions)
+    return found
+
+
+def _body(frame: Bytes, version: int) -> Container[Any]:
     data = bytes(frame)
     head = peek_response(data, 0, len(data), response_header_version(API_METADATA, version))
     if head is None:
         raise ProtocolError("the frame ends inside the response header")
-    body = parse_whole(metadata_response_layout(version), data[head.body_at :])
-    return {
-        topic.topic_id: topic.name
-        for topic in body.topics
-        if topic.error_code == 0 and topic.name is not None and topic.topic_id != NO_ID
-    }
+    return parse_whole(metadata_response_layout(version), data[head.body_at :])
 
 
 def _asked(topic: Topic) -> dict[str, object]:
@@ -142,6 +168,6 @@ def _asked(topic: Topic) -> dict[str, object]:
 
 
 def _layout(fields: Sequence[Field], version: int) -> Struct:
-    if version not in SUPPORTED_METADATA_VERSIONS:
+    if version not in NAMED_METADATA_VERSIONS:
         raise ProtocolError(f"Metadata v{version} is not supported")
     return layout(fields, version, flexible=is_flexible(API_METADATA, version))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .reload import ReloadStatistics
     from .statistics import RoleStatistics, Statistics
     from .supervision import Task
+    from .throttle.doubts import Doubt
     from .throttle.role_throttle import ReplicaCounts
 
 PREFIX = "replication_throttle_"
@@ -44,6 +45,8 @@ class Sources:
     replica_counts: Callable[[Role], ReplicaCounts]
     version: str
     task_restarts: Mapping[Task, int]
+    doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
+    """Why the quota may not do what was meant, as far as anybody looks."""
     upcoming: Callable[[], Change | None] = lambda: None
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None

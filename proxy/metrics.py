@@ -15,6 +15,7 @@ from .relay.exchange import Undecoded
 from .reload import ReloadResult
 from .roles import Role
 from .supervision import Task
+from .throttle.doubts import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,6 +57,13 @@ def _undecoded(sources: Sources) -> list[Sample]:
     both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
     reasons = {*both, *(reason.value for reason in Undecoded)}
     return [((reason,), both[reason]) for reason in sorted(reasons)]
+
+
+def _doubts(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        found = {doubt.reason: doubt.size for doubt in sources.doubts(role)}
+        for reason in Reason:
+            yield (role.value, reason.value), found.get(reason, 0)
 
 
 def _refused(sources: Sources) -> list[Sample]:
@@ -142,6 +150,13 @@ METRICS = (
         ("role",),
         "When the quota next changes by an `until` or a schedule; no sample if it does not.",
         _quota_next_change,
+    ),
+    Metric(
+        PREFIX + "quota_doubts",
+        "gauge",
+        ("role", "reason"),
+        "Reasons to doubt that the quota in effect throttles what was meant; 0 where there is none.",
+        _doubts,
     ),
     Metric(
         PREFIX + "enforcing",

@@ -26,6 +26,7 @@ from .journal.recorder import Journal
 from .known_brokers import KnownBrokers
 from .listening import CannotListenError, open_listeners
 from .metrics import Sources
+from .oversight import Oversight
 from .peer_names import PeerNames
 from .redirected import Redirected, RefusedError
 from .relay.connection import Draining, relay
@@ -149,12 +150,16 @@ class Server:
             for role in Role
         }
         self._applied = dict.fromkeys(Role, quota_watch.current)
+        served = {route.role for route in routes(settings)}
+        self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
         self._page = StatusPage(
             settings,
             quota_watch,
             self._throttles,
             version=VERSION,
             journal=None if self.journal is None else self.journal.statistics,
+            doubts=self.oversight.doubts,
+            passing=self.oversight.passing,
         )
         self._metrics = Exposition(
             Sources(
@@ -162,6 +167,7 @@ class Server:
                 reloads=quota_watch.statistics,
                 quotas=lambda: quota_watch.current,
                 upcoming=lambda: quota_watch.upcoming,
+                doubts=self.oversight.doubts,
                 rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
                 lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
                 replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
@@ -191,6 +197,8 @@ class Server:
             Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
             Task.TOPIC_NAMES: self.follow_topic_names,
+            Task.OVERSIGHT: self.oversight.run,
+            Task.LISTED_TOPICS: self.follow_listed_topics,
         }
         if self.journal is not None:
             found[Task.JOURNAL] = self.journal.run
@@ -234,6 +242,10 @@ class Server:
             self._changes.notify()
 
         await self._names.run(self._brokers, changed, self._log)
+
+    async def follow_listed_topics(self) -> None:
+        """Learn whether the cluster has what the lists name."""
+        await self.oversight.follow_topics(self._watch, self._brokers)
 
     async def follow_signals(self, received: SignalReceiver) -> None:
         """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from .roles import Role
 from .settings_values import Address
+from .throttle.passing import Passing
 from .throttle.replica import Standing
 from .throttle.role_throttle import eta_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from protocol.fetch_session import PartitionKey
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .quotas import Change
     from .reload import QuotaWatch
     from .settings import Settings
+    from .throttle.doubts import Doubt
     from .throttle.link import Link
     from .throttle.replica import Replica
     from .throttle.role_throttle import RoleThrottle
@@ -48,12 +50,16 @@ class StatusPage:
         *,
         version: str = "",
         journal: JournalStatistics | None = None,
+        doubts: Callable[[Role], Iterable[Doubt]] = lambda _: (),
+        passing: Callable[[Role], Passing] = lambda _: Passing(),
     ) -> None:
         self._settings = settings
         self._watch = quota_watch
         self._throttles = throttles
         self._version = version
         self._journal = journal
+        self._doubts = doubts
+        self._passing = passing
 
     def throttle(self, now: float) -> dict[str, Any]:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
@@ -66,10 +72,21 @@ class StatusPage:
             "journal": None
             if self._journal is None
             else {"lines_total": self._journal.lines, "dropped_total": self._journal.dropped},
-            "roles": {
-                role.value: {"until": _written_time(self._watch.current.until.get(role)), **_role(throttle, now)}
-                for role, throttle in self._throttles.items()
+            "roles": {role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
+        }
+
+    def _role(self, role: Role, throttle: RoleThrottle, now: float) -> dict[str, Any]:
+        passing = self._passing(role)
+        return {
+            "served": (self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
+            "until": _written_time(self._watch.current.until.get(role)),
+            "doubts": [{"reason": doubt.reason.value, "text": doubt.text} for doubt in self._doubts(role)],
+            "passing_bytes_per_second": {
+                "catching_up": passing.catching_up,
+                "in_sync": passing.in_sync,
+                "other": passing.other,
             },
+            **_role(throttle, now),
         }
 
     def config(self) -> dict[str, Any]:
@@ -108,6 +125,7 @@ class StatusPage:
             for role, throttle in self._throttles.items()
             for reason, count in throttle.statistics.refused.items()
         ]
+        warnings += [f"{role.value}: {doubt.text}" for role in self._throttles for doubt in self._doubts(role)]
         if self._watch.statistics.last_error is not None:
             warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
         if self._watch.never_changes:
@@ -155,6 +173,7 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
         "withheld_bytes_total": statistics.withheld_bytes,
         "local_answers_total": statistics.local_answers,
         "connections": statistics.connections,
+        "connections_without_fetches": max(statistics.connections - _count_fetching(throttle), 0),
         "held_requests": statistics.held_requests,
         "lag_messages": throttle.lag_messages(now),
         "eta_seconds": throttle.eta_seconds(now),
@@ -173,6 +192,10 @@ def _role(throttle: RoleThrottle, now: float) -> dict[str, Any]:
             for link, (topic, partition), replica in worst
         ],
     }
+
+
+def _count_fetching(throttle: RoleThrottle) -> int:
+    return sum(link.replicas.fetch_version is not None for link in throttle.links)
 
 
 def _fetching(throttle: RoleThrottle, now: float) -> list[Link]:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from protocol.metadata import metadata_request, topic_names_by_id
 
+from .broker_asking import answer_of
 from .changes import Changes
 
 if TYPE_CHECKING:
@@ -111,23 +111,8 @@ class TopicNames:
 
 async def ask(broker: Address) -> dict[bytes, str]:
     """Return the names of all topics by id. Raises OSError, ProtocolError, trio.BrokenResourceError."""
-    stream = await trio.open_tcp_stream(broker.host, broker.port)
-    async with stream:
-        await stream.send_all(with_length(metadata_request(0, None, client_id=CLIENT_ID)))
-        size = frame_size(await _exactly(stream, LENGTH_PREFIX_BYTES), 0, maximum=MOST_BYTES)
-        return topic_names_by_id(await _exactly(stream, size))
-
-
-async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        received = await stream.receive_some(size - len(data))
-        if not received:
-            raise ProtocolError(
-                f"the broker closed the connection {size - len(data)} bytes before the end of its answer"
-            )
-        data += received
-    return bytes(data)
+    request = metadata_request(0, None, client_id=CLIENT_ID)
+    return topic_names_by_id(await answer_of(broker, request, most_bytes=MOST_BYTES))
 
 
 def written(topic: str | bytes) -> str:

@@ -1,12 +1,13 @@
-"""``check``: are both files right, and what do they mean for this broker? Needs no network.
+"""``check``: are both files right, and what do they mean for this broker? Needs no network unless told to ask.
 
-Invariant: exit status 0 exactly when ``run`` would accept both files.
+Invariant: exit status 0 exactly when ``run`` would accept both files, and a sidecar that was to be asked has answered.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -30,11 +31,14 @@ from ..quotas import (
 )
 from ..roles import Role
 from ..settings import Policy, QuotaSettings, Settings, load_settings
+from .health import url_of
+from .live_check import ask_live, live_lines
 from .options import config_option, set_option
 from .quota_words import differences, format_distance, format_time, parse_moment
 
 Json = dict[str, Any]
 
+NOT_REACHABLE = 3
 MOST_CHANGES = 4
 """Shown: a day and a night, and the next."""
 
@@ -50,9 +54,21 @@ MOST_CHANGES = 4
     help="The quotas file, instead of the one that the configuration names.",
 )
 @click.option("--at", "at", metavar="TIME", help="What would hold then, like 2026-12-01T23:30:00+01:00. Default: now.")
+@click.option("--live", is_flag=True, help="Ask the running sidecar too, at http.listen of the configuration.")
+@click.option("--url", metavar="URL", help="The same, of the sidecar at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
 def command(
-    config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None, at: str | None, *, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    config_path: Path,
+    overrides: tuple[str, ...],
+    quotas_path: Path | None,
+    at: str | None,
+    live: bool,
+    url: str | None,
+    as_json: bool,
 ) -> None:
     """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
 
@@ -60,9 +76,17 @@ def command(
     valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until or a
     schedule, is listed with its time; --at shows what holds at another one.
 
+    With --live or --url the running sidecar says whether it has this file, and what only it can see: that no broker
+    connects though there is a quota, that a list names a topic or partition the cluster does not have, that traffic
+    passes which it does not understand.
+
+    Exit status 0: both files are right. 1: one is not. 3: they are, but the sidecar that was to be asked does not
+    answer.
+
     \b
     Examples:
       throttle-sidecar check --config proxy.toml
+      throttle-sidecar check --live                              and does it do what is meant?
       throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, while the schedule holds?
       throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
     """
@@ -75,7 +99,15 @@ def command(
         click.echo(_encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
     report = report_on(settings, quota_file, path, now=now)
-    click.echo(_encoded(report) if as_json else "\n".join(_lines(report)))
+    asked = None
+    if live or url is not None:
+        asked = ask_live(url or url_of(settings.http.listen), settings.broker.id, quota_file.hash)
+        report["live"] = asdict(asked)
+    click.echo(
+        _encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked)))
+    )
+    if asked is not None and asked.error is not None:
+        ctx.exit(NOT_REACHABLE)
 
 
 def _parse_at(text: str) -> datetime:

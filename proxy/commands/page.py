@@ -37,6 +37,21 @@ class ConnectionState(msgspec.Struct, frozen=True):
     eta_seconds: float | None = None
 
 
+class PassingState(msgspec.Struct, frozen=True):
+    """Bytes per second on their way to followers; `PassingRates` says what each is."""
+
+    catching_up: float = 0.0
+    in_sync: float = 0.0
+    other: float = 0.0
+
+
+class DoubtState(msgspec.Struct, frozen=True):
+    """Why the quota may not do what was meant, and what to look at."""
+
+    reason: str
+    text: str
+
+
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
     """None: unlimited."""
@@ -50,6 +65,12 @@ class RoleState(msgspec.Struct, frozen=True):
     eta_seconds: float | None = None
     until: datetime | None = None
     undecoded: dict[str, int] = {}
+    doubts: tuple[DoubtState, ...] = ()
+    passing_bytes_per_second: PassingState | None = None
+    """None: an older sidecar, which does not say."""
+    connections_without_fetches: int = 0
+    """Of clients, or of brokers whose fetches are not understood (TLS)."""
+    served: bool = True
     links: tuple[ConnectionState, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
 

@@ -182,6 +182,8 @@ def _warnings(page: Page) -> Iterator[str]:
     for name, role in page.roles.items():
         for reason, count in role.undecoded.items():
             yield f"{broker}, {name}: {count} undecoded ({reason}), not throttled"
+        for doubt in role.doubts:
+            yield f"{broker}, {name}: {doubt.text}"
         if role.quota_bytes_per_second == 0:
             yield f"{broker}, {name}: the quota is 0, catch-up stands still"
 

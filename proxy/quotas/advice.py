@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
     from .sections import Layer, QuotaFile, Schedule, Section
 
+LEAST_RATE = 64.0 * 1024
+"""Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
+one whose unit was forgotten: kafka-configs takes bytes per second, and so does an integer in quotas.toml."""
+
+
+def about_tiny_rate(bytes_per_second: float) -> str:
+    """What to say of a rate above 0 and below `LEAST_RATE`."""
+    return (
+        f"the rate is {format_rate(bytes_per_second)}, less than the 64 KiB that are asked for at a time: catch-up all "
+        "but stands still, and comes in bursts. Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+    )
+
 
 def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Collection[Role] = tuple(Role)) -> list[str]:
     """Warnings for one broker; `roles` are those its proxy.toml has."""
@@ -80,5 +92,7 @@ def _about_role(role: Role, quota: RoleQuota, broker_id: int, *, served: bool) -
         )
     if not quota.selects_nothing and unlimited:
         yield f"{role.value}: replicas are listed, but no rate is set: counted, not throttled"
+    if not quota.selects_nothing and 0 < quota.bytes_per_second < LEAST_RATE:
+        yield f"{role.value}: {about_tiny_rate(quota.bytes_per_second)}"
     if not quota.selects_nothing and quota.bytes_per_second == 0:
         yield f"{role.value}: the quota is 0: catch-up of the listed replicas stops until it is raised"

@@ -10,14 +10,16 @@ import pytest
 
 from protocol.apis import API_METADATA
 from protocol.errors import ProtocolError
-from protocol.headers import response_header
+from protocol.headers import response_header, response_header_version
 from protocol.layout import TAGS
 from protocol.metadata import (
     METADATA_VERSION,
+    NAMED_METADATA_VERSIONS,
     NO_ID,
     SUPPORTED_METADATA_VERSIONS,
     metadata_request,
     metadata_response_layout,
+    partitions_by_topic,
     topic_names_by_id,
 )
 
@@ -51,7 +53,7 @@ def response(version: int, *topics: dict[str, Any]) -> bytes:
         "error_code": 0,
         TAGS: [(200, b"?")],
     }
-    header = response_header(1).build({"correlation_id": 5, TAGS: []})
+    header = response_header(response_header_version(API_METADATA, version)).build({"correlation_id": 5, TAGS: []})
     return bytes(header + metadata_response_layout(version).build(values))
 
 
@@ -77,10 +79,29 @@ def test_anything_else_is_an_error() -> None:
         topic_names_by_id(frame + b"\0")
 
 
+@pytest.mark.parametrize("version", NAMED_METADATA_VERSIONS)
+def test_partitions_of_what_there_is_and_none_of_what_there_is_not(version: int) -> None:
+    there, gone, invalid = topic("orders", ORDERS, partitions=3), topic("gone", NO_ID, 3, 0), topic("a b", NO_ID, 17, 0)
+    starting, secret = topic("new", CLICKS, 5, 0), topic("secret", NO_ID, 29, 0)
+    frame = response(version, there, gone, invalid, starting, secret)
+    assert partitions_by_topic(frame, version=version) == {
+        "orders": frozenset({0, 1, 2}), "gone": frozenset(), "a b": frozenset(),
+    }  # fmt: skip
+    for size in range(len(frame)):
+        with pytest.raises(ProtocolError):
+            partitions_by_topic(frame[:size], version=version)
+
+
+@pytest.mark.parametrize("version", [3, 14])
+def test_versions_that_would_create_topics_are_not_asked(version: int) -> None:
+    with pytest.raises(ProtocolError, match="not supported"):
+        metadata_request(1, ["a"], client_id="c", version=version)
+    with pytest.raises(ProtocolError, match="not supported"):
+        partitions_by_topic(bytes(9), version=version)
+
+
 @pytest.mark.parametrize("version", [9, 14])
 def test_other_versions_are_refused(version: int) -> None:
-    with pytest.raises(ProtocolError, match="not supported"):
-        metadata_request(1, None, client_id="c", version=version)
     with pytest.raises(ProtocolError, match="not supported"):
         topic_names_by_id(bytes(9), version=version)
 
@@ -101,6 +122,23 @@ def test_kafka_reads_what_we_ask_and_we_what_it_answers() -> None:
             assert body["allowAutoTopicCreation"] is False
             asked = body["topics"] and [(each["topicId"], each["name"]) for each in body["topics"]]
             assert asked == (topics and [(text(NO_ID), "orders"), (text(ORDERS), None)])
+        for version in range(NAMED_METADATA_VERSIONS.start, SUPPORTED_METADATA_VERSIONS.start):
+            frame = metadata_request(7, ["orders", "clicks"], client_id="sidecar", version=version)
+            said = codec.check(API_METADATA, "request", version, frame)
+            assert said.frame == frame
+            body = json.loads(said.text)
+            assert body["allowAutoTopicCreation"] is False
+            assert [each["name"] for each in body["topics"]] == ["orders", "clicks"]
+        for seed in range(1000):
+            version = NAMED_METADATA_VERSIONS[seed % len(NAMED_METADATA_VERSIONS)]
+            said = codec.make(API_METADATA, "response", version, seed)
+            assert said.frame is not None, said.text
+            wanted = {
+                each["name"]: {partition["partitionIndex"] for partition in each["partitions"]}
+                for each in json.loads(said.text)["topics"]
+                if each["errorCode"] in (0, 3, 17) and each["name"] is not None
+            }
+            assert partitions_by_topic(said.frame, version=version) == wanted
         for seed in range(2000):
             version = SUPPORTED_METADATA_VERSIONS[seed % 4]
             said = codec.make(API_METADATA, "response", version, seed)

@@ -15,6 +15,7 @@ from proxy.reload import ReloadResult, ReloadStatistics
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.supervision import Task
+from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.role_throttle import ReplicaCounts
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
@@ -48,6 +49,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
         quotas=lambda: QUOTAS,
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
+        doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
         lag_messages=LAGS.__getitem__,
         replica_counts=REPLICAS.__getitem__,
@@ -80,6 +82,9 @@ PREFIX = "replication_throttle_"
         (PREFIX + "limit_bytes_per_second", {"role": "leader"}, 1024),
         (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
         (PREFIX + "enforcing", {}, 0),
+        (PREFIX + "quota_doubts", {"role": "leader", "reason": "unknown_replicas"}, 4),
+        (PREFIX + "quota_doubts", {"role": "leader", "reason": "no_connection"}, 0),
+        (PREFIX + "quota_doubts", {"role": "follower", "reason": "tiny_rate"}, 0),
         (PREFIX + "quota_until_timestamp_seconds", {"role": "follower"}, SOON.timestamp()),
         (PREFIX + "quota_next_change_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "omitted_partitions_total", {"role": "leader"}, 3),

@@ -16,7 +16,9 @@ from proxy.roles import Role
 from proxy.settings import load_settings
 from proxy.status_page import MOST_PARTITIONS, StatusPage
 from proxy.throttle.decision import Forward
+from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.link import Link
+from proxy.throttle.passing import Passing
 from tests.proxy.conversation import MIB, Conversation, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -157,6 +159,36 @@ def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
     (warning,) = why["warnings"]
     assert warning.startswith("follower: 3 ")
     assert "(tls)" in warning
+
+
+def test_a_quota_that_is_doubted_is_a_warning_and_no_reason_to_stop(
+    tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], page: StatusPage
+) -> None:
+    """Not ready would take a replication path away because a list is misspelt."""
+    doubt = Doubt(Reason.NO_CONNECTION, 1, "nobody is there")
+    doubted = StatusPage(
+        load_settings(tmp_path / "proxy.toml"),
+        watch,
+        throttles,
+        doubts=lambda role: (doubt,) if role is Role.LEADER else (),
+        passing=lambda _: Passing(3.0, 2.0, 1.0),
+    )
+    assert doubted.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
+    shown = encoded(doubted.throttle(0.0))["roles"]
+    assert shown["leader"]["doubts"] == [{"reason": "no_connection", "text": "nobody is there"}]
+    assert shown["follower"]["doubts"] == []
+    assert shown["follower"]["passing_bytes_per_second"] == {"catching_up": 3.0, "in_sync": 2.0, "other": 1.0}
+
+
+def test_connections_without_a_replicas_fetch_are_told_apart(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    leader = throttles[Role.LEADER]
+    leader.statistics.connections = 3
+    moved(leader, 1).link.replicas.fetch_version = 11
+    shown = encoded(page.throttle(0.0))["roles"]
+    assert shown["leader"]["connections_without_fetches"] == 2
+    assert (shown["leader"]["served"], shown["follower"]["served"]) == (True, False)
 
 
 def test_a_file_that_never_changes_is_a_warning(page: StatusPage, watch: QuotaWatch) -> None:

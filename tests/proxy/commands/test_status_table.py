@@ -9,6 +9,7 @@ from rich.console import Console
 from proxy.commands.page import (
     ChangeState,
     ConnectionState,
+    DoubtState,
     JournalState,
     Page,
     PartitionState,
@@ -99,16 +100,17 @@ def test_what_will_change_by_itself_is_said_with_its_time() -> None:
 
 
 def test_what_is_amiss_is_said_below() -> None:
-    role = RoleState(0.0, 0.0, undecoded={"tls": 2})
+    role = RoleState(0.0, 0.0, undecoded={"tls": 2}, doubts=(DoubtState("no_connection", "nobody is there"),))
     quotas = QuotasState("abc", last_reload_successful=False, last_error="quotas.toml: x")
     found = Page(101, "strict", enforce=False, quotas=quotas, roles={"leader": role}, journal=JournalState(9, 4))
     lines = shown(found)
     assert lines[2].startswith("101 leader OBSERVING ")
-    assert lines[4:9] == [
+    assert lines[4:10] == [
         "warning: broker 101: observing only, nothing is throttled (mode.enforce is false)",
         "warning: broker 101: quotas.toml is wrong, the last good one holds: quotas.toml: x",
         "warning: broker 101: 4 journal lines dropped: the disk is full, slow or not writable",
         "warning: broker 101, leader: 2 undecoded (tls), not throttled",
+        "warning: broker 101, leader: nobody is there",
         "warning: broker 101, leader: the quota is 0, catch-up stands still",
     ]
 

@@ -11,14 +11,24 @@ from proxy.roles import Role
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 RATE = "leader.replication.throttled.rate"
 LIST = "leader.replication.throttled.replicas"
-OWN = f"[brokers.1]\n{RATE} = 5\n{LIST} = '*'\n"
+OWN = f"[brokers.1]\n{RATE} = 5000000\n{LIST} = '*'\n"
 
 
 @pytest.mark.parametrize(
     ("file", "warnings"),
     [
         ("# nothing", []),
-        (f'[brokers.1]\n{RATE} = 5\n{LIST} = "*"', []),
+        (f'[brokers.1]\n{RATE} = 5000000\n{LIST} = "*"', []),
+        (f'[brokers.1]\n{RATE} = 65536\n{LIST} = "*"', []),
+        (
+            f'[brokers.1]\n{RATE} = 50\n{LIST} = "*"',
+            [
+                (
+                    "leader: the rate is 50 B/s, less than the 64 KiB that are asked for at a time: catch-up all but "
+                    "stands still, and comes in bursts. Was a unit forgotten? (50MiB/s; an integer is bytes per second)"
+                )
+            ],
+        ),
         (
             f"[brokers.1]\n{RATE} = 5",
             ["leader: a quota of 5 B/s is set, but no replicas are listed for broker 1: throttles nothing"],

@@ -1,0 +1,108 @@
+"""Reasons to doubt that a role's quota does what was meant, though everything is well formed.
+
+A quota that throttles nothing says nothing by itself: brokers go around the sidecar, a list names what the cluster does
+not have, a unit was forgotten. Each reason is told with what to do. Pure: time is an argument, in seconds.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..quotas import format_rate
+from ..quotas.advice import LEAST_RATE, about_tiny_rate
+from ..roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Set
+
+    from ..quotas import RoleQuota
+
+ALONE_SECONDS = 60.0
+"""Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
+MOST_NAMED = 5
+_WHO_GOES_AROUND = {
+    Role.LEADER: (
+        "followers go around it, or this broker leads nothing that others fetch. Does the broker advertise "
+        "ingress.listen on its replication listener?"
+    ),
+    Role.FOLLOWER: (
+        "this broker goes around it, or follows no other. Does what it dials lead to the egress (hosts entries, or "
+        "redirect.sh show), and was it restarted since?"
+    ),
+}
+
+
+class Reason(enum.StrEnum):
+    """The value is the metric label `reason`."""
+
+    NO_CONNECTION = "no_connection"
+    UNKNOWN_REPLICAS = "unknown_replicas"
+    TINY_RATE = "tiny_rate"
+
+
+class Doubt(NamedTuple):
+    reason: Reason
+    size: int
+    """How many topics of the lists it is about; 1 where it is about the quota itself."""
+    text: str
+    """Ready to print: what is so, and what to look at."""
+
+
+class RoleDoubts:
+    """Of one role that this sidecar serves. `found` are those of the last look."""
+
+    def __init__(self, role: Role) -> None:
+        self.found: tuple[Doubt, ...] = ()
+        self._role = role
+        self._alone_since: float | None = None
+        """A quota has been in force since then, and there was no connection."""
+
+    def look(self, quota: RoleQuota, connections: int, unknown: list[str], now: float) -> tuple[Doubt, ...]:
+        """Work them out anew. `unknown`: what `unknown_replicas` says of the lists."""
+        in_force = not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
+        if not in_force or connections:
+            self._alone_since = None
+        elif self._alone_since is None:
+            self._alone_since = now
+        found = []
+        if self._alone_since is not None and now - self._alone_since >= ALONE_SECONDS:
+            rate = format_rate(quota.bytes_per_second)
+            text = f"a quota of {rate} holds, and no connection has come through here in this role for a minute"
+            found.append(Doubt(Reason.NO_CONNECTION, 1, f"{text}: {_WHO_GOES_AROUND[self._role]}"))
+        if unknown:
+            found.append(Doubt(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
+        if in_force and 0 < quota.bytes_per_second < LEAST_RATE:
+            found.append(Doubt(Reason.TINY_RATE, 1, about_tiny_rate(quota.bytes_per_second)))
+        self.found = tuple(found)
+        return self.found
+
+
+def named_topics(quota: RoleQuota) -> frozenset[str]:
+    """Topics of which a list names partitions here; globs may match what is yet to come."""
+    return frozenset(topic for topic, listed in quota.topics.items() if listed)
+
+
+def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]:
+    """What the lists name and the cluster does not have, in words, one per topic.
+
+    `has`: the partitions by topic; empty: there is no such topic; not in it: nobody knows.
+    """
+    found = []
+    for topic in sorted(named_topics(quota) & has.keys()):
+        partitions, listed = has[topic], quota.topics[topic]
+        missing = sorted(listed.ids - partitions)
+        if not partitions:
+            found.append(f"{topic} (no such topic)")
+        elif missing:
+            numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
+            found.append(f"{topic} partition {numbers} (it has {min(partitions)} to {max(partitions)})")
+    return found
+
+
+def _about_unknown(unknown: list[str]) -> str:
+    named = "; ".join(unknown[:MOST_NAMED])
+    if len(unknown) > MOST_NAMED:
+        named += f"; and {len(unknown) - MOST_NAMED} more"
+    return f"lists name what the cluster does not have, and nothing of it is throttled: {named}. Misspelt, or deleted?"

@@ -1,0 +1,71 @@
+"""What passes in a role, by what its quota can do about it: catching up, in sync, everything else.
+
+Made of counters that the data path keeps anyway, looked at once a second. Pure: time is an argument, in seconds.
+Invariant: the three rates together are what is relayed to followers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ..statistics import RoleStatistics
+
+WINDOW_SECONDS = 11.0
+"""As long as KIP-73's window by default, so that the rates here and the one beside the quota tell of the same time."""
+
+
+class Passing(NamedTuple):
+    """Bytes per second in the direction that records go, from leaders to followers."""
+
+    catching_up: float = 0.0
+    """Of listed replicas that are behind: what the quota holds back."""
+    in_sync: float = 0.0
+    """Of listed replicas that are in sync: counted against the quota, never held back."""
+    other: float = 0.0
+    """Of replicas that no list names, of clients, and of what is not understood (TLS, unknown versions); with it what
+    a response has beside records."""
+
+
+class _Sample(NamedTuple):
+    at: float
+    catching_up: int
+    in_sync: int
+    relayed: int
+
+
+class PassingRates:
+    """Of one role."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[_Sample] = deque()
+
+    def sample(self, statistics: RoleStatistics, now: float) -> None:
+        """Take what is counted now."""
+        samples = self._samples
+        samples.append(
+            _Sample(
+                now,
+                statistics.throttled_bytes_catching_up,
+                statistics.throttled_bytes_in_sync,
+                statistics.relayed_response_bytes,
+            )
+        )
+        while len(samples) > 2 and now - samples[1].at >= WINDOW_SECONDS:
+            samples.popleft()
+
+    def measure(self) -> Passing:
+        """Return the rates between the oldest sample of the window and the last one; nothing before there are two."""
+        if not self._samples:
+            return Passing()
+        first, last = self._samples[0], self._samples[-1]
+        seconds = last.at - first.at
+        if seconds <= 0:
+            return Passing()
+        catching_up, in_sync = last.catching_up - first.catching_up, last.in_sync - first.in_sync
+        # Responses are counted as they leave, their entries as they are read: for a moment the latter may be more.
+        other = max(last.relayed - first.relayed - catching_up - in_sync, 0)
+        return Passing(catching_up / seconds, in_sync / seconds, other / seconds)

@@ -1,0 +1,87 @@
+"""A broker that answers one Metadata request per connection, by name, as brokers of an age do."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from protocol.framing import with_length
+from protocol.headers import peek_request, response_header, response_header_version
+from protocol.layout import TAGS, parse_whole
+from protocol.metadata import metadata_request_layout, metadata_response_layout
+from proxy.settings import Address
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+API_METADATA = 3
+
+
+def topic(name: str, partitions: int, error_code: int) -> dict[str, Any]:
+    each = {"error_code": 0, "leader_id": 101, "leader_epoch": 3, "isr_nodes": [101], "offline_replicas": [], TAGS: []}
+    return {
+        "error_code": error_code,
+        "name": name,
+        "topic_id": bytes(15) + b"\7",
+        "is_internal": False,
+        "partitions": [{"partition_index": p, "replica_nodes": [101], **each} for p in range(partitions)],
+        "topic_authorized_operations": -(2**31),
+        TAGS: [],
+    }
+
+
+def metadata(version: int, topics: list[dict[str, Any]]) -> bytes:
+    values = {
+        "throttle_time_ms": 0, "brokers": [], "cluster_id": "c", "controller_id": 101, "topics": topics, TAGS: [],
+        "cluster_authorized_operations": -(2**31), "error_code": 0,
+    }  # fmt: skip
+    header = response_header(response_header_version(API_METADATA, version)).build({"correlation_id": 0, TAGS: []})
+    return bytes(header + metadata_response_layout(version).build(values))
+
+
+@dataclass
+class MetadataBroker:
+    """`has`: partitions by topic. It closes the connection on a version beyond `last_version`, as brokers do."""
+
+    has: Mapping[str, int]
+    last_version: int = 12
+    asked: list[list[str]] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+    unauthorized: frozenset[str] = frozenset()
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            frame = await self._exactly(stream, int.from_bytes(await self._exactly(stream, 4)))
+            head = peek_request(frame, 0, len(frame))
+            assert head is not None
+            assert head.api_key == API_METADATA
+            self.versions.append(head.api_version)
+            if head.api_version > self.last_version:
+                return
+            body = parse_whole(metadata_request_layout(head.api_version), frame[head.body_at :])
+            assert not body.allow_auto_topic_creation
+            self.asked.append([each.name for each in body.topics])
+            answers = [topic(name, self.has.get(name, 0), self._error(name)) for name in self.asked[-1]]
+            await stream.send_all(with_length(metadata(head.api_version, answers)))
+
+    def _error(self, name: str) -> int:
+        return 29 if name in self.unauthorized else 0 if name in self.has else 3
+
+    @staticmethod
+    async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            data += await stream.receive_some(size - len(data))
+        return data
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Address]:
+        async with trio.open_nursery() as nursery:
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            nursery.start_soon(partial(trio.serve_listeners, self.serve, listeners))
+            yield Address(*listeners[0].socket.getsockname()[:2])
+            nursery.cancel_scope.cancel()

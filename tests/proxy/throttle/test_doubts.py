@@ -1,0 +1,90 @@
+"""When there is a reason to doubt a quota, and when there is none."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota
+from proxy.roles import Role
+from proxy.throttle.doubts import ALONE_SECONDS, MOST_NAMED, Reason, RoleDoubts, named_topics, unknown_replicas
+
+MIB = 2**20
+QUOTA = RoleQuota.of_every_topic(MIB)
+
+
+def reasons(doubts: RoleDoubts) -> list[Reason]:
+    return [doubt.reason for doubt in doubts.found]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_quota_and_nobody_there_for_a_minute(role: Role) -> None:
+    doubts = RoleDoubts(role)
+    doubts.look(QUOTA, 0, [], 5.0)
+    doubts.look(QUOTA, 0, [], 4.9 + ALONE_SECONDS)
+    assert reasons(doubts) == []
+    (doubt,) = doubts.look(QUOTA, 0, [], 5.0 + ALONE_SECONDS)
+    assert doubt.reason is Reason.NO_CONNECTION
+    assert doubt.text.startswith("a quota of 1.00 MiB/s (1048576 B/s) holds, and no connection has come through here")
+    assert ("ingress.listen" in doubt.text) is (role is Role.LEADER)
+    doubts.look(QUOTA, 1, [], 6.0 + ALONE_SECONDS)
+    assert reasons(doubts) == []
+
+
+def test_the_minute_begins_anew_with_each_connection_and_each_quota() -> None:
+    doubts = RoleDoubts(Role.LEADER)
+    doubts.look(QUOTA, 0, [], 0.0)
+    doubts.look(QUOTA, 1, [], 50.0)
+    doubts.look(QUOTA, 0, [], 51.0)
+    doubts.look(RoleQuota(), 0, [], 100.0)
+    doubts.look(QUOTA, 0, [], 101.0)
+    doubts.look(QUOTA, 0, [], 100.9 + ALONE_SECONDS)
+    assert reasons(doubts) == []
+    doubts.look(QUOTA, 0, [], 101.0 + ALONE_SECONDS)
+    assert reasons(doubts) == [Reason.NO_CONNECTION]
+
+
+@pytest.mark.parametrize("quota", [RoleQuota(), RoleQuota(MIB), RoleQuota.of_every_topic(math.inf)],
+                         ids=["nothing", "no list", "no rate"])  # fmt: skip
+def test_without_a_quota_in_force_nobody_needs_to_be_there(quota: RoleQuota) -> None:
+    doubts = RoleDoubts(Role.FOLLOWER)
+    for now in (0.0, 1000.0):
+        assert doubts.look(quota, 0, [], now) == ()
+
+
+@pytest.mark.parametrize(("rate", "doubted"), [(0, False), (1, True), (65_535, True), (65_536, False)])
+def test_a_rate_whose_unit_was_forgotten(rate: int, *, doubted: bool) -> None:
+    doubts = RoleDoubts(Role.LEADER)
+    doubts.look(RoleQuota.of_every_topic(rate), 1, [], 0.0)
+    assert reasons(doubts) == ([Reason.TINY_RATE] if doubted else [])
+
+
+def test_lists_are_compared_with_what_the_cluster_has() -> None:
+    quota = RoleQuota(
+        MIB,
+        topics={
+            "ordrs": EVERY_PARTITION,
+            "orders": Partitions(frozenset({0, 11, 12, 17})),
+            "clicks": EVERY_PARTITION,
+            "exempt": NO_PARTITION,
+            "unasked": Partitions(frozenset({5})),
+        },
+        globs=(("x-*", EVERY_PARTITION),),
+    )
+    assert named_topics(quota) == {"ordrs", "orders", "clicks", "unasked"}
+    has = {"ordrs": set[int](), "orders": set(range(12)), "clicks": {0}, "exempt": set[int](), "other": set[int]()}
+    found = unknown_replicas(quota, has)
+    assert found == ["orders partition 12, 17 (it has 0 to 11)", "ordrs (no such topic)"]
+    (doubt,) = RoleDoubts(Role.LEADER).look(quota, 1, found, 0.0)
+    assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_REPLICAS, 2)
+    assert "orders partition 12, 17 (it has 0 to 11); ordrs (no such topic)" in doubt.text
+
+
+def test_a_long_list_is_cut_and_says_so() -> None:
+    many = Partitions(frozenset(range(100)))
+    assert unknown_replicas(RoleQuota(MIB, topics={"t": many}), {"t": {0}}) == [
+        "t partition 1, 2, 3, 4, 5, … (it has 0 to 0)"
+    ]
+    (doubt,) = RoleDoubts(Role.LEADER).look(QUOTA, 1, [f"t{n}" for n in range(MOST_NAMED + 7)], 0.0)
+    assert "t4; and 7 more." in doubt.text
