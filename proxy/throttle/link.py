@@ -65,6 +65,12 @@ FIRST_CONTACT_BYTES = 1
 """partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
 watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
 others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
+REFRESH_SECONDS = 5.0
+"""So often replicas that were left out of every request meanwhile are asked for, for the sake of their high watermark:
+their lag grows by what producers write, and nobody else tells. It costs a fetch and at most one batch, which goes no
+further; a scrape every 15 seconds sees three values of it."""
+REFRESH_CHECK_SECONDS = 1.0
+"""To look for such replicas costs as much as there are that wait."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
@@ -93,6 +99,8 @@ class Link:
         self._beside: Outlook | None = None
         """Of the last full request that asked for grants and for others: a leader's side that allows no grants cannot
         hold it."""
+        self._refresh_checked_at = -math.inf
+        """When it was last looked whether some were left out for `REFRESH_SECONDS`."""
         self._claim = throttle.budget.turns.join()
         throttle.links.add(self)
 
@@ -191,12 +199,21 @@ class Link:
             return self._observe(demand, self._admit(now, with_new=False, rides=rides), now)
         granted = self._admit(now, with_new=self._shapes(demand), rides=rides)
         waiting = [key for key in behind if key not in granted] if granted else list(behind)
-        if len(waiting) == demand.partitions:
+        unheard = self._unheard_of(demand, waiting, now) if may_hold else frozenset()
+        if len(waiting) == demand.partitions and not unheard:
             if may_hold and now < demand.deadline:
                 return self._hold(demand, now)
             if not demand.is_full or all(behind[key].replayable for key in waiting):
                 return self._answer(demand, waiting, now)
-        return self._forward(demand, granted, now)
+        return self._forward(demand, granted, unheard, now)
+
+    def _unheard_of(self, demand: Demand, waiting: list[PartitionKey], now: float) -> frozenset[PartitionKey]:
+        """Return those of `waiting` whose high watermark is to be asked for now, though they are granted nothing."""
+        if now - self._refresh_checked_at < REFRESH_CHECK_SECONDS or not waiting or not self._shapes(demand):
+            return frozenset()
+        self._refresh_checked_at = now
+        behind, since = self.replicas.behind, now - REFRESH_SECONDS
+        return frozenset(key for key in waiting if behind[key].leader_asked_at <= since)
 
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
@@ -247,13 +264,19 @@ class Link:
             return Forward(None, outlook if self.replicas.known or self._witness is not None else None)
         return self._sent_on(demand, Choice(), outlook, demand.request.max_wait_ms)
 
-    def _forward(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
+    def _forward(
+        self, demand: Demand, granted: dict[PartitionKey, int], unheard: frozenset[PartitionKey], now: float
+    ) -> Forward | Answer:
         """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
         behind, new = self.replicas.behind, self.replicas.new
         if demand.translation is None and len(granted) == demand.partitions and not self._claim.wants:
             return self._forward_all(demand, granted, now)
         replays = demand.is_full
-        omitted = [key for key, replica in behind.items() if key not in granted and (replica.replayable or not replays)]
+        omitted = [
+            key
+            for key, replica in behind.items()
+            if key not in granted and key not in unheard and (replica.replayable or not replays)
+        ]
         self._withheld(omitted, now)
         left_out = frozenset(omitted)
         probed = [key for key in (*behind, *new) if key not in granted and key not in left_out]
@@ -267,7 +290,9 @@ class Link:
         outlook.grants = granted
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []
-        outlook.confirms = frozenset(probed) & behind.keys()
+        # Behind grants that have data a partition_max_bytes of 1 brings nothing, so nothing need be gathered for it.
+        outlook.confirms = (frozenset(probed) - unheard if granted else frozenset(probed)) & behind.keys()
+        self.replicas.leader_is_asked((*granted, *probed), now)
         if replays and granted and demand.partitions > len(granted) + len(omitted):
             self._beside = outlook
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)

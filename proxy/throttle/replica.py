@@ -58,6 +58,7 @@ class Replica:
         "high_watermark",
         "key",
         "largest_batch_bytes",
+        "leader_asked_at",
         "leader_epoch",
         "limit_bytes",
         "log_start_offset",
@@ -84,6 +85,8 @@ class Replica:
         """The how manieth request of its connection listed it last."""
         self.replayable = False
         """An entry may be answered for it from what was forwarded last."""
+        self.leader_asked_at = now
+        """When a request that went on to the leader asked for it last, where some were left out."""
         self.meter = Meter(now)
         self._delivered = False
         self._likely_bytes = math.inf

@@ -85,6 +85,13 @@ class Replicas:
         order = sorted(self.behind.values(), key=_SERVED)
         return order + sorted(self.new.values(), key=_SERVED) if with_new else order
 
+    def leader_is_asked(self, keys: Iterable[PartitionKey], now: float) -> None:
+        """A request that goes on asks the leader for these, so their high watermarks will be heard of."""
+        for key in keys:
+            replica = self.known.get(key)
+            if replica is not None:
+                replica.leader_asked_at = now
+
     def lag_messages(self, now: float) -> int:
         return sum(replica.lag for _, replica in self.counted(now))
 

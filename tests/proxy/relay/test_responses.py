@@ -303,7 +303,7 @@ async def test_an_equal_answer_teaches_again_what_was_forgotten(clock: trio.test
         async def known_after(offset: int, frame: bytes) -> tuple[int, bool]:
             assert await wire.exchange({T0: offset}, frame) is not None
             await trio.testing.wait_all_tasks_blocked()
-            ((_, replica),) = next(iter(wire.throttle.links)).replicas
+            (replica,) = next(iter(wire.throttle.links)).replicas.known.values()
             return replica.high_watermark, replica.replayable
 
         assert [await known_after(5, idle) for _ in range(3)] == [(5, True)] * 3

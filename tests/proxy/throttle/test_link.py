@@ -7,10 +7,10 @@ import pytest
 from protocol.fetch import response_layout
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import FIRST_CONTACT_BYTES
+from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
-from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, throttle
+from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, response_entry, throttle
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 GATE = 4 * MIB // 10
@@ -288,3 +288,55 @@ def test_two_connections_share_one_budget_fairly() -> None:
                 had[index] += sum(sizes.values())
     assert sum(had) == pytest.approx(2 * 4 * MIB, rel=0.1)
     assert abs(had[0] - had[1]) <= GATE * 1.1
+
+
+def test_at_quota_0_high_watermarks_are_asked_for_every_few_seconds_and_records_go_no_further() -> None:
+    """The lag of a replica that is granted nothing grows by what producers write; nobody else tells."""
+    conversation = behind(partitions=2, bytes_per_second=0)
+    conversation.now = REFRESH_SECONDS - REFRESH_CHECK_SECONDS
+    assert isinstance(conversation.ask(), Hold)
+    conversation.now = REFRESH_SECONDS
+    decision = conversation.ask()
+    assert conversation.asked_for(decision) == {T0: FIRST_CONTACT_BYTES, T1: FIRST_CONTACT_BYTES}
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    assert decision.outlook.must_discard(conversation.now)
+    assert decision.outlook.withholds(response_entry("t", 0, 16384))
+    conversation.answer(decision, high_watermark=3_000_000)
+    assert conversation.throttle.lag_messages(conversation.now) == 2 * 3_000_000
+    assert isinstance(conversation.ask(), Hold)
+
+
+def test_those_that_wait_for_their_turn_are_asked_for_their_high_watermarks_behind_the_grants() -> None:
+    conversation = behind(partitions=3)
+    conversation.answer(conversation.ask(), {T0: GATE})
+    conversation.now = 2.0
+    conversation.answer(conversation.ask(), {T1: GATE})
+    conversation.now = 1.0 + REFRESH_SECONDS
+    decision = conversation.ask()
+    assert list(conversation.asked_for(decision).items())[1:] == [(T0, FIRST_CONTACT_BYTES)]
+    assert next(iter(conversation.asked_for(decision))) == T2
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    assert not decision.outlook.must_discard(conversation.now)
+
+
+def test_in_a_drain_nobody_is_asked_for_the_sake_of_a_gauge() -> None:
+    conversation = behind(partitions=1, bytes_per_second=0)
+    conversation.now = REFRESH_SECONDS
+    frame_demand = conversation.ask()
+    assert isinstance(frame_demand, Forward)
+    conversation.answer(frame_demand)
+    conversation.now = 2 * REFRESH_SECONDS
+    conversation.ask()
+    conversation.now = 3 * REFRESH_SECONDS
+    assert isinstance(conversation.link.decide(conversation.demand, conversation.now, may_hold=False), Answer)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_below_v3_nobody_is_asked_for_a_high_watermark_alone(version: int) -> None:
+    """There partition_max_bytes cannot be lowered: it would bring everything, to be discarded."""
+    conversation = Conversation(throttle(bytes_per_second=0), offsets={T0: 0})
+    conversation.answer(conversation.ask(version=version))
+    conversation.now = REFRESH_SECONDS
+    assert isinstance(conversation.ask(version=version), Hold)

@@ -8,7 +8,7 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from proxy.quotas.rules import METADATA_TOPIC_ID
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import FIRST_CONTACT_BYTES
+from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
 from tests.proxy.session_conversation import MESSAGE_BYTES, SessionConversation, SessionLeader, only, topic_of
@@ -347,3 +347,22 @@ def test_observing_omits_nothing(version: int) -> None:
     partitions = talk.leader.cache.sessions[talk.session_id].partitions
     assert {each.ask.partition_max_bytes for each in partitions.values()} == {LIMIT}
     assert talk.follower.errors == []
+
+
+@each_version
+def test_at_quota_0_high_watermarks_are_still_heard_of_within_a_session(version: int) -> None:
+    """A leader tells a high watermark when a partition is listed again, so to list it for a moment is enough."""
+    talk = opened(0, version=version)
+    talk.fetch()
+    moved = dict.fromkeys(talk.leader.ends, 3 * END)
+    talk.leader.ends.update(moved)
+    talk.now += REFRESH_SECONDS
+    decision = talk.ask()
+    assert set(talk.asked_for(decision).values()) == {FIRST_CONTACT_BYTES}
+    assert isinstance(decision, Forward)
+    assert talk.hear(decision).error_code == 0
+    known = talk.link.replicas.known
+    assert {replica.high_watermark for replica in known.values()} == {3 * END}
+    assert isinstance(talk.ask(), Hold)
+    assert talk.leader.cache.emptied == 0
+    assert talk.follower.complaints == talk.follower.errors == []
