@@ -1,4 +1,4 @@
-"""What a scrape gets: the table of `metrics`, in OpenMetrics or in Prometheus' older text format.
+"""What a scrape gets: the table of `metrics`, in Prometheus' text format or in OpenMetrics.
 
 Knows the formats, no socket and no metric by name. Invariant: what is exposed is `METRICS`, all of it and nothing else
 (PartitionBytesInRate only where asked for, because it has a series per partition).
@@ -16,7 +16,6 @@ from prometheus_client.core import (
     InfoMetricFamily,
 )
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.registry import Collector
 
 from .metrics import METRICS, partition_rates_of
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from prometheus_client import Metric as Family
 
     from .metrics import Metric, Sample, Sources
+
+_OPENMETRICS = "application/openmetrics-text"
 
 
 class Exposition(Collector):
@@ -42,11 +43,15 @@ class Exposition(Collector):
                 yield _family(metric, metric.read(self._sources))
 
     def encode(self, accept: str) -> tuple[bytes, str]:
-        """The exposition and its content type: OpenMetrics, or Prometheus' older text format for who asks for that
-        alone."""
-        # prometheus_client gives the older one to everybody who does not insist, a plain curl included.
-        encoder, content_type = choose_encoder(accept if "text/plain" in accept else OPENMETRICS)
+        """The exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics if that is listed."""
+        encoder, content_type = choose_encoder(_OPENMETRICS if _lists_openmetrics(accept) else "")
         return encoder(self), content_type
+
+
+def _lists_openmetrics(accept: str) -> bool:
+    """As prometheus_client chooses, whatever the order and the weights; but versions and escapings that are asked for
+    are not looked at: it repeats them, and some of them make it raise."""
+    return any(kind.partition(";")[0].strip() == _OPENMETRICS for kind in accept.split(","))
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

@@ -7,9 +7,10 @@ from memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from .http.statistics import HttpStatistics
 from .roles import Role
 from .statistics import Histogram
 
@@ -45,6 +46,7 @@ class Sources:
     replica_counts: Callable[[Role], ReplicaCounts]
     version: str
     task_restarts: Mapping[Task, int]
+    http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
     """Why the quota may not do what was meant, as far as anybody looks."""
     upcoming: Callable[[], Change | None] = lambda: None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .http.statistics import Refusal as HttpRefusal
 from .metric_row import PREFIX, Metric, PartitionRate, Read, Sample, Sources, counted, one, per_role
 from .redirected import Refusal
 from .relay.exchange import Undecoded
@@ -69,6 +70,15 @@ def _doubts(sources: Sources) -> Iterator[Sample]:
 def _refused(sources: Sources) -> list[Sample]:
     refused = sources.statistics.follower.refused
     return [((reason.value,), refused[reason.value]) for reason in Refusal]
+
+
+def _http_answers(sources: Sources) -> Iterator[Sample]:
+    for status, count in sorted(sources.http.answers.items()):
+        yield (str(status),), count
+
+
+def _http_refused(sources: Sources) -> list[Sample]:
+    return [((reason.value,), sources.http.refused[reason]) for reason in HttpRefusal]
 
 
 def _journal(read: Callable[[JournalStatistics], float]) -> Read:
@@ -311,6 +321,27 @@ METRICS = (
         ("task",),
         "Background tasks that failed and were started again.",
         lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
+    ),
+    Metric(
+        PREFIX + "http_answers_total",
+        "counter",
+        ("code",),
+        "HTTP requests answered, by status code.",
+        _http_answers,
+    ),
+    Metric(
+        PREFIX + "http_refused_total",
+        "counter",
+        ("reason",),
+        "HTTP connections ended before their peer wanted it, and requests that were not served.",
+        _http_refused,
+    ),
+    Metric(
+        PREFIX + "http_connections",
+        "gauge",
+        (),
+        "HTTP connections open now.",
+        one(lambda sources: sources.http.connections),
     ),
     Metric(
         PREFIX + "build_info",

@@ -13,14 +13,15 @@ from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import trio
 
 from .changes import Changes
 from .errors import ConfigurationError
 from .exposition import Exposition
-from .http import Endpoints, HttpServer
+from .http.server import HttpServer
+from .http.statistics import HttpStatistics
 from .journal.history import History
 from .journal.recorder import Journal
 from .known_brokers import KnownBrokers
@@ -35,6 +36,7 @@ from .relay.leg import adopt, connect
 from .relay.poller import open_poller
 from .roles import Role
 from .settings import Address
+from .site import Site
 from .status_page import StatusPage
 from .supervision import Supervisor, Task
 from .throttle.role_throttle import RoleThrottle
@@ -99,7 +101,7 @@ async def serve(
     Raises ConfigurationError if an address cannot be listened on.
     """
     server = Server(settings, quota_watch, statistics, log)
-    http = HttpServer.bind(settings.http.listen, log=log)
+    http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http)
     with closing(http), _signals() if signals else nullcontext() as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings), strict=True))
@@ -126,6 +128,7 @@ class Server:
         self.supervisor = Supervisor(log)
         self._changes = Changes()
         self._draining = Draining()
+        self.http = HttpStatistics()
         self.journal = (
             None if settings.journal is None else Journal(settings.journal, broker=settings.broker.id, log=log)
         )
@@ -152,7 +155,7 @@ class Server:
         self._applied = dict.fromkeys(Role, quota_watch.current)
         served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
-        self._page = StatusPage(
+        page = StatusPage(
             settings,
             quota_watch,
             self._throttles,
@@ -161,20 +164,28 @@ class Server:
             doubts=self.oversight.doubts,
             passing=self.oversight.passing,
         )
-        self._metrics = Exposition(
-            Sources(
-                statistics=statistics,
-                reloads=quota_watch.statistics,
-                quotas=lambda: quota_watch.current,
-                upcoming=lambda: quota_watch.upcoming,
-                doubts=self.oversight.doubts,
-                rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
-                lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
-                replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
-                version=VERSION,
-                task_restarts=self.supervisor.restarts,
-                journal=None if self.journal is None else self.journal.statistics,
-            )
+        self.site = Site(
+            settings.http,
+            quota_watch,
+            page,
+            Exposition(self._sources(statistics)),
+            is_draining=self._draining.begun.is_set,
+        )
+
+    def _sources(self, statistics: Statistics) -> Sources:
+        return Sources(
+            statistics=statistics,
+            reloads=self._watch.statistics,
+            quotas=lambda: self._watch.current,
+            upcoming=lambda: self._watch.upcoming,
+            doubts=self.oversight.doubts,
+            rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
+            lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
+            replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
+            version=VERSION,
+            task_restarts=self.supervisor.restarts,
+            http=self.http,
+            journal=None if self.journal is None else self.journal.statistics,
         )
 
     @asynccontextmanager
@@ -191,7 +202,7 @@ class Server:
     def tasks(self, http: HttpServer, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
         found: dict[Task, Callable[[], Awaitable[None]]] = {
-            Task.HTTP: partial(http.run, self.endpoints()),
+            **self.site.tasks(http),
             Task.QUOTAS_FILE: self._watch.follow_file,
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
             Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
@@ -205,21 +216,6 @@ class Server:
         if received is not None:
             found[Task.SIGNALS] = partial(self.follow_signals, received)
         return found
-
-    def endpoints(self) -> Endpoints:
-        return Endpoints(
-            metrics=self._metrics.encode,
-            healthy=lambda: True,
-            ready=lambda: self._page.readiness(draining=self._draining.begun.is_set()),
-            config=self._page.config,
-            throttle=lambda: self._page.throttle(trio.current_time()),
-            reload=self._reload,
-        )
-
-    async def _reload(self) -> tuple[bool, dict[str, Any]]:
-        outcome = await self._watch.reload("http")
-        facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
-        return outcome.error is None, facts
 
     async def apply_changes(self, role: Role) -> None:
         """Put each new snapshot in force for this role, for requests that wait as well. The roles have a task each: an

@@ -18,7 +18,7 @@ from . import settings_file as written
 from .errors import InvalidValueError
 from .quotas.units import parse_size, shown
 from .settings_problems import Problems
-from .settings_values import Address, parse_address, parse_duration_seconds
+from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,6 +123,8 @@ class QuotaSettings:
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     listen: Address
+    allowed_hosts: tuple[str, ...] = ()
+    """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +306,11 @@ class _Reader:
 
     def _http(self) -> HttpSettings:
         table = self._table("http", written.HttpTable, written.HttpTable("stand-in:0"))
-        return HttpSettings(self._address("http.listen", table.listen))
+        hosts = tuple(
+            self._value(f"http.allowed_hosts[{n}]", parse_host_name, name, stand_in="stand-in")
+            for n, name in enumerate(table.allowed_hosts)
+        )
+        return HttpSettings(self._address("http.listen", table.listen), hosts)
 
     def _journal(self) -> JournalSettings | None:
         if "journal" not in self._document:

@@ -1,4 +1,4 @@
-"""The value types of proxy.toml: addresses and durations.
+"""The value types of proxy.toml: addresses, host names and durations.
 
 Knows no key and no file. Invariant: an `Address` always has a host and a port of 0..65535.
 """
@@ -12,6 +12,7 @@ from .errors import InvalidValueError
 from .quotas.units import shown
 
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^\s:\[\]/]+)):([0-9]{1,5})", re.ASCII)
+_HOST_NAME = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?", re.ASCII)
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ms|s|m|h)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _MAX_PORT = 65535
@@ -48,6 +49,14 @@ def parse_address(value: object) -> Address:
     if port > _MAX_PORT:
         raise InvalidValueError(f"expected a port of at most {_MAX_PORT}, found {shown(value)}")
     return Address(match[1] or match[2], port)
+
+
+def parse_host_name(value: object) -> str:
+    """``"kafka-101"``, ``"*.example.com"`` or ``"*"``. Raises InvalidValueError."""
+    if not (isinstance(value, str) and _HOST_NAME.fullmatch(value)):
+        expected = 'a host name without scheme and port, "*.example.com", or "*"'
+        raise InvalidValueError(f"expected {expected}, found {shown(value)}")
+    return value
 
 
 def parse_duration_seconds(value: object) -> float:

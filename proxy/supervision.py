@@ -45,6 +45,8 @@ class Task(enum.StrEnum):
     LISTED_TOPICS = "listed_topics"
     """Asks whether the cluster has what lists name."""
     HTTP = "http"
+    HTTP_RELOAD = "http_reload"
+    """Reads quotas.toml again when it is asked to over HTTP."""
     JOURNAL = "journal"
     SIGNALS = "signals"
 

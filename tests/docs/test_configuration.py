@@ -44,6 +44,7 @@ def read_by_the_code() -> dict[str, str]:
         for struct in structs:
             for field in msgspec.structs.fields(struct):
                 default: Any = "" if field.default is msgspec.NODEFAULT else field.default
+                default = list(default) if isinstance(default, tuple) else default
                 if field.name != "peers":
                     found[f"{table}.{field.name}"] = found.get(f"{table}.{field.name}") or str(default)
     return found

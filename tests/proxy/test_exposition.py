@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+from typing import TYPE_CHECKING
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
@@ -7,6 +10,9 @@ from proxy.exposition import Exposition
 from proxy.metrics import METRICS, PartitionRate
 
 from .test_metrics import OPENMETRICS, scrape, sources
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_what_is_exposed_is_the_table() -> None:
@@ -24,17 +30,42 @@ def test_partitions_are_exposed_only_where_asked_for() -> None:
     assert not any(name == "PartitionBytesInRate" for name, _ in scrape(sources()))
 
 
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+PROMETHEUS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
+
 @pytest.mark.parametrize(
     ("accept", "content_type"),
     [
-        (OPENMETRICS, "application/openmetrics-text; version=1.0.0"),
-        ("text/plain", "text/plain; version=0.0.4"),
-        ("", "application/openmetrics-text; version=1.0.0"),
-        ("*/*", "application/openmetrics-text; version=1.0.0"),
-        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5", "application/openmetrics-text"),
+        ("", TEXT),
+        ("*/*", TEXT),  # curl
+        ("text/plain", TEXT),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", TEXT),
+        ("text/plain;version=1.0.0;escaping=allow-utf-8", TEXT),
+        (OPENMETRICS, OPENMETRICS),
+        (PROMETHEUS, OPENMETRICS),
+        ("text/plain;q=0.5, application/openmetrics-text", OPENMETRICS),
+        ("application/openmetrics-text;version=x;escaping=y", OPENMETRICS),
+        ("application/openmetrics-text;version=9.9.9", OPENMETRICS),
+        ("application/openmetrics-text;version=" + "9" * 5000, OPENMETRICS),
+        ("\xff,;;=,=,,", TEXT),
     ],
 )
 def test_the_format_is_negotiated(accept: str, content_type: str) -> None:
     content, found = Exposition(sources()).encode(accept)
     assert found.startswith(content_type)
     assert content.endswith(b"# EOF\n") == ("openmetrics" in content_type)
+
+
+def test_promtool_finds_no_fault_but_with_the_names_of_kip_73(tmp_path: Path) -> None:
+    """They stay as Kafka's own brokers call them, so that their dashboards can be kept."""
+    (tmp_path / "metrics").write_bytes(Exposition(sources()).encode("")[0])
+    with (tmp_path / "metrics").open("rb") as scraped:
+        found = subprocess.run(["promtool", "check", "metrics"], stdin=scraped, capture_output=True, check=False)
+    faults = found.stderr.decode().splitlines()
+    assert {line.split()[0] for line in faults} == {
+        "LeaderReplicationThrottledRate",
+        "FollowerReplicationThrottledRate",
+        "SumReplicaLag",
+    }
+    assert all(line.endswith("metric names should be written in 'snake_case' not 'camelCase'") for line in faults)

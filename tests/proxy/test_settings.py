@@ -51,6 +51,7 @@ window_num = 5
 window_size_seconds = 2
 [http]
 listen = "0.0.0.0:9404"
+allowed_hosts = ["throttle.example.com", "*.kafka.svc"]
 [log]
 format = "console"
 level = "debug"
@@ -87,6 +88,7 @@ def test_everything_said_is_taken(tmp_path: Path) -> None:
     assert (settings.quotas.gate_seconds, settings.quotas.burst_seconds) == (0.05, 1.0)
     assert (settings.quotas.window_num, settings.quotas.window_size_seconds) == (5, 2)
     assert settings.http.listen == Address("0.0.0.0", 9404)
+    assert settings.http.allowed_hosts == ("throttle.example.com", "*.kafka.svc")
     assert (settings.log.format, settings.log.level) == (LogFormat.CONSOLE, LogLevel.DEBUG)
     assert settings.limits.max_request_bytes == 1024
     assert settings.limits.max_substitution_bytes == 2**20
@@ -135,6 +137,14 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
         ("[quotas]\nwindow_num = 0", "quotas.window_num: expected an integer >= 1, found 0"),
         ("[quotas]\nwindow_num = true", "quotas.window_num: expected an integer, found true"),
         ("[http]\nlisten = 'foo'", 'http.listen: expected host:port, found "foo"'),
+        (
+            "[http]\nallowed_hosts = ['a', 'http://b:1']",
+            (
+                'http.allowed_hosts[1]: expected a host name without scheme and port, "*.example.com", or "*", '
+                'found "http://b:1"'
+            ),
+        ),
+        ("[http]\nallowed_hosts = 'a'", "http.allowed_hosts: expected a list, found"),
         ("[http]\nlisten = '10.0.0.1:9092'", "http.listen: 10.0.0.1:9092 collides with ingress.listen"),
         ("[log]\nlevel = 'loud'", 'log.level: expected "debug" or "info" or "warning" or "error"'),
         ("[limits]\ndrain = '5'", 'limits.drain: expected a duration like "250ms" or "10s", found "5"'),

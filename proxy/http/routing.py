@@ -1,0 +1,91 @@
+"""Which handler answers which request. Requests, answers and routes are values; no socket and no bytes of HTTP.
+
+Invariant: every method and path has a route or an answer that says which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request, its body read as a whole."""
+
+    method: str
+    """As it was sent: HEAD is answered by the route of GET."""
+    path: str
+    """Without what follows a question mark, which no page has a use for."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Names in lower case; bytes beyond ASCII as Latin-1."""
+    body: bytes = b""
+    peer: str = ""
+    """The address it came from."""
+    by_our_name: bool = True
+    """Host is one of ours: the page that sent it cannot be one whose name was rebound to our address."""
+
+    def header(self, name: str) -> str:
+        """Return the values of a header, joined by commas; "" without any. `name` is in lower case."""
+        return ",".join(value for found, value in self.headers if found == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+    """Beside those that every answer has."""
+
+
+Handler = Callable[[Request], Awaitable[Answer]]
+Admit = Callable[[Request], Answer | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What answers one method at one path."""
+
+    method: str
+    path: str
+    handler: Handler
+    """May raise: that is a 500 and one line in the log."""
+    max_body_bytes: int | None = None
+    """None: the little that `Bounds` allows everybody."""
+    any_host: bool = False
+    """Answers whoever asks, by whatever name: for probes."""
+    admit: Admit = lambda _: None
+    """Asked before the body is read, with an empty one: an answer refuses the request, and ends the connection."""
+
+
+def json_answer(status: int, body: Mapping[str, Any], *, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+    """`body` as one line of JSON; what JSON has no word for (an infinity) is null, or its text."""
+    return Answer(status, msgspec.json.encode(body, enc_hook=str) + b"\n", headers=headers)
+
+
+class Routes:
+    """The table of all routes."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._paths: dict[str, dict[str, Route]] = {}
+        for route in routes:
+            self._paths.setdefault(route.path, {})[route.method] = route
+
+    def find(self, method: str, path: str) -> Route | Answer:
+        """Return the route, or a 404 that names the paths there are, or a 405 with the methods."""
+        methods = self._paths.get(path)
+        if methods is None:
+            return json_answer(404, {"error": f"no such path: {path}", "paths": list(self._paths)})
+        route = methods.get("GET" if method == "HEAD" else method)
+        if route is not None:
+            return route
+        allowed = [each for known in methods for each in (("GET", "HEAD") if known == "GET" else (known,))]
+        error = f"{method} is not allowed here; use {' or '.join(methods)}"
+        return json_answer(405, {"error": error}, headers=(("allow", ", ".join(allowed)),))

@@ -1,0 +1,161 @@
+"""Accepts HTTP connections, as many as there may be, and serves each in a task of its own.
+
+Where there are too many, the newcomer is let in, and the one that has waited longest for its peer ends: whoever holds
+sockets open without a word would keep the liveness probe out otherwise. If all are being worked for, which no peer can
+draw out, the newcomer waits in the kernel's queue until one is not.
+
+Bound before traffic starts, so that a port in use is an error at start. Invariant: the socket stays open until the
+server is closed, so that `run` may be called again after it has failed; what a connection does never ends `run`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..changes import Changes
+from ..errors import ConfigurationError
+from ..settings_values import Address
+from .bounds import Bounds
+from .connection import HttpConnection, Service
+from .statistics import HttpStatistics, Refusal
+
+if TYPE_CHECKING:
+    from ..logs import Log
+    from .routing import Routes
+    from .trust import Trust
+    from .turn import Turn
+
+_BACKLOG = 128
+_RETRY_SECONDS = 0.1
+"""After the kernel had no descriptor or memory for a connection."""
+_QUIET_SECONDS = 60.0
+"""Between two lines about refusals, or defects, of one kind; all are counted."""
+_NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNOTSUPP})
+"""What accept says of a socket that will never give a connection."""
+
+
+class HttpServer:
+    """A bound socket that is served while `run` runs."""
+
+    def __init__(self, listener: socket.socket, *, log: Log, bounds: Bounds, statistics: HttpStatistics) -> None:
+        self._listener = listener
+        self._log = log
+        self._bounds = bounds
+        self._statistics = statistics
+        self._open: dict[HttpConnection, None] = {}
+        self._changed = Changes()
+        """Some connection has ended, or waits for its peer."""
+        self._said: dict[object, float] = {}
+        self.address = Address(*listener.getsockname()[:2])
+        """With the port that was given, if any free one was asked for."""
+
+    @classmethod
+    def bind(
+        cls,
+        listen: Address,
+        *,
+        log: Log,
+        bounds: Bounds | None = None,
+        statistics: HttpStatistics | None = None,
+    ) -> HttpServer:
+        """Raises ConfigurationError if the address is in use or not ours."""
+        try:
+            family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)[0]
+            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            raise ConfigurationError(f"http.listen: cannot listen on {listen}: {reason}") from error
+        listener.settimeout(0)
+        return cls(listener, log=log, bounds=bounds or Bounds(), statistics=statistics or HttpStatistics())
+
+    def close(self) -> None:
+        """No request is accepted any more; `run` cannot be called again."""
+        self._listener.close()
+
+    async def run(
+        self,
+        routes: Routes,
+        *,
+        trust: Trust,
+        turn: Turn,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serve until cancelled: then every connection ends at once, since no answer is worth a delay of the end.
+
+        Raises a group of ValueError or OSError if the socket is none any more.
+        """
+        service = Service(
+            routes, trust, self._bounds, turn, self._statistics, self._changed.notify, self._refused, self._failed
+        )
+        async with trio.open_nursery() as connections:
+            task_status.started()
+            while True:
+                await trio.lowlevel.wait_readable(self._listener)
+                if not self._has_room():
+                    await self._changed.wait()
+                    continue
+                accepted = self._accept()
+                if accepted is None:
+                    await trio.sleep(_RETRY_SECONDS)
+                    continue
+                stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted[0]))
+                connection = HttpConnection(stream, accepted[1], service)
+                self._open[connection] = None
+                self._statistics.connections = len(self._open)
+                connections.start_soon(self._serve, connection)
+
+    async def _serve(self, connection: HttpConnection) -> None:
+        try:
+            await connection.serve()
+        finally:
+            self._open.pop(connection, None)
+            self._statistics.connections = len(self._open)
+            self._changed.notify()
+
+    def _has_room(self) -> bool:
+        """Whether one more may be accepted, after another has been ended for it if need be."""
+        if len(self._open) < self._bounds.connections:
+            return True
+        waiting = [each for each in self._open if each.waits_since is not None]
+        if not waiting:
+            return False
+        longest = min(waiting, key=lambda each: each.waits_since or 0.0)
+        del self._open[longest]
+        longest.make_room()
+        return True
+
+    def _accept(self) -> tuple[socket.socket, str] | None:
+        """None: not now."""
+        try:
+            accepted, address = self._listener.accept()
+        except BlockingIOError:  # reset before it was accepted
+            return None
+        except OSError as error:
+            if error.errno in _NO_LISTENER:
+                raise
+            self._refused(Refusal.NOT_ACCEPTED, "", os.strerror(error.errno or 0))
+            return None
+        return accepted, str(address[0])
+
+    def _refused(self, reason: Refusal, peer: str, found: str) -> None:
+        self._statistics.refused[reason] += 1
+        if reason is not Refusal.FAILED and self._may_say(reason):
+            self._log.warning("http_refused", reason=reason.value, peer=peer, found=found)
+
+    def _failed(self, error: Exception, where: str) -> None:
+        if self._may_say((type(error), where)):
+            self._log.error("http_failed", error=f"{where}: {type(error).__name__}: {error}", exc_info=error)
+
+    def _may_say(self, cause: object) -> bool:
+        """Whether a line about this cause is due: not within a minute of the one before."""
+        now = trio.current_time()
+        self._said = {each: since for each, since in self._said.items() if now - since < _QUIET_SECONDS}
+        if cause in self._said:
+            return False
+        self._said[cause] = now
+        return True

@@ -1,0 +1,27 @@
+"""docs/security.md: its bounds and reasons are those of the code."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+from proxy.http.bounds import Bounds
+from proxy.http.statistics import Refusal
+
+TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text("utf-8")
+METRICS = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text("utf-8")
+
+
+def test_every_bound_of_http_and_its_default_is_there_and_no_other() -> None:
+    section = TEXT[TEXT.index("\n## HTTP\n") :]
+    documented = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([\d.]+) \|", section, re.MULTILINE))
+    assert documented == {name: f"{value:g}" if isinstance(value, float) else str(value)
+                          for name, value in dataclasses.asdict(Bounds()).items()}  # fmt: skip
+
+
+def test_every_reason_is_one_and_every_one_is_told() -> None:
+    (row,) = [line for line in METRICS.splitlines() if line.startswith("| `replication_throttle_http_refused_total`")]
+    reasons = {reason.value for reason in Refusal}
+    assert {name for name in re.findall(r"`(\w+)`", row) if name in reasons} == reasons
+    assert set(re.findall(r"\| `([a-z_]+)` \|$", TEXT, re.MULTILINE)) - {"reason"} <= reasons
