@@ -15,7 +15,7 @@ REPORT := build/report
 # What `make report` moves: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 
-.PHONY: setup check test image system demo report bench rules clean help
+.PHONY: setup check test fuzz image system demo report bench rules clean help
 .DEFAULT_GOAL := help
 
 help:  ## What there is
@@ -37,6 +37,9 @@ check: setup  ## Lint, format and types
 test: setup  ## Unit tests, and the short form of the system tests on real brokers
 	$(RUN)pytest -n auto -m 'not (system or image or brokers or spark)'
 	$(RUN)pytest -m '(brokers or spark) and not (system or image)'
+
+fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
+	$(RUN)python -m fuzz $(ARGS)
 
 image: setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy

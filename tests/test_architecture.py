@@ -21,6 +21,7 @@ PACKAGES = (
     "lab",
     "benchmarks",
     "deploy",
+    "fuzz",
 )
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
@@ -57,7 +58,9 @@ RULES = (
     Rule("proxy/throttle", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
     Rule("proxy/quotas", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/relay", {"prometheus_client", "structlog", "msgspec", "click"}),
-    Rule("lab", {"benchmarks"}),
+    Rule("lab", {"benchmarks", "fuzz"}),
+    # What attacks the sidecar meets it as users do, so that it shares no mistake with it.
+    Rule("fuzz", {"proxy", "benchmarks", "pipeline", "admission"}),
 )  # fmt: skip
 
 

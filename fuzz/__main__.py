@@ -1,0 +1,5 @@
+"""`python -m fuzz`."""
+
+from .cli import main
+
+main()
