@@ -120,7 +120,7 @@ def test_what_does_not_end_in_time_is_not_finished() -> None:
     assert not outcome.moved
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(
         st.builds(

@@ -244,4 +244,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestSessionMachine.settings = settings(max_examples=150, stateful_step_count=40)

@@ -4,7 +4,7 @@ import tomllib
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
@@ -109,7 +109,6 @@ _REPLICAS = st.lists(st.integers(101, 106), min_size=1, max_size=3, unique=True)
 _ASSIGNMENT = st.fixed_dictionaries({TopicPartition(topic, n): _REPLICAS for topic in ("a", "b.c") for n in (0, 1)})
 
 
-@settings(deadline=None)
 @given(_ASSIGNMENT, _ASSIGNMENT)
 def test_of_what_plan_writes_nothing_is_left(
     proposed: dict[TopicPartition, tuple[int, ...]], current: dict[TopicPartition, tuple[int, ...]]

@@ -130,7 +130,7 @@ JUMPS = (date(2026, 3, 29), date(2026, 10, 25), date(2026, 3, 8), date(2026, 11,
 TIMES = st.builds(time, st.integers(0, 23), st.sampled_from([0, 1, 15, 30, 59]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     zone=st.sampled_from(ZONES),
     around=st.one_of(st.sampled_from(JUMPS), st.dates(date(2020, 1, 1), date(2035, 1, 1))),

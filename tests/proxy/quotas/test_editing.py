@@ -187,7 +187,7 @@ def held_for_good(found: dict[Any, Any], place: Place) -> Any:
     return found.get((*place.section, place.key))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(file=files(), place=PLACES, wish=WISHES)
 def test_any_edit_changes_one_thing_and_can_be_taken_back(file: str, place: Place, wish: Wish) -> None:
     content = file.encode()
@@ -230,7 +230,7 @@ def held(content: bytes) -> list[Quotas]:
     return [effective(quota_file, 101, UNTIL + timedelta(hours=hours)) for hours in (-1, 0)]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(parts=st.lists(st.sampled_from(ODD), max_size=3, unique=True), place=PLACES, wish=WISHES)
 def test_files_of_any_shape_are_edited_or_refused(parts: list[str], place: Place, wish: Wish) -> None:
     content = "".join(parts).encode()

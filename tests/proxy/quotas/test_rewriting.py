@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
@@ -159,7 +159,6 @@ _PLACES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(_PLACES, st.booleans()), max_size=12), st.booleans())
 def test_whatever_is_changed_the_file_stays_good_and_says_it(
     wanted: list[tuple[Place, bool]], from_nothing: bool

@@ -77,7 +77,7 @@ def files(draw: st.DrawFn) -> str:
     return "\n".join(lines) or "# nothing"
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(files())
 def test_every_change_is_told_and_no_other(file: str) -> None:
     """Looked at hour by hour for two days."""

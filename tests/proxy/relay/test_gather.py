@@ -72,7 +72,7 @@ async def test_only_records_over_quota_are_emptied(version: int, size: int, cloc
 
 
 @given(cuts=st.lists(st.integers(1, 101_000), max_size=8), version=st.integers(0, 6))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_in_any_pieces(cuts: list[int], version: int) -> None:
     trio.run(in_pieces, cuts, version, clock=patient_clock())
 

@@ -185,7 +185,7 @@ async def test_whole(
 
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 def test_in_pieces(name: str, data: st.DataObject) -> None:
     case = CASES[name]
     sizes = st.lists(st.integers(1, 40), min_size=1, max_size=6)

@@ -116,7 +116,7 @@ async def one_byte_at_a_time(version: int) -> None:
     cuts=st.lists(st.integers(1, 300_000), max_size=6),
     version=st.integers(3, 6),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_many_partitions_in_any_pieces(sizes: list[int], cuts: list[int], version: int) -> None:
     """A third is unthrottled, or has an error, or no records; what is not appended stays as it was."""
 

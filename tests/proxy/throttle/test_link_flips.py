@@ -187,7 +187,7 @@ class Flips:
     slots=1000,
     lifted="list",
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_whatever_happens_every_partition_reaches_the_end_once_the_throttle_is_lifted(
     happens: list[tuple[object, ...]], version: int, policy: Policy, slots: int, lifted: str
 ) -> None:
