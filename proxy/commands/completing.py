@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 
 from ..errors import ConfigurationError
 from ..file_reading import read_bytes
-from ..quotas.editing import facts
+from ..quotas.facts import facts
 from ..settings import load_settings
 from .quota_change import DEFAULT_BROKER, KEYS
 

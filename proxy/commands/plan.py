@@ -35,7 +35,7 @@ from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connect
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..quotas import parse_quotas
-from ..quotas.editing import Place
+from ..quotas.facts import Place
 from ..quotas.rewriting import Said, rewritten
 
 if TYPE_CHECKING:

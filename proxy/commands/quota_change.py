@@ -1,53 +1,86 @@
-"""What ``set`` is asked for, and what it says of an edit: the place, the value, the change in words, the undo command.
+"""What ``set`` is asked for: keys, values, brokers, topics and times as they are typed, and as they are typed again.
 
-Pure; time is an argument. Invariant: the undo command, typed as it is printed, brings back what held.
+Pure; time is an argument. Invariant: the commands that are told ask for exactly what they were made from.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 import shlex
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConfigurationError, InvalidValueError
-from ..quotas import RATE_KEYS, REPLICAS_KEYS, advise, effective, parse_quotas, shown
-from ..quotas.editing import Assign, End, Place, Remove, facts
-from .quota_words import differences, format_distance, format_time
+from ..errors import InvalidValueError
+from ..quotas import RATE_KEYS, REPLICAS_KEYS, shown
+from ..quotas.asks import Ask
+from ..quotas.editing import Assign, End, Remove
+from ..quotas.facts import Place
+from ..suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from ..quotas.editing import Edit, Value, Wish
+    from ..quotas.editing import Wish
+    from ..quotas.facts import Value
 
 ENFORCE = "mode.enforce"
 KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
 DEFAULT_BROKER = "default"
 _SPAN = re.compile(r"(?:([0-9]{1,4})d)?(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 _LONGEST = timedelta(days=366)
-_UNTIL = "until"
+_NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])")
 
 
-def parse_place(key: str, broker: str | None, topic: str | None) -> Place:
-    """Raises InvalidValueError for a key that is none, or that does not belong there."""
+def places(key: str, brokers: Sequence[str], topic: str | None) -> list[Place]:
+    """Where `key` stands, for each broker that is named. Raises InvalidValueError for a key that is none, or that does
+    not belong there."""
     if key not in KEYS:
-        alike = difflib.get_close_matches(key, KEYS, n=1)
-        advice = f" (did you mean {alike[0]}?)" if alike else ""
-        raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{advice}")
+        raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
     if key == ENFORCE:
-        if broker is not None or topic is not None:
+        if brokers or topic is not None:
             raise InvalidValueError(f"{key}: holds for the whole file: leave out --broker and --topic")
-        return Place(("mode",), "enforce")
+        return [Place(("mode",), "enforce")]
     if topic is None:
-        return Place(("brokers", DEFAULT_BROKER if broker is None else broker), key)
+        return [Place(("brokers", broker), key) for broker in dict.fromkeys(brokers or (DEFAULT_BROKER,))]
     if key in RATE_KEYS:
         raise InvalidValueError(f"{key}: a rate belongs to a broker: --broker N, or neither for every broker")
-    if broker is not None:
-        raise InvalidValueError(f'{key}: of a topic, or of a broker: for one broker write "0:{broker},1:{broker}"')
-    return Place(("topics", topic), key)
+    if brokers:
+        raise InvalidValueError(
+            f'{key}: of a topic, or of a broker: for one broker write "0:{brokers[0]},1:{brokers[0]}"'
+        )
+    return [Place(("topics", topic), key)]
+
+
+def asks(key: str, wish: Wish, brokers: Sequence[str], topic: str | None) -> list[Ask]:
+    """Where no broker is named the default is, and with it every broker. Raises InvalidValueError."""
+    return [Ask(place, wish, alone=DEFAULT_BROKER in brokers) for place in places(key, brokers, topic)]
+
+
+class Pair(NamedTuple):
+    """None: only the key was given."""
+
+    key: str
+    text: str | None
+
+
+def parse_pairs(key: str, text: str | None) -> list[Pair]:
+    """``KEY VALUE``, or what kafka-configs takes with --add-config: ``KEY=VALUE[,KEY=VALUE]``, lists in brackets.
+
+    Raises InvalidValueError.
+    """
+    if text is not None or "=" not in key:
+        return [Pair(key, text)]
+    pairs = []
+    for part in _NEXT_PAIR.split(key):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InvalidValueError(f"expected KEY=VALUE[,KEY=VALUE], lists in brackets, found {shown(key)}")
+        stripped = value.strip()
+        pairs.append(Pair(name.strip(), stripped[1:-1] if stripped[:1] + stripped[-1:] == "[]" else stripped))
+    if len({pair.key for pair in pairs}) < len(pairs):
+        raise InvalidValueError(f"expected each key once, found {shown(key)}")
+    return pairs
 
 
 def parse_value(key: str, text: str) -> Value:
@@ -67,80 +100,35 @@ def parse_span(text: str) -> timedelta:
     return span
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """One edit, to be told. `broker_id`: whose quotas are shown; None: nobody's."""
+def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False) -> list[list[str]]:
+    """``throttle-sidecar set …`` as lists of arguments, one after the other; `where` are the options that name the
+    file. Brokers of which the same is asked are in one."""
+    return [
+        ["throttle-sidecar", "set", *where, *_whose(list(group)), *(["--later"] if later else []), *_typed(wish, key)]
+        for (_, key, wish), group in groupby(asked, lambda ask: (_kind(ask.place), _key(ask.place), ask.wish))
+    ]
 
-    place: Place
-    before: bytes
-    edit: Edit
-    broker_id: int | None
-    now: datetime
 
-    @property
-    def changes_something(self) -> bool:
-        return self.before != self.edit.content
+def typed(lines: Iterable[Sequence[str]]) -> str:
+    """As a shell takes them, the next only if the one before went well."""
+    return " && ".join(map(shlex.join, lines))
 
-    def lines(self, source: str) -> list[str]:
-        if not self.changes_something:
-            return [f"{source}: {self.place}: says so already, nothing is changed"]
-        return [
-            f"{source}: {self.place}",
-            f"  was  {self._said(self.before)}",
-            f"  now  {self._said(self.edit.content)}",
-            *self._notes(),
-            *self._effect(),
-        ]
 
-    def _said(self, content: bytes) -> str:
-        """The value for good, and the one for a time that goes before it."""
-        said = facts(content)
-        section, key = self.place
-        own = said.get((*section, key))
-        told = "not set" if own is None else _shown(own) + self._end(said.get((*section, _UNTIL)))
-        for path, value in said.items():
-            if path[0] == "schedules" and path[2:] == (*section, key):
-                told += f"; {path[0]}[{path[1]}] {_shown(value)}{self._end(said.get((*path[:2], _UNTIL)))}"
-        return told
+def _kind(place: Place) -> tuple[str | int, ...]:
+    return place.section if place.section[0] != "brokers" else ("brokers",)
 
-    def _end(self, until: object) -> str:
-        if not isinstance(until, datetime):
-            return ""
-        return f", until {format_time(until)} ({format_distance(until, self.now)})"
 
-    def _notes(self) -> list[str]:
-        said = facts(self.edit.content)
-        section, key = self.place
-        for_good = facts(self.before).get((*section, key)) != said.get((*section, key))
-        until = said.get((*section, _UNTIL))
-        if for_good and until is not None and facts(self.before).get((*section, _UNTIL)) == until:
-            return [f"  note: the whole section ends{self._end(until).removeprefix(',')}, and this with it"]
+def _key(place: Place) -> str:
+    return ENFORCE if place.section == ("mode",) else place.key
+
+
+def _whose(group: Sequence[Ask]) -> list[str]:
+    kind, *name = map(str, group[0].place.section)
+    if kind == "topics":
+        return ["--topic", *name]
+    if kind != "brokers" or (len(group) == 1 and name == [DEFAULT_BROKER] and not group[0].alone):
         return []
-
-    def _effect(self) -> list[str]:
-        if self.broker_id is None:
-            return []
-        try:
-            old, new = parse_quotas(self.before), parse_quotas(self.edit.content)
-        except ConfigurationError as error:
-            return [f"  note: the file as it was would have been refused: {error}"]
-        changes = differences(*(effective(each, self.broker_id, self.now) for each in (old, new)))
-        lines = [f"broker {self.broker_id}: {change}" for change in changes]
-        if not changes:
-            lines = [f"broker {self.broker_id}: nothing changes now (another section goes first, or none concerns it)"]
-        known = advise(old, self.broker_id, self.now)
-        return lines + [f"warning: {each}" for each in advise(new, self.broker_id, self.now) if each not in known]
-
-    def undo(self, where: Sequence[str]) -> str:
-        """The command; `where` are the options that name the file."""
-        match self.edit.undo:
-            case Assign(until=datetime() as until) if until <= self.now:
-                return "not needed: what was there had ended"
-        kind, *name = self.place.section
-        key = ENFORCE if kind == "mode" else self.place.key
-        option = {"brokers": ["--broker", *name], "topics": ["--topic", *name]}.get(kind, [])
-        option = [] if name == [DEFAULT_BROKER] and kind == "brokers" else option
-        return shlex.join(["throttle-sidecar", "set", *where, *option, *_typed(self.edit.undo, key)])
+    return [word for ask in group for word in ("--broker", str(ask.place.section[1]))]
 
 
 def _typed(wish: Wish, key: str) -> list[str]:
@@ -154,7 +142,3 @@ def _typed(wish: Wish, key: str) -> list[str]:
             ends = [] if until is None else ["--until", until.isoformat()]
             # A value like "-1", or one that is empty, is no option.
             return [*ends, "--", key, text] if text.startswith("-") else [*ends, key, text]
-
-
-def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,7 +1,7 @@
-"""``set``: changes one key of quotas.toml, safely, and says how to take it back.
+"""``set``: changes keys of quotas.toml, safely, and says what then holds and how to take it back.
 
-Reads arguments and prints; the edit is `proxy.quotas.editing`, the file's replacement `proxy.file_replacement`.
-Invariant: what ``check`` would refuse is never written.
+Reads arguments and prints; what a change does is worked out in `proxy.quotas.changing`, the file is replaced by
+`proxy.file_replacement`. Invariant: what ``check`` would refuse is never written, nor what would not hold.
 """
 
 from __future__ import annotations
@@ -11,28 +11,56 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+import msgspec
 
 from ..errors import ConfigurationError, InvalidValueError
 from ..file_reading import read_bytes
 from ..file_replacement import edit_file
-from ..quotas import hash_of, parse_quotas
-from ..quotas.editing import Assign, End, Remove, edit
+from ..quotas.changing import QuotaChange, ShadowedError, change
+from ..quotas.editing import Assign, End, Remove
 from ..settings import load_settings
+from .change_words import Told, refusal_json, refusal_lines
 from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_topic
 from .confirming import confirm
 from .health import url_of
-from .quota_change import Told, parse_place, parse_span, parse_value
+from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_span, parse_value
 from .quota_words import parse_moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..quotas.asks import Ask
     from ..quotas.editing import Wish
+    from .confirming import Confirmation
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """The options that say what shall be so."""
+
+    key: str
+    text: str | None
+    brokers: tuple[str, ...]
+    topic: str | None
+    span: str | None
+    until: str | None
+    remove: bool
+    end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Which file, which broker is known to read it, whom to ask; `where`: the options that say so."""
+
+    quotas: Path
+    broker_id: int | None
+    urls: tuple[str, ...]
+    where: tuple[str, ...]
 
 
 @click.command("set", short_help="Change a quota now, for good or for a time.")
@@ -40,9 +68,11 @@ _T = TypeVar("_T")
 @click.argument("text", metavar="[VALUE]", required=False)
 @click.option(
     "--broker",
+    "brokers",
+    multiple=True,
     metavar="N",
     shell_complete=complete_broker,
-    help="Of this broker. Without it and --topic: of every broker without its own.",
+    help="Of this broker; may be repeated. 'default': of those without their own. Without it and --topic: of every.",
 )
 @click.option(
     "--topic",
@@ -54,7 +84,9 @@ _T = TypeVar("_T")
 @click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
 @click.option("--remove", is_flag=True, help="Take the key out of the file: the undo of one that was not there.")
 @click.option("--end", is_flag=True, help="End now what --for or --until began.")
+@click.option("--later", is_flag=True, help="Write it also if a schedule goes first now, for when that is over.")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, as a diff too; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--quotas", "quotas_path", type=click.Path(path_type=Path), metavar="FILE", help="The quotas file itself."
 )
@@ -73,20 +105,15 @@ def command(
     ctx: click.Context,
     /,
     *,
-    key: str,
-    text: str | None,
-    broker: str | None,
-    topic: str | None,
-    span: str | None,
-    until: str | None,
-    remove: bool,
-    end: bool,
+    later: bool,
     dry_run: bool,
+    as_json: bool,
     quotas_path: Path | None,
     config_path: Path | None,
     urls: tuple[str, ...],
+    **words: Any,
 ) -> None:
-    """Change one KEY of quotas.toml; a running sidecar follows within 250 ms.
+    """Change a KEY of quotas.toml; a running sidecar follows within 250 ms.
 
     \b
     KEY                                        VALUE
@@ -96,48 +123,58 @@ def command(
     follower.replication.throttled.replicas      (exempts)
     mode.enforce                               true, false (observe only)
 
-    The file is replaced as a whole, comments and order stay. It prints what was, what is now, what that means for the
-    broker, and the command that takes it back; then it waits until the sidecar has the file. What check refuses is not
-    written. Exit status 1 if nothing could be written, or if a sidecar that answers does not take it.
+    Or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it, lists in brackets.
+
+    The newest word wins: a value also replaces what --for has set before. Where another section would go first all the
+    same (a broker's own before the default, a schedule by the clock), nothing is written; it is named, with the command
+    that does it. The file is replaced as a whole, comments and order stay, schedules that are over are taken out. It
+    prints what was, what is now, what every broker concerned meets before and after, and the command that takes it
+    back; then it waits until the sidecar has that in force.
+
+    Exit status 0: it holds. 1: nothing could be written, or a sidecar that answers does not have it in force. 2: usage.
 
     \b
     Examples:
       throttle-sidecar set leader.replication.throttled.rate 50MiB/s
       throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
+      throttle-sidecar set leader.replication.throttled.rate=1MiB/s,follower.replication.throttled.rate=1MiB/s
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
       throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
       throttle-sidecar set leader.replication.throttled.rate --broker 101 --remove
       throttle-sidecar set follower.replication.throttled.rate 5MB/s --dry-run
     """
     now = datetime.now(UTC).replace(microsecond=0)
-    wish = _wish(key, text, _ends(span, until, now), remove=remove, end=end)
-    place = _or_refused(lambda: parse_place(key, broker, topic))
-    target = _target(quotas_path, config_path, broker, urls)
-
-    def change(before: bytes) -> tuple[bytes, Told]:
-        edited = edit(before, place, wish, source=str(target.quotas))
-        parse_quotas(edited.content, source=str(target.quotas))
-        return edited.content, Told(place, before, edited, target.broker_id, now)
-
-    _, told = change(read_bytes(target.quotas)) if dry_run else edit_file(target.quotas, change)
-    click.echo("\n".join(told.lines(str(target.quotas))))
-    if not told.changes_something:
-        return
-    if dry_run:
-        click.echo(f"\n{_diff(told, target.quotas)}\ndry run: nothing is written")
-        return
-    click.echo(f"undo: {told.undo(target.where)}")
-    _confirm(ctx, target, told)
+    source: str | None = None if quotas_path is None else str(quotas_path)
+    where: tuple[str, ...] = ()
+    try:
+        asked = _asked(_Typed(**words), now)
+        target = _target(quotas_path, config_path, words["brokers"], urls)
+        source, where = str(target.quotas), target.where
+        told = _change(target, asked, now, later=later, dry_run=dry_run)
+    except ConfigurationError as error:
+        if as_json:
+            click.echo(msgspec.json.encode(refusal_json(error, source, where)).decode())
+        if isinstance(error, ShadowedError):
+            raise ConfigurationError(refusal_lines(error, where)) from error
+        raise
+    _tell(ctx, target, told, dry_run=dry_run, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Which file, whose quotas to show, whom to ask; `where`: the options that say so."""
-
-    quotas: Path
-    broker_id: int | None
-    urls: tuple[str, ...]
-    where: tuple[str, ...]
+def _asked(typed: _Typed, now: datetime) -> list[Ask]:
+    pairs = _or_refused(lambda: parse_pairs(typed.key, typed.text))
+    until = _ends(typed.span, typed.until, now)
+    return [
+        ask
+        for pair in pairs
+        for ask in _or_refused(
+            lambda pair=pair: asks(  # type: ignore[misc]
+                pair.key,
+                _wish(pair.key, pair.text, until, remove=typed.remove, end=typed.end),
+                typed.brokers,
+                typed.topic,
+            )
+        )
+    ]
 
 
 def _wish(key: str, text: str | None, until: datetime | None, *, remove: bool, end: bool) -> Wish:
@@ -170,11 +207,11 @@ def _or_refused(parse: Callable[[], _T], option: str | None = None) -> _T:
         raise ConfigurationError(f"{option}: {error}" if option else str(error)) from error
 
 
-def _target(quotas: Path | None, config: Path | None, broker: str | None, urls: tuple[str, ...]) -> _Target:
+def _target(quotas: Path | None, config: Path | None, brokers: tuple[str, ...], urls: tuple[str, ...]) -> _Target:
     """The configuration says what the options do not."""
     asked = tuple(f"--url={url}" for url in urls)
     if quotas is not None and config is None:
-        broker_id = int(broker) if broker is not None and broker.isdecimal() else None
+        broker_id = int(brokers[0]) if len(brokers) == 1 and brokers[0].isdecimal() else None
         return _Target(quotas, broker_id, urls, ("--quotas", str(quotas), *asked))
     settings = load_settings(config or DEFAULT_CONFIG, (), os.environ)
     where = () if config is None else ("--config", str(config))
@@ -184,16 +221,54 @@ def _target(quotas: Path | None, config: Path | None, broker: str | None, urls: 
     return _Target(quotas or settings.quotas.file, settings.broker.id, found, (*where, *asked))
 
 
-def _diff(told: Told, path: Path) -> str:
-    before, after = (content.decode().splitlines() for content in (told.before, told.edit.content))
+def _change(target: _Target, asked: list[Ask], now: datetime, *, later: bool, dry_run: bool) -> Told:
+    known = () if target.broker_id is None else (target.broker_id,)
+
+    def work_out(before: bytes) -> tuple[bytes, QuotaChange]:
+        found = change(before, asked, now, known=known, later=later, source=str(target.quotas))
+        return found.after, found
+
+    _, found = work_out(read_bytes(target.quotas)) if dry_run else edit_file(target.quotas, work_out)
+    return Told(found, str(target.quotas), target.where, now, target.broker_id)
+
+
+def _tell(ctx: click.Context, target: _Target, told: Told, *, dry_run: bool, as_json: bool) -> None:
+    if not as_json:
+        click.echo("\n".join(told.lines()))
+        if dry_run and told.change.changes_something:
+            click.echo(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
+        elif told.change.changes_something:
+            click.echo("\n".join(told.undo_lines()))
+    confirmed = [] if dry_run else _confirm(target, told, quiet=as_json)
+    if as_json:
+        sidecars = [
+            {"url": each.url, "broker": each.broker, "in_force": each.in_force, "said": each.line} for each in confirmed
+        ]
+        click.echo(
+            msgspec.json.encode(
+                {**told.as_json(), "written": told.change.changes_something and not dry_run, "sidecars": sidecars}
+            ).decode()
+        )
+    if not all(each.good for each in confirmed):
+        ctx.exit(1)
+
+
+def _diff(found: QuotaChange, path: Path) -> str:
+    before, after = (content.decode().splitlines() for content in (found.before, found.after))
     return "\n".join(difflib.unified_diff(before, after, str(path), str(path), lineterm=""))
 
 
-def _confirm(ctx: click.Context, target: _Target, told: Told) -> None:
-    if not target.urls:
-        click.echo("not asked whether it is in force: give the sidecar's --url, or --config instead of --quotas")
-    answers = list(confirm(target.urls, hash_of(told.edit.content)))
-    for good, line in answers:
-        click.echo(line, err=not good)
-    if not all(good for good, _ in answers):
-        ctx.exit(1)
+def _confirm(target: _Target, told: Told, *, quiet: bool) -> list[Confirmation]:
+    confirmed = []
+    for each in confirm(target.urls, told.change.after):
+        confirmed.append(each)
+        if not quiet:
+            click.echo(each.line, err=not each.good)
+    if not quiet:
+        named = {str(ask.place.section[1]) for ask in told.change.asks if ask.place.section[0] == "brokers"}
+        missing = sorted(named - {DEFAULT_BROKER} - {str(each.broker) for each in confirmed})
+        if not target.urls:
+            click.echo("not asked whether it is in force: give the sidecar's --url, or --config instead of --quotas")
+        elif missing and any(each.broker is not None for each in confirmed):
+            click.echo(f"not asked whether it is in force: the sidecar of broker {', '.join(missing)}: give its --url")
+    return confirmed

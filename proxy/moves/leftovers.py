@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..quotas import effective, parse_quotas, parse_replicas
-from ..quotas.editing import Place
+from ..quotas.facts import Place
 from ..quotas.rewriting import Said, rewritten
 from ..roles import Role
 

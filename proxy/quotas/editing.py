@@ -2,10 +2,11 @@
 
 A value may be given for good (`Assign`) or until a time. One that ends is written so that what held before holds again
 by itself: as a section with an `until` of its own where there was none, else as a schedule without times, which goes
-before the section. Every edit comes with the wish that takes it back.
+before the section. The newest word wins: a value for good replaces those that schedules without times have at the same
+place, too, or they would go before it. Every edit comes with the wishes that take it back.
 
-Bytes in, bytes out; reads no file and no clock. Invariant: of what the file says, nothing but the place that was named
-is different afterwards; a file for which that cannot be had is refused.
+Bytes in, bytes out; time is an argument. Invariant: of what the file says, nothing but the place that was named is
+different afterwards, in its section and in schedules without times; a file for which that cannot be had is refused.
 """
 
 from __future__ import annotations
@@ -18,27 +19,18 @@ import tomlkit
 import tomlkit.items
 
 from ..errors import ConfigurationError
-from .reading import SCHEDULES, UNTIL, quoted
+from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
+from .layout import delete_value, replace_value, within
+from .reading import SCHEDULES, UNTIL
+from .rewriting import rewritten
+from .sweeping import is_over
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
-Path = tuple[str | int, ...]
-Value = str | int | bool
 NO_QUOTAS = "# no quotas"
-
-
-class Place(NamedTuple):
-    """Where a value stands: ``Place(("brokers", "101"), "leader.replication.throttled.rate")``."""
-
-    section: tuple[str, ...]
-    """``("brokers", id or "default")``, ``("topics", name or glob)`` or ``("mode",)``."""
-    key: str
-
-    def __str__(self) -> str:
-        kind, *name = self.section
-        return ".".join([kind, *map(quoted, name), self.key])
+_WINDOW_KEYS = ("from", "to", "days", "timezone")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +38,12 @@ class Assign:
     value: Value
     until: datetime | None = None
     """None: for good, or for as long as the section it stands in has said already."""
+    in_front: bool = False
+    """With `until`: as a schedule at the end of the file, where it goes before every other, whatever there is."""
 
 
 class Remove(NamedTuple):
-    """Take the value that is there for good out of the file."""
+    """Take the value out of the file, for good and as far as schedules without times have it."""
 
 
 class End(NamedTuple):
@@ -60,124 +54,174 @@ Wish = Assign | Remove | End
 
 
 class Edit(NamedTuple):
+    """undo: one wish after the other. entries: schedules' sections that were changed too, as messages name them."""
+
     content: bytes
-    undo: Wish
+    undo: tuple[Wish, ...]
+    entries: tuple[str, ...] = ()
 
 
-def edit(content: bytes, place: Place, wish: Wish, *, source: str = "quotas.toml") -> Edit:
-    """Return the file with `wish` come true, and the wish that takes it back.
+def edit(content: bytes, place: Place, wish: Wish, now: datetime, *, source: str = "quotas.toml") -> Edit:
+    """Return the file with `wish` come true, and the wishes that take it back.
 
     Raises ConfigurationError, led by `source`: it is not TOML, has not what is to be removed, or is written in a way
     that cannot be changed at that place alone. Whether what comes out is valid is for `parse_quotas` to say.
     """
-    editor = _Editor(content, place, source)
+    editor = _Editor(content, place, now, source)
     try:
         if isinstance(wish, Remove):
             return editor.remove()
         if isinstance(wish, End):
             return editor.end()
-        return editor.assign(wish.value) if wish.until is None else editor.assign_until(wish.value, wish.until)
+        if wish.until is None:
+            return editor.assign(wish.value)
+        return editor.assign_until(wish.value, wish.until, in_front=wish.in_front)
     except (tomlkit.exceptions.TOMLKitError, TypeError, ValueError, AttributeError) as error:
         # What tomlkit has to say of a value where it looks for a table, and of a table written on one line.
         raise editor.refusal() from error
 
 
 class _Editor:
-    def __init__(self, content: bytes, place: Place, source: str) -> None:
-        self._place, self._source = place, source
+    def __init__(self, content: bytes, place: Place, now: datetime, source: str) -> None:
+        self._place, self._now, self._source = place, now, source
         try:
             self._text = content.decode()
             self._facts = facts(content)
             self._document = tomlkit.parse(self._text)
-            well_formed = _is_well_formed(tomllib.loads(self._text), {SCHEDULES})
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError, tomlkit.exceptions.TOMLKitError) as error:
+            well_formed = is_well_formed(tomllib.loads(self._text), {SCHEDULES})
+        except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError, tomlkit.exceptions.TOMLKitError) as error:
             raise ConfigurationError(f"{source}: not TOML: {error}") from error
         if not well_formed:
             raise self.refusal()
-        self._own = _section_facts(self._facts, place.section)
+        self._own = section_facts(self._facts, place.section)
 
     def assign(self, value: Value) -> Edit:
-        before = self._own.get(self._place.key)
-        self._write(self._place.section, {self._place.key: value})
-        return self._edited(
-            {(*self._place.section, self._place.key): value}, Remove() if before is None else Assign(before)
-        )
+        own, key, section = self._own, self._place.key, self._place.section
+        # What has ended must not come to life again, and what would end is for good now.
+        over, ends = is_over(own.get(UNTIL), self._now), own.keys() == {key, UNTIL}
+        gone = own.keys() - {key} if over or ends else set()
+        self._write(section, {key: value})
+        for each in gone:
+            delete_value(within(self._document, section), each.split("."))
+        undo: list[Wish] = [Remove()] if over or key not in own else [Assign(own[key])]
+        if ends and not over:
+            undo = [Remove(), Assign(own[key], own[UNTIL])]
+        entries = [number for number in self._entries() if self._entry(number) != value]
+        for number in entries:
+            replace_value(within(self._document, (SCHEDULES, number, *section)), key.split("."), value)
+        undo += [Assign(self._entry(number), self._ends(number)) for number in entries]
+        changed: dict[Path, Any] = {(*section, each): None for each in gone}
+        changed |= {(SCHEDULES, number, *section, key): value for number in entries} | {(*section, key): value}
+        return self._edited(changed, undo, entries)
 
-    def assign_until(self, value: Value, until: datetime) -> Edit:
-        values = {self._place.key: value, UNTIL: until}
-        temporary = self._temporary()
-        if temporary is None and self._own:
+    def assign_until(self, value: Value, until: datetime, *, in_front: bool) -> Edit:
+        section, key = self._place
+        number = None if in_front else self._entry_for(until)
+        if number is not None:
+            before = Assign(self._entry(number), self._ends(number))
+            table = within(self._document, (SCHEDULES, number))
+            replace_value(table, [UNTIL], until)
+            replace_value(within(table, section), key.split("."), value)
+            entry = (SCHEDULES, number)
+            return self._edited({(*entry, UNTIL): until, (*entry, *section, key): value}, [before], [number])
+        if in_front or (self._own and self._own.keys() != {key, UNTIL}):
             return self._edited_with_schedule(value, until)
-        if temporary is None or temporary == self._place.section:
-            ends_at: Path = self._place.section
-            self._write(self._place.section, values)
-        else:
-            ends_at = temporary[: -len(self._place.section)]
-            schedule = self._document[SCHEDULES][temporary[1]]
-            replace_value(schedule, [UNTIL], until)
-            replace_value(_within(schedule, self._place.section), self._place.key.split("."), value)
         undo: Wish = End()
-        if temporary is not None:
-            undo = Assign(self._facts[(*temporary, self._place.key)], self._facts[(*ends_at, UNTIL)])
-        section: Path = temporary or self._place.section
-        return self._edited({(*section, self._place.key): value, (*ends_at, UNTIL): until}, undo)
+        if self._own and not is_over(self._own[UNTIL], self._now):
+            undo = Assign(self._own[key], self._own[UNTIL])
+        values = {key: value, UNTIL: until}
+        self._write(section, values)
+        return self._edited({(*section, each): found for each, found in values.items()}, [undo])
 
     def remove(self) -> Edit:
-        key = self._place.key
-        if key not in self._own:
+        key, entries = self._place.key, self._entries()
+        if key not in self._own and not entries:
             raise ConfigurationError(f"{self._source}: {self._place}: not there, so there is nothing to remove")
-        gone = {key, UNTIL} if self._own.keys() <= {key, UNTIL} else {key}
-        table = _within(self._document, self._place.section)
-        for each in gone & self._own.keys():
-            delete_value(table, each.split("."))
-        if not self._own.keys() - gone and not _has_comments(table):
-            _delete_path(self._document, self._place.section)
-        undo = Assign(self._own[key], self._own.get(UNTIL) if UNTIL in gone else None)
-        return self._edited({(*self._place.section, each): None for each in gone}, undo)
+        undo: list[Wish] = []
+        gone: set[str] = set()
+        if key in self._own:
+            gone = {key, UNTIL} & self._own.keys() if self._own.keys() <= {key, UNTIL} else {key}
+            table = within(self._document, self._place.section)
+            for each in gone:
+                delete_value(table, each.split("."))
+            if not self._own.keys() - gone and not _has_comments(table):
+                _delete_path(self._document, self._place.section)
+            undo = [Assign(self._own[key], self._own.get(UNTIL) if UNTIL in gone else None)]
+        undo += [Assign(self._entry(number), self._ends(number)) for number in entries]
+        edited = self._edited({(*self._place.section, each): None for each in gone}, undo, entries)
+        return self._without_entries(edited, entries)
 
     def end(self) -> Edit:
-        temporary = self._temporary()
-        if temporary is None:
-            raise ConfigurationError(f"{self._source}: {self._place}: nothing there ends by itself (no until)")
-        if temporary == self._place.section:
+        number = max(self._entries(over=True), default=None)
+        if number is not None:
+            undo = [Assign(self._entry(number), self._ends(number))]
+            return self._without_entries(Edit(self._text.encode(), tuple(undo)), [number])
+        if self._own.keys() == {self._place.key, UNTIL}:
             return self.remove()
-        schedules, number = self._document[SCHEDULES], int(temporary[1])
-        if _has_comments(schedules[number]):
-            raise ConfigurationError(f"{self._source}: {SCHEDULES}[{number}]: has comments in it: remove it by hand")
-        del schedules[number]
-        if not schedules:
-            del self._document[SCHEDULES]
-        value, until = self._facts[(*temporary, self._place.key)], self._facts[(SCHEDULES, number, UNTIL)]
-        return self._edited(None, Assign(value, until), without_schedule=number)
+        raise ConfigurationError(f"{self._source}: {self._place}: nothing there ends by itself (no until)")
 
-    def _temporary(self) -> Path | None:
-        """The section in which this value, and nothing else, ends by an `until`: a schedule's, the last such, or the
-        file's own."""
-        wanted = {(*self._place.section, self._place.key), (UNTIL,)}
-        for number in reversed(range(_schedules(self._facts))):
-            said = {path[2:] for path in self._facts if path[:2] == (SCHEDULES, number)}
-            if said == wanted:
-                return (SCHEDULES, number, *self._place.section)
-        return self._place.section if self._own.keys() == {self._place.key, UNTIL} else None
+    def _entries(self, *, over: bool = False) -> list[int]:
+        """The schedules without times that say this; those that have ended only if `over`."""
+        found = []
+        for number in range(schedule_count(self._facts)):
+            said, entry = self._facts, (SCHEDULES, number)
+            if (*entry, *self._place.path) in said and not any((*entry, key) in said for key in _WINDOW_KEYS):
+                ends = (self._ends(number), said.get((*entry, *self._place.section, UNTIL)))
+                if over or not any(is_over(end, self._now) for end in ends):
+                    found.append(number)
+        return found
 
-    def _write(self, section: tuple[str, ...], values: Mapping[str, Any]) -> None:
-        table = _within(self._document, section)
+    def _entry_for(self, until: datetime) -> int | None:
+        """The schedule in which a value that ends then is written in place of another: one that ends then anyway, or
+        one that says nothing else."""
+        entries = self._entries()
+        alone = {(*self._place.section, self._place.key), (UNTIL,)}
+        same = [number for number in entries if self._ends(number) == until]
+        mine = [number for number in entries if {p[2:] for p in self._facts if p[:2] == (SCHEDULES, number)} == alone]
+        return max(same or mine, default=None)
+
+    def _entry(self, number: int) -> Value:
+        value: Value = self._facts[(SCHEDULES, number, *self._place.path)]
+        return value
+
+    def _ends(self, number: int) -> datetime:
+        """A schedule without times has an end, or it would not be valid."""
+        until: datetime = self._facts[(SCHEDULES, number, UNTIL)]
+        return until
+
+    def _without_entries(self, edited: Edit, numbers: Collection[int]) -> Edit:
+        """Take the place out of these schedules, and what that leaves empty."""
+        if not numbers:
+            return edited
+        gone: dict[Place, None] = {}
+        for number in numbers:
+            section = (SCHEDULES, number, *self._place.section)
+            only = section_facts(self._facts, section).keys() <= {self._place.key, UNTIL}
+            gone |= {Place(section, key): None for key in ([self._place.key, UNTIL] if only else [self._place.key])}
+        text = rewritten(edited.content.decode(), gone, source=self._source)
+        return Edit(text.encode(), edited.undo, tuple(self._named(numbers)))
+
+    def _named(self, numbers: Collection[int]) -> list[str]:
+        return [written((SCHEDULES, number, *self._place.section)) for number in numbers]
+
+    def _write(self, section: Path, values: Mapping[str, Any]) -> None:
+        table = within(self._document, section)
         if table is None:
-            self._append(f"[{_header(section)}]", *_assignments(values))
+            self._append(f"[{written(section)}]", *_assignments(values))
             return
         for key, value in values.items():
             if not replace_value(table, key.split("."), value):
                 table.append(tomlkit.key(key.split(".")), value)
 
     def _edited_with_schedule(self, value: Value, until: datetime) -> Edit:
-        header = f"[{SCHEDULES}.{_header(self._place.section)}]"
+        header = f"[{SCHEDULES}.{written(self._place.section)}]"
         self._append(f"[[{SCHEDULES}]]", *_assignments({UNTIL: until}), header, *_assignments({self._place.key: value}))
-        number = _schedules(self._facts)
+        number = schedule_count(self._facts)
         changed: dict[Path, Any] = {
             (SCHEDULES, number, UNTIL): until,
-            (SCHEDULES, number, *self._place.section, self._place.key): value,
+            (SCHEDULES, number, *self._place.path): value,
         }
-        return self._edited(changed, End())
+        return self._edited(changed, [End()], [number])
 
     def _append(self, *lines: str) -> None:
         """What is new goes to the end, where it moves nothing."""
@@ -189,20 +233,20 @@ class _Editor:
         except tomlkit.exceptions.TOMLKitError as error:
             raise self.refusal() from error
 
-    def _edited(self, changed: Mapping[Path, Any] | None, undo: Wish, *, without_schedule: int | None = None) -> Edit:
+    def _edited(self, changed: Mapping[Path, Any], undo: Collection[Wish], entries: Collection[int] = ()) -> Edit:
         """`changed`: what is said now, None where nothing is."""
         text = tomlkit.dumps(self._document)
-        if not isinstance(undo, End | Remove):
+        if any(value is None for value in changed.values()):
             text = _without_a_gap_at_the_end(text)
         content = text.encode()
-        expected = dict(_without(self._facts, without_schedule)) | dict(changed or {})
+        expected = self._facts | dict(changed)
         try:
             found = facts(content)
         except tomllib.TOMLDecodeError as error:
             raise self.refusal() from error
         if found != {path: value for path, value in expected.items() if value is not None}:
             raise self.refusal()
-        return Edit(content, undo)
+        return Edit(content, tuple(undo), tuple(self._named(entries)))
 
     def refusal(self) -> ConfigurationError:
         return ConfigurationError(
@@ -211,119 +255,12 @@ class _Editor:
         )
 
 
-def facts(content: bytes) -> dict[Path, Any]:
-    """Everything the file says, by place: ``("brokers", "101", "leader.replication.throttled.rate")``, in the
-    third schedule led by ``("schedules", 2)``. Raises tomllib.TOMLDecodeError."""
-    document = tomllib.loads(content.decode())
-    found = dict(_layer_facts(document))
-    schedules = document.get(SCHEDULES)
-    for number, table in enumerate(schedules if isinstance(schedules, list) else ()):
-        found |= {(SCHEDULES, number, *path): value for path, value in _layer_facts(table)}
-    return found
-
-
-def _is_well_formed(document: Any, lists: Collection[str] = ()) -> bool:
-    """Sections are tables, and schedules a list of them, whatever is in them."""
-    if not isinstance(document, dict):
-        return False
-    sections = [section for kind in ("brokers", "topics") for section in _values(document.get(kind, {}))]
-    tables = [document.get("mode", {}), *sections]
-    schedules = [schedule for key in lists for schedule in _items(document.get(key, []))]
-    return all(isinstance(table, dict) for table in tables) and all(map(_is_well_formed, schedules))
-
-
-def _values(table: Any) -> list[Any]:
-    return list(table.values()) if isinstance(table, dict) else [None]
-
-
-def _items(listed: Any) -> list[Any]:
-    return listed if isinstance(listed, list) else [None]
-
-
-def _layer_facts(table: Any) -> Iterator[tuple[Path, Any]]:
-    for kind, value in table.items() if isinstance(table, dict) else ():
-        if kind in ("brokers", "topics") and isinstance(value, dict):
-            for name, section in value.items():
-                yield from (((kind, name, *path), found) for path, found in _leaves(section))
-        elif kind != SCHEDULES or not isinstance(value, list):
-            yield from (((kind, *path), found) for path, found in _leaves(value))
-
-
-def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[Path, Any]]:
-    """Dotted keys and quoted ones alike."""
-    if not isinstance(value, dict):
-        yield ((prefix,) if prefix else ()), value
-        return
-    for key, found in value.items():
-        yield from _leaves(found, f"{prefix}.{key}" if prefix else key)
-
-
-def _section_facts(found: Mapping[Path, Any], section: tuple[str, ...]) -> dict[str, Any]:
-    size = len(section)
-    return {str(path[size]): value for path, value in found.items() if path[:size] == section and len(path) > size}
-
-
-def _schedules(found: Mapping[Path, Any]) -> int:
-    return 1 + max((int(path[1]) for path in found if path[0] == SCHEDULES and len(path) > 1), default=-1)
-
-
-def _without(found: Mapping[Path, Any], schedule: int | None) -> Iterator[tuple[Path, Any]]:
-    """Without one of the schedules: those after it move up."""
-    for path, value in found.items():
-        if schedule is None or path[0] != SCHEDULES or int(path[1]) < schedule:
-            yield path, value
-        elif int(path[1]) > schedule:
-            yield (SCHEDULES, int(path[1]) - 1, *path[2:]), value
-
-
-def _header(section: tuple[str, ...]) -> str:
-    kind, *name = section
-    return ".".join([kind, *map(quoted, name)])
-
-
 def _assignments(values: Mapping[str, Any]) -> list[str]:
     return [f"{key} = {tomlkit.item(value).as_string()}" for key, value in values.items()]
 
 
-def _within(table: Any, path: tuple[str, ...]) -> Any:
-    """The table at `path`, None if there is none."""
-    for key in path:
-        if not hasattr(table, "keys") or key not in table:
-            return None
-        table = table[key]
-    return table
-
-
-def _holder(table: Any, parts: list[str]) -> tuple[Any, str] | None:
-    """Where a dotted key stands, however it is spelt: the innermost table, and the key in it."""
-    for size in range(len(parts), 0, -1):
-        key = ".".join(parts[:size])
-        if hasattr(table, "keys") and key in table:
-            found = (table, key) if size == len(parts) else _holder(table[key], parts[size:])
-            if found is not None:
-                return found
-    return None
-
-
-def replace_value(table: Any, parts: list[str], value: Any) -> bool:
-    """Put it where that dotted key stands, however it is spelt; False if it stands nowhere."""
-    found = _holder(table, parts)
-    if found is not None:
-        holder, key = found
-        holder[key] = value
-    return found is not None
-
-
-def delete_value(table: Any, parts: list[str]) -> None:
-    """With the tables that only its dots made."""
-    found = _holder(table, parts)
-    if found is not None:
-        holder, key = found
-        del holder[key]
-
-
-def _delete_path(document: Any, path: tuple[str, ...]) -> None:
-    parent = _within(document, path[:-1])
+def _delete_path(document: Any, path: Path) -> None:
+    parent = within(document, path[:-1])
     if parent is not None and path[-1] in parent:
         del parent[path[-1]]
 

@@ -16,19 +16,25 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from ..errors import ConfigurationError
-from .editing import Place, delete_value, facts, replace_value
+from .facts import facts, without_schedules
+from .layout import delete_value, replace_value, within, without_headers, without_schedule_blocks
+from .reading import SCHEDULES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from datetime import datetime
 
     from tomlkit import TOMLDocument
     from tomlkit.items import Key
 
+    from .facts import Path, Place
+
     Changes = Mapping[Place, str | int | bool | datetime | None]
-    """None removes the key, and its section if no other is left."""
+    """None removes the key, with it its section if no other is left, and a schedule that has no section left."""
 
 _NOTHING_LEFT = "# no quotas: everything passes\n"
+_OF_A_SECTION = 4
+"""``("schedules", number, kind, name or key, …)``: a schedule's own keys have shorter paths."""
 
 
 class Said:
@@ -46,48 +52,73 @@ class Said:
 
     def at(self, place: Place) -> Any:
         """None if nothing."""
-        return self._facts.get((*place.section, place.key))
+        return self._facts.get(place.path)
 
-    def with_changes(self, changes: Changes) -> dict[tuple[str | int, ...], Any]:
-        changed = {(*place.section, place.key): value for place, value in changes.items()}
+    def with_changes(self, changes: Changes) -> dict[Path, Any]:
+        changed = {place.path: value for place, value in changes.items()}
         return {path: value for path, value in (self._facts | changed).items() if value is not None}
 
-    def says(self, expected: Mapping[tuple[str | int, ...], Any]) -> bool:
+    def says(self, expected: Mapping[Path, Any]) -> bool:
         return self._facts == expected
 
-    def has_section(self, section: tuple[str, ...]) -> bool:
+    def has_section(self, section: Path) -> bool:
         return any(path[: len(section)] == section for path in self._facts)
 
 
-def rewritten(text: str, changes: Changes, *, source: str = "quotas.toml") -> str:
+def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source: str = "quotas.toml") -> str:
     """The text with these changes; a comment if nothing else is left.
+
+    Args:
+        text: of the file.
+        changes: by place, as the text has them before.
+        gone: numbers of schedules that go as a whole.
+        source: leads the messages.
 
     Raises:
         ConfigurationError: it is no TOML, or its layout does not allow the changes.
     """
-    expected = Said(text, source=source).with_changes(changes)
+    said = Said(text, source=source)
+    expected = said.with_changes(changes)
+    gone = {*gone, *_emptied_schedules(expected, changes)}
     refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
     try:
         document = tomlkit.parse(text)
         for place, value in changes.items():
             if value is None:
-                _remove(document, place)
+                delete_value(within(document, place.section), place.key.split("."))
             else:
                 _set(document, place, value)
         text = tomlkit.dumps(document)
         left = Said(text, source=source)
-        emptied = {place.section for place in changes if not left.has_section(place.section)}
-        text = _without_headers(text, emptied)
+        sections = {place.section for place in changes if not _is_in(place.section, gone)}
+        text = without_headers(text, {section for section in sections if not left.has_section(section)})
+        text = without_schedule_blocks(text, gone)
         outcome = Said(text, source=source)
-    except (TOMLKitError, ConfigurationError) as error:
+    except (TOMLKitError, ConfigurationError, TypeError, AttributeError) as error:
+        # tomlkit of a value where it looks for a table.
         raise refusal from error
-    if not outcome.says(expected):
+    if not outcome.says(without_schedules(expected, gone)):
         raise refusal
     return text if text.strip() else _NOTHING_LEFT
 
 
+def _is_in(section: Path, schedules: Collection[int]) -> bool:
+    return section[0] == SCHEDULES and section[1] in schedules
+
+
+def _emptied_schedules(expected: Mapping[Path, Any], changes: Changes) -> set[int]:
+    """Those that lose their last section by these changes."""
+    touched = {int(place.section[1]) for place in changes if place.section[0] == SCHEDULES}
+    speaking = {int(path[1]) for path in expected if path[0] == SCHEDULES and len(path) >= _OF_A_SECTION}
+    return touched - speaking
+
+
 def _set(document: TOMLDocument, place: Place, value: Any) -> None:
-    kind, name = place.section
+    if place.section[0] == SCHEDULES:
+        if not replace_value(within(document, place.section), place.key.split("."), value):
+            raise ConfigurationError(f"{place}: not there")
+        return
+    kind, name = map(str, place.section)
     table = document.get(kind)
     section = None if table is None else table.get(name)
     if section is None:
@@ -111,36 +142,3 @@ def _append(table: Any, last: Any, key: Key, value: Any) -> None:
             trailing.insert(0, body.pop())
     table.add(key, value)
     (value if isinstance(value, Table) else last).value.body.extend(trailing)
-
-
-def _remove(document: TOMLDocument, place: Place) -> None:
-    kind, name = place.section
-    delete_value(document.get(kind, {}).get(name, {}), place.key.split("."))
-
-
-def _without_headers(text: str, emptied: set[tuple[str, ...]]) -> str:
-    """Sections that lost their last key lose their header; comments in them stay, they may be of what comes next."""
-    if not emptied:
-        return text
-    lines = text.splitlines(keepends=True)
-    for number in reversed([number for number, line in enumerate(lines) if _header(line) in emptied]):
-        del lines[number]
-        if number < len(lines) and not lines[number].strip() and (number == 0 or not lines[number - 1].strip()):
-            del lines[number]
-    while lines and not lines[-1].strip():
-        del lines[-1]
-    return "".join(lines)
-
-
-def _header(line: str) -> tuple[str, ...] | None:
-    if not line.lstrip().startswith("["):
-        return None
-    try:
-        parsed: Any = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:
-        return None
-    path = []
-    while isinstance(parsed, dict) and parsed:
-        name, parsed = next(iter(parsed.items()))
-        path.append(name)
-    return tuple(path)

@@ -108,17 +108,38 @@ class Quotas:
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """The quotas of one broker; `now` carries an offset."""
     found = {role: _Sought(quota_file.layers(now), role, broker_id, now) for role in Role}
-    modes = [layer.mode for layer in quota_file.layers(now) if layer.mode is not None and layer.mode.holds(now)]
-    mode = modes[:1]
-    ends = {role: _first_end([*mode, *sought.sources()]) for role, sought in found.items()}
+    mode = governing_mode(quota_file, now)
+    ends = {role: _first_end([*([mode] if mode else []), *sought.sources()]) for role, sought in found.items()}
     return Quotas(
         leader=found[Role.LEADER].quota(),
         follower=found[Role.FOLLOWER].quota(),
-        enforce=mode[0].enforce is not False if mode else True,
+        enforce=mode is None or mode.enforce is not False,
         hash=quota_file.hash,
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )
+
+
+def governing(
+    quota_file: QuotaFile, broker_id: int, now: datetime, role: Role, *, rate: bool, topic: str | None = None
+) -> Section | None:
+    """Return the section that a value of one broker is from, by the order in which `effective` looks; None if nothing
+    says it. Its `rates` or `replicas` have the value.
+
+    Args:
+        quota_file: as read.
+        broker_id: whose.
+        now: with an offset.
+        role: whose of that broker.
+        rate: the rate; else the list of the broker, or of `topic`.
+        topic: a name or glob as it is written in the file; not what a glob of the file matches.
+    """
+    return _Sought(quota_file.layers(now), role, broker_id, now).source_of(topic, rate=rate)
+
+
+def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
+    """Return the section that says whether quotas are enforced; None if nothing says it."""
+    return next((layer.mode for layer in quota_file.layers(now) if layer.mode and layer.mode.holds(now)), None)
 
 
 def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
@@ -156,6 +177,11 @@ class _Sought:
                 if self._role in section.replicas and section.holds(now):
                     first.setdefault(name, section)
         return first
+
+    def source_of(self, topic: str | None, *, rate: bool) -> Section | None:
+        if rate:
+            return self._rate
+        return self._otherwise if topic is None else self._topics.get(topic, self._globs.get(topic))
 
     def sources(self) -> Iterator[Section]:
         """The sections that something of this quota is from."""

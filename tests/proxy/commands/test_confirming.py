@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.commands.confirming import confirm
+from proxy.quotas import hash_of
 from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
@@ -37,21 +38,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+FILE = b'[brokers.default]\nleader.replication.throttled.rate = "4MiB/s"\n'
+"""What `ROLE` has."""
+NEW = hash_of(FILE)
+
+
 def says(hash: str, **quotas: object) -> bytes:  # noqa: A002 - as the page calls it
     return json.dumps({**PAGE, "quotas": {"hash": hash, **quotas}}).encode()
 
 
 def test_it_waits_until_the_file_is_in_force(fake: FakeSidecar, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.content = says("old")
-    clock = Clock({3: lambda: setattr(fake, "content", says("new"))})
+    clock = Clock({3: lambda: setattr(fake, "content", says(NEW))})
     monkeypatch.setattr("proxy.commands.confirming.time", clock)
-    assert list(confirm([fake.url], "new")) == [(True, f"broker 101 ({fake.url}): in force, hash new")]
+    (found,) = confirm([fake.url], FILE)
+    assert (found.in_force, found.broker) == (True, 101)
+    assert found.line == f"broker 101 ({fake.url}): in force: leader 4.00 MiB/s (4194304 B/s), hash {NEW}"
     assert clock.steps == 3
 
 
 def test_a_sidecar_that_reads_another_file_is_a_failure(fake: FakeSidecar, clock: Clock) -> None:
     fake.content = says("old")
-    assert list(confirm([fake.url], "new")) == [
+    assert [(found.in_force, found.line) for found in confirm([fake.url], FILE)] == [
         (False, f"broker 101 ({fake.url}): not in force after 5 s: it has hash old; does it read this file?")
     ]
     assert clock.now == pytest.approx(5, abs=0.2)
@@ -59,15 +67,16 @@ def test_a_sidecar_that_reads_another_file_is_a_failure(fake: FakeSidecar, clock
 
 def test_why_it_refuses_is_said(fake: FakeSidecar, clock: Clock) -> None:
     fake.content = says("old", last_reload_successful=False, last_error="quotas.toml: x: expected y")
-    ((good, line),) = confirm([fake.url], "new")
-    assert not good
-    assert line.endswith("it refuses its file: quotas.toml: x: expected y")
+    (found,) = confirm([fake.url], FILE)
+    assert not found.good
+    assert found.line.endswith("it refuses its file: quotas.toml: x: expected y")
 
 
 def test_one_that_cannot_be_asked_is_no_failure(fake: FakeSidecar, clock: Clock) -> None:
-    fake.content = says("new")
-    (first, line), (second, _) = confirm(["http://127.0.0.1:1", fake.url], "new")
-    assert first
-    assert second
+    fake.content = says(NEW)
+    first, second = confirm(["http://127.0.0.1:1", fake.url], FILE)
+    assert (first.in_force, first.good) == (None, True)
+    assert second.in_force
+    line = first.line
     assert line.startswith("could not ask: http://127.0.0.1:1/throttle: no answer from a sidecar: ")
     assert line.endswith("a sidecar that runs takes the file within 250 ms")

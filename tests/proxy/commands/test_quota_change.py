@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from proxy.commands.quota_change import ENFORCE, parse_place, parse_span, parse_value
+from proxy.commands.quota_change import ENFORCE, Pair, parse_pairs, parse_span, parse_value, places
 from proxy.errors import InvalidValueError
-from proxy.quotas.editing import Place
+from proxy.quotas.facts import Place
 
 RATE = "leader.replication.throttled.rate"
 LIST = "follower.replication.throttled.replicas"
@@ -25,13 +25,14 @@ LIST = "follower.replication.throttled.replicas"
     ],
 )
 def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, place: Place) -> None:
-    assert parse_place(key, broker, topic) == place
+    assert places(key, [] if broker is None else [broker], topic) == [place]
 
 
 @pytest.mark.parametrize(
     ("key", "broker", "topic", "problem"),
     [
-        ("leader.rate", None, None, r"leader.rate: unknown key; expected one of .*, mode.enforce"),
+        ("bandwidth", None, None, r"bandwidth: unknown key; expected one of .*, mode.enforce$"),
+        ("leader.rate", None, None, r"unknown key; .* \(did you mean leader.replication.throttled.rate\?\)"),
         ("leader.replication.throttled.rates", None, None, r"did you mean leader.replication.throttled.rate\?"),
         (RATE, None, "a", "a rate belongs to a broker"),
         (LIST, "101", "a", 'of a topic, or of a broker: for one broker write "0:101,1:101"'),
@@ -40,7 +41,7 @@ def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, pla
 )
 def test_where_it_does_not(key: str, broker: str | None, topic: str | None, problem: str) -> None:
     with pytest.raises(InvalidValueError, match=problem):
-        parse_place(key, broker, topic)
+        places(key, [] if broker is None else [broker], topic)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,37 @@ def test_where_it_does_not(key: str, broker: str | None, topic: str | None, prob
 def test_values_are_typed_as_the_file_has_them(key: str, text: str, value: object) -> None:
     found = parse_value(key, text)
     assert (found, type(found)) == (value, type(value))
+
+
+def test_brokers_are_named_each_by_itself() -> None:
+    assert places(RATE, ["101", "default", "101"], None) == [
+        Place(("brokers", "101"), RATE), Place(("brokers", "default"), RATE)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "pairs"),
+    [
+        (RATE, "5", [Pair(RATE, "5")]),
+        (RATE, None, [Pair(RATE, None)]),
+        (f"{RATE}=5", None, [Pair(RATE, "5")]),
+        (f"{LIST}=", None, [Pair(LIST, "")]),
+        (f"{LIST}=[0:1,1:1],{RATE}=5", None, [Pair(LIST, "0:1,1:1"), Pair(RATE, "5")]),
+        (f"{LIST}=0:1,1:1, {RATE} = 5", None, [Pair(LIST, "0:1,1:1"), Pair(RATE, "5")]),
+        (f"{RATE}=5=6", None, [Pair(RATE, "5=6")]),
+    ],
+)
+def test_pairs_as_kafka_configs_takes_them(key: str, text: str | None, pairs: list[Pair]) -> None:
+    assert parse_pairs(key, text) == pairs
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [("=5", "expected KEY=VALUE"), (f"{RATE}=5,{RATE}=6", "expected each key once"), ("a=1,=2", "expected KEY=VALUE")],
+)
+def test_no_pairs(key: str, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        parse_pairs(key, None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import parse_quotas
-from proxy.quotas.editing import Place
+from proxy.quotas.facts import Place
 from proxy.quotas.rewriting import Said, rewritten
 
 LEADER_RATE = "leader.replication.throttled.rate"
