@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -150,22 +150,28 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(mode: Mode, program: Program, home: Path) -> AsyncIterator[Stage]:
-    """Set everything up; it all ends with the block."""
+async def open_stage(mode: Mode, program: Program, home: Path, *, control: bool = True) -> AsyncIterator[Stage]:
+    """Set everything up; it all ends with the block. Without a `control` nothing can be called slow."""
     ours, theirs = socket.socketpair()
     leader = StrangeLeader()
     with ours, theirs:
         async with (
             _leading(leader, ours) as strange_leader,
             open_party(mode.versions, theirs) as victim,
-            open_party(mode.versions) as control,
             _running(program, mode, home / "attacked", victim, strange_leader) as sidecar,
-            _running(Program(program.script), MODES["none"], home / "idle", control, strange_leader),
+            _idle(Program(program.script), mode, home / "idle") if control else nullcontext(victim) as beside,
         ):
-            stage = Stage(sidecar, victim, control, leader)
+            stage = Stage(sidecar, victim, beside, leader)
             if not await stage.calm():
                 raise TimeoutError(f"the victim is not served even before the attack: {sidecar.last_words()}")
             yield stage
+
+
+@asynccontextmanager
+async def _idle(program: Program, mode: Mode, home: Path) -> AsyncIterator[Party]:
+    """Victims of the same versions, relayed by a sidecar that nobody attacks."""
+    async with open_party(mode.versions) as party, _running(program, MODES["none"], home, party, free_ports(1)[0]):
+        yield party
 
 
 @asynccontextmanager
