@@ -23,3 +23,10 @@ set_option = click.option(
     metavar="KEY.PATH=VALUE",
     help="Replace one key of it, like ingress.listen=0.0.0.0:9092. May be repeated.",
 )
+fleet_option = click.option(
+    "--fleet",
+    "fleet_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A fleet.toml: all sidecars that it lists.",
+)

@@ -5,6 +5,7 @@ Pure. Invariant: a rate always has its unit, a time its offset.
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ _FIRST_YEAR, _LAST_YEAR = 1970, 9990
 _HOURS_TOLD = 48
 """From here on days."""
 _LONGEST_ETA_SECONDS = 99 * 86400.0
+_RATE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_NEXT_UNIT = 1023.5
+"""From here on 1024 would be told, which is one of the next unit."""
 _DIGITS_TOLD = 8
 """From here on a count is told in millions, or what comes after them."""
 _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
@@ -78,6 +82,20 @@ def format_count(count: int) -> str:
         return str(count)
     multiple, unit = next((m, u) for m, u in _MULTIPLES if count >= m)
     return f"{count / multiple:.1f}{unit}"
+
+
+def format_rate_in_brief(bytes_per_second: float | None) -> str:
+    """`4.00 MiB/s`, `512 KiB/s`, `unlimited`: three digits that count, ten characters at most."""
+    if bytes_per_second is None or math.isinf(bytes_per_second):
+        return "unlimited"
+    size, units = max(bytes_per_second, 0.0), iter(_RATE_UNITS)
+    unit = next(units)
+    while size >= _NEXT_UNIT and (larger := next(units, None)) is not None:
+        size, unit = size / 1024, larger
+    if unit == "B":
+        return f"{size:.0f} B/s"
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return f"{min(size, 9999):.{digits}f} {unit}/s"
 
 
 def format_distance(moment: datetime, now: datetime) -> str:

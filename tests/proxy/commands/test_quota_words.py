@@ -11,6 +11,7 @@ from proxy.commands.quota_words import (
     format_distance,
     format_duration,
     format_eta,
+    format_rate_in_brief,
     format_time,
     parse_moment,
 )
@@ -44,6 +45,27 @@ def test_what_differs_is_told_with_units() -> None:
 )  # fmt: skip
 def test_an_eta_has_room_in_its_column(seconds: float | None, told: str) -> None:
     assert format_eta(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [
+        (None, "unlimited"),
+        (float("inf"), "unlimited"),
+        (0.0, "0 B/s"),
+        (-0.2, "0 B/s"),
+        (1023.4, "1023 B/s"),
+        (1023.6, "1.00 KiB/s"),
+        (9.996 * 2**20, "10.0 MiB/s"),
+        (99.96 * 2**20, "100 MiB/s"),
+        (1023.4 * 2**20, "1023 MiB/s"),
+        (2.0**63, "8.00 EiB/s"),
+        (1e300, "9999 EiB/s"),
+    ],
+)
+def test_a_rate_has_room_in_its_column(rate: float | None, told: str) -> None:
+    assert format_rate_in_brief(rate) == told
+    assert len(told) <= 10
 
 
 @pytest.mark.parametrize(

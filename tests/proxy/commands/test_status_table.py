@@ -21,8 +21,8 @@ from proxy.commands.status_table import Sidecar, layout
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HEADINGS = [
-    "of lag in partitions fetches",
-    "broker role mode quota rate quota messages ETA left out connections held",
+    "of unthrottled lag in of it partitions fetches",
+    "broker role mode quota rate quota beside it messages ETA in sync left out connections held",
 ]
 GOOD = QuotasState("abc", last_success_timestamp_seconds=NOW.timestamp() - 90)
 
@@ -43,7 +43,7 @@ def test_a_row_per_role_and_what_holds() -> None:
     role = RoleState(2**20, 2.0**19, 3, 4, 5, connections=6, held_requests=7, lag_messages=8, eta_seconds=90)
     assert shown(page(role)) == [
         *HEADINGS,
-        "101 follower enforcing 1.00 MiB/s 512.00 KiB/s 50% 8 1m30s 7 6 7",
+        "101 follower enforcing 1.00 MiB/s 512 KiB/s 50% - 8 1m30s - 7 6 7",
         "",
         "broker 101: policy strict, quotas abc read 1m30s ago, journal 7 lines, 0 dropped, version 1.2",
     ]
@@ -56,9 +56,10 @@ def test_a_share_needs_a_quota(quota: float | None, cells: str) -> None:
 
 def test_a_sidecar_that_does_not_answer_is_a_row_with_its_error() -> None:
     lines = shown(Sidecar("http://b", error="http://b/throttle: no answer"), page(RoleState(None, 1.0)))
-    assert lines[2] == "? - http://b no answer"
-    assert lines[3].startswith("101 follower")
-    assert lines[5] == "http://b/throttle: no answer"
+    assert lines[0] == "2 sidecars: 1 answer, 1 does not, none with warnings"
+    assert lines[4] == "? - http://b no answer"
+    assert lines[5].startswith("101 follower")
+    assert lines[7] == "http://b/throttle: no answer"
 
 
 def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
@@ -104,7 +105,7 @@ def test_what_is_amiss_is_said_below() -> None:
     quotas = QuotasState("abc", last_reload_successful=False, last_error="quotas.toml: x")
     found = Page(101, "strict", enforce=False, quotas=quotas, roles={"leader": role}, journal=JournalState(9, 4))
     lines = shown(found)
-    assert lines[2].startswith("101 leader OBSERVING ")
+    assert lines[2].startswith("101 ! leader OBSERVING ")
     assert lines[4:10] == [
         "warning: broker 101: observing only, nothing is throttled (mode.enforce is false)",
         "warning: broker 101: quotas.toml is wrong, the last good one holds: quotas.toml: x",
@@ -125,5 +126,5 @@ def test_eighty_columns_are_enough() -> None:
     assert isinstance(console.file, io.StringIO)
     text = console.file.getvalue()
     assert "…" not in text
-    assert "101     follower  enforcing  500.00 MiB/s" in text
+    assert " ".join(text.split()).count("101 follower 500 MiB/s 499 MiB/s 100% - 10000000 25h00m") == 1
     assert "connections" not in text

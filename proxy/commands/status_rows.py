@@ -1,0 +1,216 @@
+"""Which rows ``status`` shows, and in which order: those of many sidecars filtered, sorted, and summed up.
+
+Pure. Invariant: a sidecar that does not answer is a row, whatever is filtered but for its broker; totals are those of
+the rows that are shown.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .page import ConnectionState, Page, PartitionState, RoleState
+
+OVER = 1.05
+"""The promise for any eleven seconds, which is what the rate is measured over; above it something is wrong."""
+
+
+class Sort(enum.StrEnum):
+    """What comes first."""
+
+    WORST = "worst"
+    BROKER = "broker"
+    LAG = "lag"
+    ETA = "eta"
+    RATE = "rate"
+    QUOTA = "quota"
+    UNTHROTTLED = "unthrottled"
+
+
+class Sidecar(NamedTuple):
+    """What one sidecar answered, or the `error` that kept it from that."""
+
+    url: str
+    content: bytes = b""
+    page: Page | None = None
+    error: str | None = None
+    broker: int | None = None
+    """As fleet.toml has it; None: nobody said."""
+
+    @property
+    def broker_id(self) -> int | None:
+        return self.broker if self.page is None else self.page.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What is shown; empty: everything."""
+
+    roles: frozenset[str] = frozenset()
+    brokers: frozenset[int] = frozenset()
+    topics: tuple[str, ...] = ()
+    """Names or globs."""
+
+    def has_sidecar(self, sidecar: Sidecar) -> bool:
+        """One that does not answer, and of which nobody knows whose it is, may be anybody's."""
+        return not self.brokers or sidecar.broker_id is None or sidecar.broker_id in self.brokers
+
+    def has_role(self, name: str, role: RoleState) -> bool:
+        if not role.served or (self.roles and name not in self.roles):
+            return False
+        return not self.topics or any(self.has_topic(found.topic) for found in role.partitions)
+
+    def has_topic(self, topic: str) -> bool:
+        return not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+
+
+class RoleRow(NamedTuple):
+    page: Page
+    name: str
+    role: RoleState
+
+    @property
+    def share(self) -> float | None:
+        """Of the quota; None where there is no quota above 0."""
+        quota = self.role.quota_bytes_per_second
+        return self.role.rate_bytes_per_second / quota if quota and not math.isinf(quota) else None
+
+    @property
+    def unthrottled(self) -> float | None:
+        """Bytes per second that no list names or nobody understands; None: an older sidecar, which does not say."""
+        passing = self.role.passing_bytes_per_second
+        return None if passing is None else passing.other
+
+    @property
+    def is_amiss(self) -> bool:
+        page, role = self.page, self.role
+        return (
+            not page.enforce
+            or not page.quotas.last_reload_successful
+            or bool(role.doubts or role.undecoded)
+            or (self.share or 0.0) > OVER
+        )
+
+    @property
+    def gets_nowhere(self) -> bool:
+        return self.role.lag_messages > 0 and self.role.eta_seconds is None
+
+
+class Rows(NamedTuple):
+    """All in the order in which they are shown."""
+
+    silent: tuple[Sidecar, ...]
+    roles: tuple[RoleRow, ...]
+    links: tuple[tuple[Page, str, ConnectionState], ...]
+    partitions: tuple[tuple[Page, str, PartitionState], ...]
+
+    @property
+    def pages(self) -> tuple[Page, ...]:
+        """Of the sidecars of which a role is shown, once each."""
+        return tuple({id(row.page): row.page for row in self.roles}.values())
+
+
+def rows(sidecars: Sequence[Sidecar], which: Filter = Filter(), sort: Sort = Sort.WORST) -> Rows:
+    """What is shown of these answers."""
+    asked = [sidecar for sidecar in sidecars if which.has_sidecar(sidecar)]
+    roles = [
+        RoleRow(sidecar.page, name, role)
+        for sidecar in asked
+        if sidecar.page is not None
+        for name, role in sidecar.page.roles.items()
+        if which.has_role(name, role)
+    ]
+    roles.sort(key=_ORDERS[sort])
+    links = [(page, name, link) for page, name, role in roles for link in role.links]
+    found = [
+        (page, name, each) for page, name, role in roles for each in role.partitions if which.has_topic(each.topic)
+    ]
+    silent = sorted((each for each in asked if each.page is None), key=lambda each: (each.broker or 0, each.url))
+    return Rows(
+        tuple(silent),
+        tuple(roles),
+        tuple(sorted(links, key=lambda row: -row[2].lag_messages)),
+        tuple(sorted(found, key=lambda row: -row[2].lag_messages)),
+    )
+
+
+def _place(row: RoleRow) -> tuple[int, bool]:
+    return row.page.broker, row.name != "leader"
+
+
+def _worst(row: RoleRow) -> tuple[object, ...]:
+    return not row.is_amiss, not row.gets_nowhere, -row.role.lag_messages, _place(row)
+
+
+def _eta(row: RoleRow) -> float:
+    return math.inf if row.gets_nowhere else row.role.eta_seconds or 0.0
+
+
+_ORDERS: dict[Sort, Callable[[RoleRow], tuple[object, ...]]] = {
+    Sort.WORST: _worst,
+    Sort.BROKER: _place,
+    Sort.LAG: lambda row: (-row.role.lag_messages, _place(row)),
+    Sort.ETA: lambda row: (-_eta(row), _place(row)),
+    Sort.RATE: lambda row: (-row.role.rate_bytes_per_second, _place(row)),
+    Sort.QUOTA: lambda row: (_quota(row), _place(row)),
+    Sort.UNTHROTTLED: lambda row: (-(row.unthrottled or 0.0), _place(row)),
+}
+
+
+def _quota(row: RoleRow) -> float:
+    """The lowest first."""
+    quota = row.role.quota_bytes_per_second
+    return math.inf if quota is None else quota
+
+
+class Total(NamedTuple):
+    """Of one role, over the rows that are shown. Rates are bytes per second.
+
+    Args:
+        quota: of those that have one; None if nobody has.
+        limited_rate: what those use of it.
+        in_sync, unthrottled: of those that say so; None if nobody does.
+        eta: the longest; None if one gets nowhere.
+    """
+
+    name: str
+    sidecars: int
+    quota: float | None
+    rate: float
+    limited_rate: float
+    in_sync: float | None
+    unthrottled: float | None
+    lag_messages: int
+    eta: float | None
+    omitted: int
+    connections: int
+    held: int
+
+
+def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
+    """One for each role that is shown, leader first."""
+    for name in sorted({row.name for row in found}, reverse=True):
+        mine = [row for row in found if row.name == name]
+        limited = [row for row in mine if row.share is not None]
+        passing = [state for row in mine if (state := row.role.passing_bytes_per_second) is not None]
+        etas = [_eta(row) for row in mine]
+        yield Total(
+            name=name,
+            sidecars=len(mine),
+            quota=sum(row.role.quota_bytes_per_second or 0.0 for row in limited) if limited else None,
+            rate=sum(row.role.rate_bytes_per_second for row in mine),
+            limited_rate=sum(row.role.rate_bytes_per_second for row in limited),
+            in_sync=sum(state.in_sync for state in passing) if passing else None,
+            unthrottled=sum(state.other for state in passing) if passing else None,
+            lag_messages=sum(row.role.lag_messages for row in mine),
+            eta=None if math.inf in etas else max(etas),
+            omitted=sum(row.role.omitted_partitions_total + row.role.substituted_partitions_total for row in mine),
+            connections=sum(row.role.connections for row in mine),
+            held=sum(row.role.held_requests for row in mine),
+        )

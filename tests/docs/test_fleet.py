@@ -1,0 +1,30 @@
+"""docs/fleet.md: every key of fleet.toml with its default, no other, and a file that is accepted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from proxy.fleet.file import KubernetesTable, SidecarTable, load_fleet
+
+TEXT = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(("heading", "table"), [("[[sidecars]]", SidecarTable), ("[kubernetes]", KubernetesTable)])
+def test_every_key_and_its_default_is_there_and_no_other(heading: str, table: type[msgspec.Struct]) -> None:
+    (section,) = re.findall(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", TEXT, re.MULTILINE | re.DOTALL)
+    documented = dict(re.findall(r"^\| `([\w.]+)` \| (?:`([^`]+)`)? ?\|", section, re.MULTILINE))
+    fields = msgspec.structs.fields(table)
+    assert documented == {
+        field.name: "" if field.default in (msgspec.NODEFAULT, None) else field.default for field in fields
+    }
+
+
+def test_what_it_shows_is_accepted(tmp_path: Path) -> None:
+    for number, shown in enumerate(re.findall(r"^```toml\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(shown, "utf-8")
+        assert load_fleet(path).brokers[0] == 101
