@@ -45,10 +45,14 @@ class Greedy(Scene):
         for said, data in loads().items():
             self.doing = f"{CONNECTIONS} connections with {said}"
             with trio.move_on_after(SECONDS * self.size):
-                async with trio.open_nursery() as nursery:
-                    for n in range(CONNECTIONS):
-                        door = ("ingress", "strange")[n % 2]
-                        nursery.start_soon(self._greedy, stage.sidecar.ports[door], data)
+                await self.beside(stage, data)
+
+    async def beside(self, stage: Stage, data: bytes) -> None:
+        """Send this from all connections, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for n in range(CONNECTIONS):
+                door = ("ingress", "strange")[n % 2]
+                nursery.start_soon(self._greedy, stage.sidecar.ports[door], data)
 
     async def _greedy(self, port: int, data: bytes) -> None:
         while True:

@@ -1,0 +1,123 @@
+"""What a follower in sync notices of eight greedy connections: the time of its fetches beside them, and alone.
+
+    python -m benchmarks.beside_greedy --seconds 5 --rounds 3
+
+The loads are those of the fuzzer's greedy scene: as many fetches of 25 000 partitions, small replica fetches or empty
+frames as eight connections can send, half of them at the ingress and half at the egress. Alone and beside take turns,
+so that what else the machine does meets both; a control, relayed by an idle sidecar, is timed at the same moments.
+
+A follower that waits does not ask, so what it would have asked meanwhile, every 5 ms, is counted as waiting too (as
+HdrHistogram corrects for coordinated omission): otherwise a stall of seconds would be one slow fetch among hundreds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import click
+import trio
+
+from fuzz.modes import MODES
+from fuzz.party import PAIRS, Party
+from fuzz.scenes.greedy import Greedy, loads
+from fuzz.stage import Program, Stage, be_nice, open_stage
+from fuzz.victim import PAUSE_SECONDS
+from lab.sidecars import throttle_sidecar_script
+
+ALONE = "alone"
+SETTLE_SECONDS = 0.5
+RECOVERY_SECONDS = 2.0
+"""What was sent before is still to be worked through."""
+ASKED_EVERY_TENTHS = int(PAUSE_SECONDS * 10_000)
+
+
+@dataclass(slots=True)
+class Times:
+    """Fetches by their time in tenths of a millisecond."""
+
+    histogram: Counter[int] = field(default_factory=Counter)
+
+    def quantile_ms(self, part: float) -> float:
+        left = part * self.histogram.total()
+        for tenth, count in sorted(self.histogram.items()):
+            left -= count
+            if left <= 0:
+                return max(tenth, 1) / 10
+        return 0.0
+
+    def take(self, party: Party) -> None:
+        """What both pairs met since they forgot."""
+        for name in PAIRS:
+            for tenths, count in party.observed[name].histogram.items():
+                for waited in range(tenths, -1, -ASKED_EVERY_TENTHS):
+                    self.histogram[waited] += count
+            for waited in range(party.observed[name].pending_us // 100, -1, -ASKED_EVERY_TENTHS):
+                self.histogram[waited] += 1
+
+
+@dataclass(slots=True)
+class Row:
+    victim: Times = field(default_factory=Times)
+    control: Times = field(default_factory=Times)
+
+
+async def measured(mode: str, program: str, *, seconds: float, rounds: int) -> dict[str, Row]:
+    """Times by load, `ALONE` among them, which is measured before each."""
+    rows = {name: Row() for name in (ALONE, *loads())}
+    with tempfile.TemporaryDirectory(prefix="beside-") as home:
+        async with open_stage(MODES[mode], Program(program), Path(home)) as stage:
+            for _ in range(rounds):
+                for load, data in loads().items():
+                    await _timed(stage, rows[ALONE], None, seconds)
+                    await _timed(stage, rows[load], data, seconds)
+    return rows
+
+
+async def _timed(stage: Stage, row: Row, data: bytes | None, seconds: float) -> None:
+    async with trio.open_nursery() as nursery:
+        if data is not None:
+            nursery.start_soon(Greedy(seed=1).beside, stage, data)
+        await trio.sleep(SETTLE_SECONDS if data else RECOVERY_SECONDS)
+        for party in (stage.victim, stage.control):
+            party.forget()
+        await trio.sleep(seconds)
+        row.victim.take(stage.victim)
+        row.control.take(stage.control)
+        nursery.cancel_scope.cancel()
+
+
+def table(rows: dict[str, Row]) -> str:
+    """Markdown; the ratio is of the victim's p99 to what it is alone."""
+    alone = rows[ALONE].victim.quantile_ms(0.99)
+    lines = [
+        "| beside | fetches | p50 ms | p99 ms | x alone | worst ms | the control's p99 ms, at the same time |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        p50, p99 = row.victim.quantile_ms(0.5), row.victim.quantile_ms(0.99)
+        control = row.control.quantile_ms(0.99)
+        lines.append(
+            f"| {name} | {row.victim.histogram.total()} | {p50:.1f} | {p99:.1f} | {p99 / alone:.1f} "
+            f"| {row.victim.quantile_ms(1.0):.0f} | {control:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--mode", default="quotas", show_default=True, type=click.Choice(list(MODES)))
+@click.option("--seconds", default=5.0, show_default=True, help="Of each measurement.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--program", default=None, help="The throttle-sidecar to measure.  [default: this environment's]")
+def main(mode: str, seconds: float, rounds: int, program: str | None) -> None:
+    """Time an in-sync follower's fetches, alone and beside eight greedy connections."""
+    be_nice()
+    rows = trio.run(partial(measured, mode, program or throttle_sidecar_script(), seconds=seconds, rounds=rounds))
+    click.echo(table(rows))
+
+
+if __name__ == "__main__":
+    main()
