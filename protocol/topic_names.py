@@ -21,7 +21,8 @@ class TopicNames(dict[bytes, str]):
             name = str(encoded, "utf-8")
         except UnicodeDecodeError as error:
             raise ProtocolError("topic: not UTF-8") from error
-        if len(self) >= MAX_REMEMBERED:
-            self.clear()
-        self[encoded] = name
+        if len(encoded) <= MAX_TOPIC_BYTES:  # a longer one is no topic's, and 20 000 of them would be 640 MB
+            if len(self) >= MAX_REMEMBERED:
+                self.clear()
+            self[encoded] = name
         return name

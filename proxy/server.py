@@ -261,7 +261,7 @@ class Server:
 
     async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed."""
-        async with open_poller() as poller, trio.open_nursery() as handlers:
+        async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
                 for route, listener in listeners:
                     handler = self._handler(route, poller)
@@ -269,6 +269,9 @@ class Server:
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
+
+    def _poller_failed(self, error: BaseException) -> None:
+        self.supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
 
     def _handler(self, route: Route, poller: Poller | None) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:

@@ -97,7 +97,7 @@ class LogTable(Table, frozen=True):
 
 
 class LimitsTable(Table, frozen=True):
-    max_request_bytes: SizeText = "512KiB"
+    max_request_bytes: SizeText = "128KiB"
     max_substitution_bytes: SizeText = "16MiB"
     connect_timeout: str = "10s"
     drain: str = "10s"

@@ -49,6 +49,8 @@ class Task(enum.StrEnum):
     """Reads quotas.toml again when it is asked to over HTTP."""
     JOURNAL = "journal"
     SIGNALS = "signals"
+    POLLER = "poller"
+    """Wakes the relayed connections; started again by itself at once, with everybody looked after anew."""
 
 
 class Supervisor:
@@ -74,11 +76,12 @@ class Supervisor:
                 failure = errors
             if trio.current_time() - began >= STEADY_SECONDS:
                 pause_seconds = FIRST_PAUSE_SECONDS
-            self._tell(task, failure, pause_seconds)
+            self.tell(task, failure, pause_seconds)
             await trio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, MOST_PAUSE_SECONDS)
 
-    def _tell(self, task: Task, failure: BaseException | None, pause_seconds: float) -> None:
+    def tell(self, task: Task, failure: BaseException | None, pause_seconds: float) -> None:
+        """Log and count a restart, also of a task that restarts by itself."""
         self.restarts[task] += 1
         self._log.error(
             "task_restarted",

@@ -14,6 +14,10 @@ from typing import NamedTuple
 
 from journal_schema import LINE_SECONDS
 
+MOST_KEYS = 100_000
+"""Partitions of which something is told within one block; each costs about a kilobyte until that is written."""
+MOST_TOLD = 400_000
+"""Partitions whose last offsets are remembered after that."""
 IDLE_TICKS = 600
 """After so many seconds without a fetch a partition's last offsets are forgotten, and said again with the next one."""
 
@@ -114,6 +118,8 @@ class Ledger:
         self._links: dict[Link, Seconds] = {}
         self._told: dict[tuple[str, str, str, int], _Told] = {}
         self._finished: list[Traffic] = []
+        self.dropped = 0
+        """Fetches and omissions of partitions beyond `MOST_KEYS`, of which nothing is told."""
 
     def tick_at(self, now: float) -> int:
         return math.floor(now - self._origin)
@@ -174,6 +180,9 @@ class Ledger:
             self._turn(now)
         sums = self._sums.get(key)
         if sums is None:
+            if len(self._sums) >= MOST_KEYS:
+                self.dropped += 1
+                return _Sums(_no_seconds(), before=position, position=position)
             last = self._last_position(key)
             sums = self._sums[key] = _Sums(self._seconds_of(key), before=last or position, position=last)
         return sums
@@ -182,7 +191,7 @@ class Ledger:
         link = Link(key.role, key.peer, key.throttled, key.in_sync)
         seconds = self._links.get(link)
         if seconds is None:
-            seconds = self._links[link] = Seconds(*([0] * LINE_SECONDS for _ in Seconds._fields))
+            seconds = self._links[link] = _no_seconds()
         return seconds
 
     def _last_position(self, key: TrafficKey) -> Position | None:
@@ -223,7 +232,8 @@ class Ledger:
             position = sums.position
             if position is None:
                 continue
-            self._told[key[:4]] = _Told(position, self._first + sums.last_slot)
+            if len(self._told) < MOST_TOLD or key[:4] in self._told:
+                self._told[key[:4]] = _Told(position, self._first + sums.last_slot)
             if any(sums.said):
                 link = Link(key.role, key.peer, key.throttled, key.in_sync)
                 replicas[link].append(_replica(key, sums, position, count))
@@ -232,6 +242,10 @@ class Ledger:
                 cut = Seconds(*(sums[:count] for sums in seconds))
                 self._finished.append(Traffic(self._first, link, cut, sorted(replicas[link])))
         self._sums, self._links = {}, {}
+
+
+def _no_seconds() -> Seconds:
+    return Seconds(*([0] * LINE_SECONDS for _ in Seconds._fields))
 
 
 def _replica(key: TrafficKey, sums: _Sums, position: Position, count: int) -> Replica:

@@ -107,6 +107,7 @@ class Journal:
         return events
 
     def _offer(self, batch: Batch) -> None:
+        self.statistics.dropped_by_ledger = self.ledger.dropped
         missing = self.statistics.dropped - self._dropped_told
         if missing:
             batch.events.insert(0, event(Kind.DROPPED, batch.tick, lines=missing))

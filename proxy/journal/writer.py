@@ -46,11 +46,13 @@ class JournalStatistics:
     lines: int = 0
     dropped_by_queue: int = 0
     dropped_by_disk: int = 0
+    dropped_by_ledger: int = 0
+    """Of more partitions than are remembered."""
     removed_files: int = 0
 
     @property
     def dropped(self) -> int:
-        return self.dropped_by_queue + self.dropped_by_disk
+        return self.dropped_by_queue + self.dropped_by_disk + self.dropped_by_ledger
 
 
 class Writer:

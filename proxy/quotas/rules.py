@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from .sections import Layer, QuotaFile, Section
 
+MAX_TOPIC_BYTES = 249
+"""org.apache.kafka.common.internals.Topic: a longer name is no topic's, whoever says it."""
+MOST_RESOLVED = 20_000
+"""Topics of which it is remembered what is listed; beyond them it is worked out anew."""
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
@@ -45,14 +49,19 @@ class RoleQuota:
 
     def selects(self, topic: str, partition: int) -> bool:
         """Whether this partition is throttled on this broker in this role. Cheap: one lookup per known
-        topic."""
+        topic. Memory is bounded, whatever names a peer makes up."""
         partitions = self._resolved.get(topic)
         if partitions is None:
-            partitions = self._resolved[topic] = self.partitions_of(topic)
+            if len(self._resolved) >= MOST_RESOLVED:
+                self._resolved.clear()
+            partitions = self.partitions_of(topic)
+            if len(topic) <= MAX_TOPIC_BYTES:
+                self._resolved[topic] = partitions
         return partition in partitions
 
     def partitions_of(self, topic: str) -> Partitions:
-        if topic == METADATA_TOPIC:
+        """Those of a topic that are listed; of a name that is too long for a topic none."""
+        if topic == METADATA_TOPIC or len(topic) > MAX_TOPIC_BYTES:
             return NO_PARTITION
         exact = self.topics.get(topic)
         if exact is not None:

@@ -71,6 +71,7 @@ async def relay(
     leader = None
     try:
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
+        leader.share = follower.share
         with _polled(poller, follower, leader):
             await _both_ways(exchange, follower, leader, limits=limits, draining=draining, poller=poller)
     except* OSError as errors:
@@ -118,7 +119,7 @@ async def _both_ways(
 
         async def direction(run: RequestRelay | ResponseRelay, ended: Cause) -> None:
             try:
-                await (run.run() if poller is None else poller.drive(run.run()))
+                await (run.run() if poller is None else poller.drive(run.run(), follower.share))
             except ConnectionEndedError as error:
                 exchange.end(ended, str(error))
                 nursery.cancel_scope.cancel()

@@ -58,9 +58,12 @@ class Eager:
         received = window.receive_now()
         if received <= 0:
             return received < 0
+        share = window.leg.share
         while self._handle():
             if window.start == window.end:
                 return not window.leg.reading.ready
+            if share.is_over:
+                break
         return False
 
     def send(self, data: Bytes) -> bool:

@@ -60,6 +60,10 @@ class Undecoded(enum.Enum):
     UNSUPPORTED_VERSION = "unsupported_version"
     MALFORMED_REQUEST = "malformed_request"
     MALFORMED_RESPONSE = "malformed_response"
+    TOO_MANY_REPLICAS = "too_many_replicas"
+    """Some partitions of a Fetch: no more can be remembered, of its connection or of all."""
+    MEMORY = "memory"
+    """It would have to be held to be understood, and as much is held as may be."""
     REQUEST_TOO_LARGE = "request_too_large"
     RESPONSE_TOO_LARGE = "response_too_large"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
@@ -116,8 +120,10 @@ class Exchange:
         return 0 if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else MOST_IN_FLIGHT - self.correlator.in_flight
 
     async def wait_room(self) -> None:
-        """Wait until fewer requests are in flight than one connection may have."""
-        while self.room <= 0 and not self.opaque:
+        """Wait until half of what one connection may have in flight has been answered: each wait has its price."""
+        while not self.opaque and (
+            self.correlator.in_flight > MOST_IN_FLIGHT // 2 or len(self._owed) > MOST_DECIDED_IN_FLIGHT // 2
+        ):
             await self.settled.wait()
 
     async def wait_answered(self) -> None:

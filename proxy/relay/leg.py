@@ -2,10 +2,11 @@
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
 byte path uses plain sockets. It waits by the poller where the leg is attached to one, else by Trio itself, which is
-what there is without epoll. `CHECKPOINT_BYTES` keeps it fair to the other connections. Knows no frames.
+what there is without epoll. `CHECKPOINT_BYTES` and the clock (`share`) keep it fair to the other connections. Knows no
+frames.
 
-Invariants: every `async` method lets the others go on at least once per `CHECKPOINT_BYTES` moved; a side that is not
-`ready` was found so after it last was, so no wait misses its wake-up.
+Invariants: every `async` method lets the others go on at least once per `CHECKPOINT_BYTES` moved and once a turn; a
+side that is not `ready` was found so after it last was, so no wait misses its wake-up.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from .poller import Side, park, take_turn
+from .share import Share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,13 +34,15 @@ CHECKPOINT_BYTES = 512 * 1024
 class Leg:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("_moved", "hung_up", "polled", "reading", "sock", "writing")
+    __slots__ = ("_moved", "hung_up", "polled", "reading", "share", "sock", "writing")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock = sock
+        self.share = Share()
+        """Of the loop's time: one and the same for both legs of a connection."""
         self.polled = False
         """A poller tells when it is ready; false: Trio does."""
         self.reading = Side()
@@ -91,6 +95,7 @@ class Leg:
         self._moved = 0
         side = self.reading
         while side.ready:
+            await self.pause_if_over()
             if not take():
                 return
         await park(lambda flow: side.park(flow, take))
@@ -132,6 +137,7 @@ class Leg:
                 await park(side.park)
             else:
                 await wait(self.sock)
+                self.share.begins_now()
                 side.ready = True
 
     def finish_sending(self) -> None:
@@ -145,14 +151,21 @@ class Leg:
     def moves(self, size: int) -> bool:
         """So many bytes went through without a wait; true when it is the others' turn."""
         self._moved += size
-        return self._moved >= CHECKPOINT_BYTES
+        return self._moved >= CHECKPOINT_BYTES or self.share.is_over
+
+    async def pause_if_over(self) -> None:
+        """Let the others go first if this turn has lasted long enough."""
+        if self.share.is_over:
+            await self.turn()
 
     async def turn(self) -> None:
+        """Let the others go first."""
         self._moved = 0
         if self.polled:
             await take_turn()
         else:
             await trio.lowlevel.checkpoint()
+        self.share.begins_now()
 
 
 async def connect(address: Address, *, timeout_seconds: float) -> Leg:

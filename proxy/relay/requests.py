@@ -98,6 +98,7 @@ class RequestRelay:
             await self._eager.wait()
         if self._exchange.room <= 0:
             await self._by_task(self._exchange.wait_room)
+        await self._follower.pause_if_over()
         return await self._window.fill(LENGTH_PREFIX_BYTES)
 
     def _take(self) -> bool:
@@ -137,7 +138,11 @@ class RequestRelay:
         """A replica's Fetch has come: what is to be done about it now."""
         exchange, now = self._exchange, trio.current_time()
         exchange.fetched(request.head.api_version)
+        replicas = exchange.link.replicas
+        before = replicas.not_remembered
         demand = exchange.link.begin(frame, request, now)
+        if replicas.not_remembered != before:
+            exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
         if isinstance(demand, Answer):
             return None, demand
         return demand, exchange.link.decide(demand, now, may_hold=not exchange.draining)
@@ -229,6 +234,7 @@ class RequestRelay:
             await self._pass_on(head, size)
             return
         self._window.take(LENGTH_PREFIX_BYTES + size)
+        await self._follower.pause_if_over()
         await self._do(*self._decided(*read))
 
     async def _read(self, size: int, session: SessionAt | None) -> tuple[bytes, FetchRequest] | None:

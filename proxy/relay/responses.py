@@ -95,6 +95,7 @@ class ResponseRelay:
     async def _next(self) -> bool:
         """Have the beginning of a frame in the window that is not to be taken at once; False at the end."""
         await self._eager.wait()
+        await self._window.leg.pause_if_over()
         return await self._window.fill(LENGTH_PREFIX_BYTES)
 
     def _take(self) -> bool:
@@ -192,6 +193,9 @@ class ResponseRelay:
             passable = walk.passable(passed)
             await self._send(passable)
             passed += passable
+            if walk.has_more:
+                await window.leg.pause_if_over()
+                continue
             spliced = await self._splice(walk.unseen(passed))
             passed += spliced
             if spliced >= LARGE_BYTES:
@@ -209,9 +213,7 @@ class ResponseRelay:
         the frame has passed by then. If it is not all, there is something in the window."""
         window, pipe = self._window, self._pipe_for(total - passed)
         while pipe is not None and passed < total and await window.look():
-            rows = self._step(walk, outlook, passed)
-            if rows:
-                outlook.forwards(rows, window.buffer, window.end, trio.current_time())
+            await self._learn(walk, outlook, passed)
             unseen = walk.unseen(passed)
             if unseen < LEAST_LOOKED_AT_BYTES:
                 window.take_looked()
@@ -221,6 +223,16 @@ class ResponseRelay:
             passed += unseen
         await self._more(passed, total, at_most=window.capacity)
         return passed
+
+    async def _learn(self, walk: FrameWalk, outlook: Outlook, passed: int) -> None:
+        """Walk all that is in the window, and let others go first whenever that takes long."""
+        while True:
+            rows = self._step(walk, outlook, passed)
+            if rows:
+                outlook.forwards(rows, self._window.buffer, self._window.end, trio.current_time())
+            if not walk.has_more:
+                return
+            await self._window.leg.pause_if_over()
 
     async def _begin(self, walk: FrameWalk, outlook: Outlook, size: int, replays: Replays) -> int:
         """The head of the frame is in the window: take what it says, and have it say that `replays` are added.
@@ -266,6 +278,9 @@ class ResponseRelay:
             passable = walk.passable(passed)
             gathered.take(passable, passed)
             passed += passable
+            if walk.has_more:
+                await window.leg.pause_if_over()
+                continue
             await self._more(passed, total, at_most=window.capacity)
         after_topics = 0 if walk.topics_end is None else total - walk.topics_end
         await self._add(gathered.frame(encode(outlook.version, outlook.replays), after_topics=after_topics))

@@ -67,7 +67,7 @@ class Window:
     async def look(self) -> bool:
         """Have a copy of what has come in the empty window; False at the end of the stream.
 
-        To be followed by `take_looked` or `forget_looked`, without a wait before it.
+        To be followed by `take_looked` or `forget_looked`; nothing else may read from the leg before that.
         """
         self.start, self.end = 0, await self.leg.peek_into(self._view)
         return self.end > 0

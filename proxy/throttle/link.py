@@ -159,6 +159,10 @@ class Link:
         )
         if isinstance(taken, LocalAnswer):
             return _error(frame, request, taken)
+        if len(taken.partitions) > self.throttle.remembered.most_of_connection:
+            # All of them in one full request are more than is decoded, and pass: the follower does not come back so.
+            taken.lost()
+            return _error(frame, request, self.translator.refuse(request.session_id))
         if taken.request.is_full:
             self.replicas.reselect()
             self.replicas.asked(request.entries, now)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .role_throttle import RoleThrottle
 
 _SERVED = attrgetter("served")
+MOST_FREE_TOPICS = 5_000
+"""Of one connection; beyond them they are looked up again."""
 ABSENCE_SECONDS = 10.0
 """A partition missing from requests for longer is met anew."""
 COUNTED_SECONDS = 30.0
@@ -49,6 +51,7 @@ class Replicas:
         "generation",
         "known",
         "new",
+        "not_remembered",
     )
 
     def __init__(self, throttle: RoleThrottle) -> None:
@@ -71,6 +74,11 @@ class Replicas:
         """None of their partitions is selected."""
         self._asked_at = 0.0
         self._requests = 0
+        self.not_remembered = 0
+        """Selected by the lists, and passed untouched all the same, each time they were asked for."""
+
+    def __len__(self) -> int:
+        return len(self.known) + len(self._missing)
 
     def counted(self, now: float) -> Iterator[tuple[PartitionKey, Replica]]:
         """Those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time included."""
@@ -186,10 +194,15 @@ class Replicas:
         throttle = self._throttle
         if not throttle.selects(key):
             if not throttle.selects_any_of(entry.topic):
+                if len(self._free_topics) >= MOST_FREE_TOPICS:
+                    self._free_topics.clear()
                 self._free_topics.add(entry.topic)
             return False
         replica, since = self._missing.pop(key, (None, now))
         if replica is None or now - since >= ABSENCE_SECONDS:
+            if not throttle.remembered.admits(len(self)):
+                self.not_remembered += 1
+                return False
             replica = Replica(entry, now)
         else:
             self._progress(replica, entry, now)

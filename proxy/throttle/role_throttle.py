@@ -15,6 +15,7 @@ from protocol.fetch_session_registry import FetchSessions
 
 from ..quotas.rules import METADATA_TOPIC_ID
 from ..topic_names import TopicNames, written
+from .remembered import Remembered
 from .replica import Standing
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ class RoleThrottle:
         now: float,
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
@@ -78,6 +80,7 @@ class RoleThrottle:
         """Where traffic is reported to; None: no journal is kept."""
         self.sessions: FetchSessions[Asked] = FetchSessions()
         """The fetch sessions that are translated: omission is forgetting, v7+."""
+        self.remembered = Remembered() if remembered is None else remembered
         self.links: set[Link] = set()
         self.rate = _simple_rate(settings)
         self._strict = settings.policy == "strict"
@@ -95,6 +98,10 @@ class RoleThrottle:
         if self.quota.listed() != before.listed():
             self._lists += 1
         self.budget.change_rate(self.quota.bytes_per_second, now)
+
+    def recount(self) -> None:
+        """Put right how many replicas are remembered: connections have ended, partitions are asked for no longer."""
+        self.remembered.count = sum(len(link.replicas) for link in self.links)
 
     @property
     def selection(self) -> tuple[int, int]:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from .role_throttle import RoleThrottle
 
 
+MOST_SEEN = 20_000
+"""Partitions of one connection: what comes beyond them is in no line of the journal, and counted as dropped."""
+
+
 class _Seen:
     """What was asked and said of one partition last."""
 
@@ -59,6 +63,8 @@ class Witness:
         """
         all_seen = self._seen
         for topic, partition, _, fetch_offset, _, _, _ in entries:
+            if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
+                continue
             seen = all_seen[topic, partition]
             seen.offset = fetch_offset
             if seen.behind_from is not None and UNKNOWN != seen.high_watermark <= fetch_offset:
@@ -77,6 +83,9 @@ class Witness:
             records_at,
             records_size,
         ) in entries:
+            if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
+                self._ledger.dropped += 1
+                continue
             seen = all_seen[topic, partition]
             if error_code:
                 seen.high_watermark = UNKNOWN

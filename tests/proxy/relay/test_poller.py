@@ -12,10 +12,12 @@ import pytest
 import trio
 
 from proxy.relay.leg import CHECKPOINT_BYTES, Leg
-from proxy.relay.poller import LINGER_SECONDS, Poller, by_task
+from proxy.relay.poller import LINGER_SECONDS, Poller, by_task, open_poller, park
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from proxy.relay.poller import Flow, Trap
 
 
 @contextmanager
@@ -109,8 +111,8 @@ async def test_both_directions_of_a_leg_wait_at_once(poller: Poller) -> None:
     with attached(poller) as (leg, peer), trio.fail_after(20):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(poller.drive, leg.send_all(bytes(8 * CHECKPOINT_BYTES)))
-            await settle()
-            assert leg.writing.flow is not None
+            while leg.writing.flow is None:
+                await settle()
             peer.sendall(b"hello")
             assert await poller.drive(receive(leg, 10)) == b"hello"
             nursery.cancel_scope.cancel()
@@ -234,3 +236,59 @@ async def test_trio_goes_on_while_flows_are_busy(poller: Poller) -> None:
             nursery.start_soon(stop_later)
             assert await trio.to_thread.run_sync(ping, peer, stop) > 10
             nursery.cancel_scope.cancel()
+
+
+async def test_a_trap_that_fails_costs_its_flow_alone(poller: Poller) -> None:
+    def fails(_: Flow) -> None:
+        raise ZeroDivisionError("in a trap")
+
+    with attached(poller) as (leg, peer), trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            found = []
+
+            async def other() -> None:
+                found.append(await poller.drive(receive(leg, 10)))
+
+            nursery.start_soon(other)
+            with pytest.raises(ZeroDivisionError):
+                await poller.drive(park_by(fails))
+            peer.sendall(b"hello")
+    assert found == [b"hello"]
+
+
+async def park_by(trap: Trap) -> None:
+    await park(trap)
+
+
+@pytest.mark.parametrize("loses_epoll", [False, True])
+async def test_an_error_of_the_poller_itself_costs_nobody_a_wake_up(
+    *, loses_epoll: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event that was lost with it is looked for again."""
+    told: list[BaseException] = []
+    async with open_poller(told.append) as poller:
+        assert poller is not None
+        real = poller._poll
+
+        def fails_once() -> bool:
+            monkeypatch.setattr(poller, "_poll", real)
+            poller._epoll.close() if loses_epoll else poller._epoll.poll(0)
+            raise RuntimeError("in the poller")
+
+        with attached(poller) as (leg, peer), trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                found = []
+
+                async def waits() -> None:
+                    found.append(await poller.drive(receive(leg, 10)))
+                    found.append(await poller.drive(receive(leg, 10)))
+
+                nursery.start_soon(waits)
+                await settle()
+                monkeypatch.setattr(poller, "_poll", fails_once)
+                peer.sendall(b"hello")
+                while not found:
+                    await settle()
+                peer.sendall(b"again")
+            assert found == [b"hello", b"again"]
+    assert [str(error) for error in told] == ["in the poller"]
