@@ -6,7 +6,7 @@ Knows the formats, no socket and no metric by name. Invariant: what is exposed i
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import (
@@ -15,37 +15,60 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     InfoMetricFamily,
 )
-from prometheus_client.exposition import choose_encoder
+from prometheus_client.exposition import choose_encoder, generate_latest
+from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.registry import Collector
 
 from .metrics import METRICS, partition_rates_of
 from .statistics import HOLD_BUCKETS_SECONDS, Histogram
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from prometheus_client import Metric as Family
 
     from .metrics import Metric, Sample, Sources
 
 _OPENMETRICS = "application/openmetrics-text"
+_END = b"# EOF\n"
+"""Of OpenMetrics, once at the end of all."""
 
 
-class Exposition(Collector):
+class Exposition:
     """Reads `sources` when it is scraped; holds no value of its own."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
+        self._platform = tuple(PlatformCollector(registry=None).collect())
 
-    def collect(self) -> Iterator[Family]:
+    def encode(self, accept: str, process: Iterable[Family] = ()) -> Generator[None, None, tuple[bytes, str]]:
+        """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics if that is listed.
+
+        Yields after each family, of which one takes 0.1 ms at most. `process`: what is known of the process beside.
+        """
+        encoder, content_type = choose_encoder(_OPENMETRICS if _lists_openmetrics(accept) else "")
+        pieces = []
+        for family in chain(self._families(), self._platform, process):
+            pieces.append(encoder(_One(family)).removesuffix(_END))
+            yield
+        if encoder is not generate_latest:
+            pieces.append(_END)
+        return b"".join(pieces), content_type
+
+    def _families(self) -> Iterator[Family]:
         for metric in METRICS:
             if metric.read is not partition_rates_of or self._sources.partition_rates is not None:
                 yield _family(metric, metric.read(self._sources))
 
-    def encode(self, accept: str) -> tuple[bytes, str]:
-        """The exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics if that is listed."""
-        encoder, content_type = choose_encoder(_OPENMETRICS if _lists_openmetrics(accept) else "")
-        return encoder(self), content_type
+
+class _One(Collector):
+    """prometheus_client writes what a collector collects: one family of it at a time."""
+
+    def __init__(self, family: Family) -> None:
+        self._family = family
+
+    def collect(self) -> tuple[Family]:
+        return (self._family,)
 
 
 def _lists_openmetrics(accept: str) -> bool:

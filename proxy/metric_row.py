@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .statistics import RoleStatistics, Statistics
     from .supervision import Task
     from .throttle.doubts import Doubt
-    from .throttle.role_throttle import ReplicaCounts
+    from .throttle.survey import RoleSurvey
 
 PREFIX = "replication_throttle_"
 
@@ -41,9 +41,8 @@ class Sources:
     quotas: Callable[[], Quotas]
     rate_bytes_per_second: Callable[[Role], float]
     """Over the KIP-73 window."""
-    lag_messages: Callable[[Role], int]
-    """How far throttled replicas are behind, summed."""
-    replica_counts: Callable[[Role], ReplicaCounts]
+    survey: Callable[[Role], RoleSurvey]
+    """The last look at every replica."""
     version: str
     task_restarts: Mapping[Task, int]
     http: HttpStatistics = field(default_factory=HttpStatistics)

@@ -48,7 +48,7 @@ def _fetch_requests(sources: Sources) -> Iterator[Sample]:
 
 def _replica_counts(sources: Sources) -> Iterator[Sample]:
     for role in Role:
-        counts = sources.replica_counts(role)
+        counts = sources.survey(role)
         yield (role.value, "true"), counts.in_sync
         yield (role.value, "false"), counts.behind
 
@@ -124,7 +124,7 @@ METRICS = (
         "gauge",
         (),
         "Messages that this broker's throttled replicas are behind their leaders.",
-        one(lambda sources: sources.lag_messages(Role.FOLLOWER)),
+        one(lambda sources: sources.survey(Role.FOLLOWER).lag_messages),
     ),
     Metric(
         "PartitionBytesInRate",
@@ -222,7 +222,7 @@ METRICS = (
         "gauge",
         ("role",),
         "Messages that throttled replicas are behind, as seen in this role.",
-        per_role(lambda sources, role: sources.lag_messages(role)),
+        per_role(lambda sources, role: sources.survey(role).lag_messages),
     ),
     Metric(
         PREFIX + "replicas",

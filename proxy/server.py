@@ -22,6 +22,7 @@ from .errors import ConfigurationError
 from .exposition import Exposition
 from .http.server import HttpServer
 from .http.statistics import HttpStatistics
+from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal
 from .known_brokers import KnownBrokers
@@ -39,6 +40,7 @@ from .settings import Address
 from .site import Site
 from .status_page import StatusPage
 from .supervision import Supervisor, Task
+from .surveying import Surveyor
 from .throttle.role_throttle import RoleThrottle
 from .topic_names import TopicNames
 
@@ -155,6 +157,8 @@ class Server:
         self._applied = dict.fromkeys(Role, quota_watch.current)
         served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
+        turn = Turn()
+        self._surveyor = Surveyor(self._throttles, turn)
         page = StatusPage(
             settings,
             quota_watch,
@@ -163,12 +167,15 @@ class Server:
             journal=None if self.journal is None else self.journal.statistics,
             doubts=self.oversight.doubts,
             passing=self.oversight.passing,
+            survey=lambda role, _: self._surveyor.last(role),
         )
         self.site = Site(
             settings.http,
             quota_watch,
             page,
             Exposition(self._sources(statistics)),
+            surveyor=self._surveyor,
+            turn=turn,
             is_draining=self._draining.begun.is_set,
         )
 
@@ -180,8 +187,7 @@ class Server:
             upcoming=lambda: self._watch.upcoming,
             doubts=self.oversight.doubts,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
-            lag_messages=lambda role: self._throttles[role].lag_messages(trio.current_time()),
-            replica_counts=lambda role: self._throttles[role].replica_counts(trio.current_time()),
+            survey=self._surveyor.last,
             version=VERSION,
             task_restarts=self.supervisor.restarts,
             http=self.http,

@@ -14,8 +14,8 @@ import trio
 from .http.own_names import names_of_this_machine
 from .http.shared import Shared
 from .http.trust import Trust
-from .http.turn import Turn
 from .pages import Endpoints, Json, pages
+from .process_figures import ProcessFigures
 from .supervision import Task
 
 if TYPE_CHECKING:
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
     from .exposition import Exposition
     from .http.server import HttpServer
+    from .http.turn import Turn
     from .reload import QuotaWatch
     from .settings import HttpSettings
     from .status_page import StatusPage
+    from .surveying import Surveyor
 
 LEAST_PAUSE_SECONDS = 0.2
 """Between two reloads that HTTP asks for: whoever asks meanwhile shares the next."""
@@ -41,6 +43,8 @@ class Site:
         page: StatusPage,
         exposition: Exposition,
         *,
+        surveyor: Surveyor,
+        turn: Turn,
         is_draining: Callable[[], bool],
     ) -> None:
         self._watch = watch
@@ -48,7 +52,9 @@ class Site:
         self._exposition = exposition
         self._is_draining = is_draining
         self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
-        self._turn = Turn()
+        self._turn = turn
+        self._surveyor = surveyor
+        self._process = ProcessFigures()
         self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
 
     def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
@@ -57,6 +63,7 @@ class Site:
         return {
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn),
             Task.HTTP_RELOAD: self._reloads.run,
+            Task.SURVEY: self._surveyor.run,
         }
 
     def endpoints(self) -> Endpoints:
@@ -70,16 +77,16 @@ class Site:
         )
 
     async def _metrics(self, accept: str) -> tuple[bytes, str]:
-        async with self._turn:
-            return self._exposition.encode(accept)
+        await self._surveyor.refresh()
+        process = await self._process.read()
+        return await self._turn.work_out(self._exposition.encode(accept, process))
 
     async def _config(self) -> Json:
-        async with self._turn:
-            return self._page.config()
+        return await self._turn.work_out(self._page.config())
 
     async def _throttle(self) -> Json:
-        async with self._turn:
-            return self._page.throttle(trio.current_time())
+        await self._surveyor.refresh()
+        return await self._turn.work_out(self._page.throttle(trio.current_time()))
 
     async def _reload(self) -> tuple[bool, Json]:
         outcome = await self._watch.reload("http")

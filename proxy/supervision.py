@@ -47,6 +47,8 @@ class Task(enum.StrEnum):
     HTTP = "http"
     HTTP_RELOAD = "http_reload"
     """Reads quotas.toml again when it is asked to over HTTP."""
+    SURVEY = "survey"
+    """Looks at every replica, for the pages."""
     JOURNAL = "journal"
     SIGNALS = "signals"
     POLLER = "poller"

@@ -81,10 +81,14 @@ class RoleQuota:
     def listed(self) -> dict[str, str]:
         """What is selected, for people: partitions (or ``*``) by topic or glob; ``*`` is every other
         topic."""
+        return {name: str(partitions) for name, partitions in self.lists().items()}
+
+    def lists(self) -> dict[str, Partitions]:
+        """The same before it is written out, which takes 2 µs for each partition."""
         named = {**self.topics, **dict(self.globs)}
         if self.otherwise:
             named.setdefault("*", self.otherwise)
-        return {name: str(partitions) for name, partitions in named.items()}
+        return named
 
     @classmethod
     def of_every_topic(cls, bytes_per_second: float) -> RoleQuota:

@@ -16,7 +16,7 @@ from .meter import Meter
 from .replica import Replica, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from protocol.fetch_session import PartitionKey
     from protocol.walker import RequestEntry
@@ -80,13 +80,12 @@ class Replicas:
     def __len__(self) -> int:
         return len(self.known) + len(self._missing)
 
-    def counted(self, now: float) -> Iterator[tuple[PartitionKey, Replica]]:
-        """Those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time included."""
-        if now - self._asked_at < COUNTED_SECONDS:
-            yield from self.known.items()
-        for key, (replica, since) in self._missing.items():
-            if now - since < COUNTED_SECONDS:
-                yield key, replica
+    def counted(self, now: float) -> list[Replica]:
+        """Return those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time
+        included."""
+        found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
+        found += [replica for replica, since in self._missing.values() if now - since < COUNTED_SECONDS]
+        return found
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Those that are behind, who was served longest ago first; then perhaps those never met."""
@@ -99,9 +98,6 @@ class Replicas:
             replica = self.known.get(key)
             if replica is not None:
                 replica.leader_asked_at = now
-
-    def lag_messages(self, now: float) -> int:
-        return sum(replica.lag for _, replica in self.counted(now))
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
         """The leader's high watermark of a known replica moved on: its lag grew by that."""

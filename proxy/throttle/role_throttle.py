@@ -16,7 +16,6 @@ from protocol.fetch_session_registry import FetchSessions
 from ..quotas.rules import METADATA_TOPIC_ID
 from ..topic_names import TopicNames, written
 from .remembered import Remembered
-from .replica import Standing
 
 if TYPE_CHECKING:
     from admission.turns import Claim
@@ -42,17 +41,6 @@ class Usage(NamedTuple):
     granted: int = 0
     ungranted: int = 0
     observed: int = 0
-
-
-LONGEST_ETA_SECONDS = 99 * 86400.0
-"""Whatever would take longer is not on its way to an end."""
-
-
-class ReplicaCounts(NamedTuple):
-    """Throttled replicas that open connections fetch; one of unknown standing counts as in sync (KAFKA-4313)."""
-
-    in_sync: int
-    behind: int
 
 
 class RoleThrottle:
@@ -153,29 +141,6 @@ class RoleThrottle:
             self.budget.settle(claim, reserved=usage.reserved, used=usage.granted, now=now)
         if usage.ungranted:
             self.budget.settle(claim, reserved=0, used=usage.ungranted, now=now)
-
-    def lag_messages(self, now: float) -> int:
-        return sum(link.replicas.lag_messages(now) for link in self.links)
-
-    def replica_counts(self, now: float) -> ReplicaCounts:
-        standings = [replica.standing for link in self.links for _, replica in link.replicas.counted(now)]
-        behind = standings.count(Standing.BEHIND)
-        return ReplicaCounts(in_sync=len(standings) - behind, behind=behind)
-
-    def eta_seconds(self, now: float) -> float | None:
-        """Lag over the speed at which it shrinks; 0 when there is none, None while it does not shrink."""
-        return eta_seconds(self.lag_messages(now), sum(link.replicas.gain.per_second(now) for link in self.links))
-
-
-def eta_seconds(lag_messages: int, gain_per_second: float) -> float | None:
-    """When a lag is gone if it goes on shrinking like that; 0 when there is none, None while it does not shrink, or
-    would take longer than `LONGEST_ETA_SECONDS`."""
-    if not lag_messages:
-        return 0.0
-    # Multiplied, not divided: a gain that has almost faded makes a quotient that no float holds.
-    if lag_messages >= LONGEST_ETA_SECONDS * gain_per_second:
-        return None
-    return lag_messages / gain_per_second
 
 
 def _simple_rate(settings: QuotaSettings) -> SimpleRate:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
@@ -16,14 +17,21 @@ from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.supervision import Task
 from proxy.throttle.doubts import Doubt, Reason
-from proxy.throttle.role_throttle import ReplicaCounts
+from proxy.throttle.survey import RoleSurvey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import Metric as Family
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 SOON = datetime(2026, 11, 1, tzinfo=UTC)
 QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
-LAGS = {Role.LEADER: 100, Role.FOLLOWER: 200}
-REPLICAS = {Role.LEADER: ReplicaCounts(in_sync=3, behind=1), Role.FOLLOWER: ReplicaCounts(in_sync=0, behind=2)}
+SURVEYS = {
+    Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100),
+    Role.FOLLOWER: RoleSurvey(in_sync=0, behind=2, lag_messages=200),
+}
 
 
 def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
@@ -51,16 +59,25 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
         doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
-        lag_messages=LAGS.__getitem__,
-        replica_counts=REPLICAS.__getitem__,
+        survey=SURVEYS.__getitem__,
         version="1.2.3",
         task_restarts=Counter({Task.JOURNAL: 3}),
         partition_rates=None if partition_rates is None else lambda: partition_rates,
     )
 
 
-def scrape(exposed: Sources) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    content, _ = Exposition(exposed).encode(OPENMETRICS)
+def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[bytes, str]:
+    """The exposition, worked out without a pause."""
+    steps = Exposition(of).encode(accept, process)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def scrape(of: Sources) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    content, _ = exposed(of, OPENMETRICS)
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in parse_openmetrics(content.decode())
@@ -133,6 +150,6 @@ def test_what_does_not_end_has_no_time() -> None:
 
 
 def test_a_change_of_the_mode_is_one_of_both_roles() -> None:
-    exposed = replace(sources(), upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, enforce=True)))
-    roles = {dict(labels)["role"] for name, labels in scrape(exposed) if "next_change" in name}
+    of = replace(sources(), upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, enforce=True)))
+    roles = {dict(labels)["role"] for name, labels in scrape(of) if "next_change" in name}
     assert roles == {"leader", "follower"}

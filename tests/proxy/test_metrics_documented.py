@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from prometheus_client import ProcessCollector
+
 from proxy.metrics import METRICS
+
+from .test_metrics import exposed, sources
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "metrics.md"
 _ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \|(?: [^|]+ \|){2}$")
@@ -26,3 +30,14 @@ def test_names_of_a_type_follow_the_convention() -> None:
     for metric in METRICS:
         assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.name.endswith("_info") == (metric.kind == "info")
+
+
+def test_what_is_told_of_the_process_is_documented() -> None:
+    content, _ = exposed(sources(), "")
+    named = set(re.findall(r"`((?:process|python)_\w+)", DOCUMENT.read_text()))
+    told = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for family in ProcessCollector(registry=None).collect()
+    }
+    assert named == told | {"python_info"}
+    assert b"\npython_info{" in content

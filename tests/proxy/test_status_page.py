@@ -14,7 +14,7 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.reload import QuotaWatch
 from proxy.roles import Role
 from proxy.settings import load_settings
-from proxy.status_page import MOST_PARTITIONS, StatusPage
+from proxy.status_page import StatusPage, Steps
 from proxy.throttle.decision import Forward
 from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.link import Link
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.survey import MOST_PARTITIONS, surveyed
 
 SETTINGS = """
 [broker]
@@ -61,12 +62,21 @@ def watch(tmp_path: Path) -> QuotaWatch:
 @pytest.fixture
 def page(tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle]) -> StatusPage:
     (tmp_path / "proxy.toml").write_text(SETTINGS)
-    return StatusPage(load_settings(tmp_path / "proxy.toml"), watch, throttles)
+    return StatusPage(
+        load_settings(tmp_path / "proxy.toml"),
+        watch,
+        throttles,
+        survey=lambda role, now: surveyed(throttles[role], now),
+    )
 
 
-def encoded(shown: object) -> Any:
+def encoded(shown: Steps) -> Any:
     """As it leaves over HTTP: strict JSON has neither infinity nor NaN."""
-    return json.loads(msgspec.json.encode(shown, enc_hook=str))
+    while True:
+        try:
+            next(shown)
+        except StopIteration as done:
+            return json.loads(msgspec.json.encode(done.value, enc_hook=str))
 
 
 def moved(of: RoleThrottle, partitions: int) -> Conversation:
@@ -264,7 +274,7 @@ async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: Sta
 
 
 def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path, watch: QuotaWatch) -> None:
-    assert page.throttle(0.0)["journal"] is None
+    assert encoded(page.throttle(0.0))["journal"] is None
     statistics = JournalStatistics(lines=5, dropped_by_queue=2)
     kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version="1.2")
     shown = encoded(kept.throttle(0.0))

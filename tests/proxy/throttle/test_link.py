@@ -10,6 +10,7 @@ from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.replicas import ABSENCE_SECONDS
+from proxy.throttle.survey import surveyed
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, response_entry, throttle
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -303,7 +304,7 @@ def test_at_quota_0_high_watermarks_are_asked_for_every_few_seconds_and_records_
     assert decision.outlook.must_discard(conversation.now)
     assert decision.outlook.withholds(response_entry("t", 0, 16384))
     conversation.answer(decision, high_watermark=3_000_000)
-    assert conversation.throttle.lag_messages(conversation.now) == 2 * 3_000_000
+    assert surveyed(conversation.throttle, conversation.now).lag_messages == 2 * 3_000_000
     assert isinstance(conversation.ask(), Hold)
 
 

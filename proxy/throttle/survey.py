@@ -1,0 +1,204 @@
+"""A role's replicas looked at one after the other: how many there are, how far behind, and those furthest behind.
+
+There may be 200 000, of which a look takes a tenth of a second or more: it is a generator that yields every 0.1 ms or
+so, and whoever drives it stops there as long as others have work. What changes meanwhile is seen as it is when its turn
+comes. Pure: time is an argument.
+
+Invariant: the sums are of every connection that was open when the look began and still is when its turn comes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .replica import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from .link import Link
+    from .replica import Replica
+    from .role_throttle import RoleThrottle
+
+MOST_LINKS = 100
+MOST_PARTITIONS = 20
+"""Those furthest behind that a survey names. All of them are in the journal's and Prometheus' hands."""
+LONGEST_ETA_SECONDS = 99 * 86400.0
+"""Whatever would take longer is not on its way to an end."""
+_REPLICAS_A_STEP = 100
+"""Some 0.6 µs each."""
+_LINKS_A_STEP = 20
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSurvey:
+    """One throttled replica, as one connection knows it."""
+
+    topic: str
+    partition: int
+    peer: str
+    in_sync: bool
+    lag_messages: int
+    rate_bytes_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSurvey:
+    """One connection with replicas' fetches on it."""
+
+    peer: str
+    fetch_version: int
+    partitions: int
+    """Throttled ones."""
+    behind: int
+    lag_messages: int
+    rate_bytes_per_second: float
+    eta_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSurvey:
+    """All of a role. A replica of unknown standing counts as in sync (KAFKA-4313)."""
+
+    in_sync: int = 0
+    behind: int = 0
+    lag_messages: int = 0
+    eta_seconds: float | None = 0.0
+    """0 when there is no lag; None while it does not shrink, or would take longer than `LONGEST_ETA_SECONDS`."""
+    fetching: int = 0
+    """Connections with replicas' fetches on them."""
+    links: tuple[LinkSurvey, ...] = ()
+    """At most `MOST_LINKS`, those furthest behind first."""
+    partitions: tuple[PartitionSurvey, ...] = ()
+    """At most `MOST_PARTITIONS`, those furthest behind first."""
+
+
+def survey(throttle: RoleThrottle, now: float) -> Generator[None, None, RoleSurvey]:
+    """Yield now and then, and return what was found."""
+    tally, links = _Tally(throttle, now), _Furthest[LinkSurvey](MOST_LINKS)
+    for number, link in enumerate(tuple(throttle.links)):
+        if number % _LINKS_A_STEP == 0:
+            yield
+        if link in throttle.links:
+            found = yield from tally.add(link)
+            if found is not None:
+                links.offer(found.lag_messages, found)
+    return tally.whole(links)
+
+
+def surveyed(throttle: RoleThrottle, now: float) -> RoleSurvey:
+    """Return what is found without a pause: for few replicas."""
+    steps = survey(throttle, now)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+
+
+class _Furthest(Generic[_T]):
+    """The few of many with the largest lag."""
+
+    __slots__ = ("_heap", "_most", "_order")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._heap: list[tuple[int, int, _T]] = []
+        self._order = count(step=-1)
+        """Of several with the same lag those that came first are kept, and what is kept need not be compared."""
+
+    @property
+    def bar(self) -> int:
+        """What has no larger lag is not kept."""
+        return self._heap[0][0] if len(self._heap) == self._most else -1
+
+    def offer(self, lag: int, item: _T) -> None:
+        if len(self._heap) < self._most:
+            heapq.heappush(self._heap, (lag, next(self._order), item))
+        elif lag > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (lag, next(self._order), item))
+
+    def in_order(self) -> list[_T]:
+        return [item for _, _, item in sorted(self._heap, key=lambda kept: kept[:2], reverse=True)]
+
+
+class _Tally:
+    """What has been found so far."""
+
+    def __init__(self, throttle: RoleThrottle, now: float) -> None:
+        self._throttle = throttle
+        self._now = now
+        self._partitions = 0
+        self._behind = 0
+        self._fetching = 0
+        self._lag_messages = 0
+        self._gain_per_second = 0.0
+        self._furthest = _Furthest[tuple["Link", "Replica"]](MOST_PARTITIONS)
+
+    def add(self, link: Link) -> Generator[None, None, LinkSurvey | None]:
+        """Count a connection's replicas; return what is to be said of it, None if no replica fetches over it."""
+        now, furthest = self._now, self._furthest
+        replicas = iter(link.replicas.counted(now))
+        partitions = behind = lag_messages = 0
+        rate, bar = 0.0, furthest.bar
+        while step := tuple(islice(replicas, _REPLICAS_A_STEP)):
+            for replica in step:
+                lag = replica.lag
+                lag_messages += lag
+                rate += replica.meter.per_second(now)
+                behind += replica.standing is Standing.BEHIND
+                if lag > bar:
+                    furthest.offer(lag, (link, replica))
+                    bar = furthest.bar
+            partitions += len(step)
+            if partitions % _REPLICAS_A_STEP == 0:
+                yield
+        gain = link.replicas.gain.per_second(now)
+        self._partitions += partitions
+        self._behind += behind
+        self._lag_messages += lag_messages
+        self._gain_per_second += gain
+        version = link.replicas.fetch_version
+        if version is None:
+            return None
+        self._fetching += 1
+        eta = eta_seconds(lag_messages, gain)
+        return LinkSurvey(link.peer, version, partitions, behind, lag_messages, rate, eta)
+
+    def whole(self, links: _Furthest[LinkSurvey]) -> RoleSurvey:
+        return RoleSurvey(
+            in_sync=self._partitions - self._behind,
+            behind=self._behind,
+            lag_messages=self._lag_messages,
+            eta_seconds=eta_seconds(self._lag_messages, self._gain_per_second),
+            fetching=self._fetching,
+            links=tuple(sorted(links.in_order(), key=lambda link: (-link.lag_messages, link.peer))),
+            partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),
+        )
+
+    def _named(self, link: Link, replica: Replica) -> PartitionSurvey:
+        topic, partition = replica.key
+        return PartitionSurvey(
+            self._throttle.topic_name(topic),
+            partition,
+            link.peer,
+            replica.standing is not Standing.BEHIND,
+            replica.lag,
+            replica.meter.per_second(self._now),
+        )
+
+
+def eta_seconds(lag_messages: int, gain_per_second: float) -> float | None:
+    """When a lag is gone if it goes on shrinking like that; 0 when there is none, None while it does not shrink, or
+    would take longer than `LONGEST_ETA_SECONDS`."""
+    if not lag_messages:
+        return 0.0
+    # Multiplied, not divided: a gain that has almost faded makes a quotient that no float holds.
+    if lag_messages >= LONGEST_ETA_SECONDS * gain_per_second:
+        return None
+    return lag_messages / gain_per_second
