@@ -21,6 +21,10 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.problems))
 
 
+class ClusterError(ConfigurationError):
+    """No broker answers, or not with what was needed; the message says what was being asked and of whom."""
+
+
 class UnreachableError(Exception):
     """No sidecar answers at a URL, or not as one; the message names the URL and is ready to print."""
 

@@ -1,15 +1,18 @@
 """``verify``: is a reassignment done, and is its throttle gone? Asks the cluster, a file, sidecars; removes if told to.
 
 What is done and what is left behind is decided in `proxy.moves`. Invariant: nothing is removed while a partition of the
-reassignment is under way; exit status 0 exactly when it is done and nothing is left behind.
+reassignment is under way; exit status 0 exactly when it is done and nothing is left behind. The others tell a script to
+wait (1), to look for who is away (3) or to correct what was given (4).
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,7 +20,7 @@ from rich.console import Console
 
 from reassignment import ReassignmentError, read_assignment
 
-from ..errors import ConfigurationError
+from ..errors import ClusterError, ConfigurationError, UnreachableError
 from ..file_reading import read_text
 from ..file_replacement import edit_file
 from ..moves.leftovers import leftovers_in_file
@@ -25,14 +28,19 @@ from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
+from ..quotas.sweeping import swept
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from reassignment import Assignment
 
     from ..moves.cluster import Cluster
+    from ..moves.leftovers import FileLeftover
 
+_NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
+"""Exit statuses; 2 is wrong usage, as everywhere."""
 _PLAIN_WIDTH = 160
 _POLL_SECONDS = 1.0
 _EFFECT_SECONDS = 5.0
@@ -44,14 +52,14 @@ _EFFECT_POLL_SECONDS = 0.1
 class Places:
     """Where a throttle may be left behind, beside the cluster."""
 
-    quotas: Path | None
+    quotas: tuple[Path, ...]
     urls: tuple[str, ...]
 
 
 @click.command("verify", short_help="Is a reassignment done, and its throttle gone?")
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @cluster_options
-@click.option("--quotas", type=FILE, metavar="FILE", help="The quotas file, if it shall be looked at.")
+@click.option("--quotas", type=FILE, multiple=True, metavar="FILE", help="A quotas file to look at; may be repeated.")
 @click.option("--url", "urls", multiple=True, help="A sidecar to ask what it throttles; may be repeated.")
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
@@ -65,7 +73,7 @@ def command(
     bootstrap: tuple[str, ...],
     properties: Path | None,
     hosts: Path | None,
-    quotas: Path | None,
+    quotas: tuple[Path, ...],
     urls: tuple[str, ...],
     wait: float | None,
     remove: bool,
@@ -73,40 +81,67 @@ def command(
 ) -> None:
     """Say whether REASSIGNMENT.json is done and whether a throttle is left behind.
 
-    Done: every partition has the replicas it shall have, all in sync, nothing under way. Left behind: entries of the
-    quotas file that name these partitions, rates that throttle nothing any more, and the brokers' own throttles
-    (leader. and follower.replication.throttled.*) in the configs of topics and brokers. A throttle that is forgotten
-    slows the next broker that restarts.
+    Done: every partition has the replicas it shall have, all in sync, nothing under way. Left behind: entries of
+    quotas files that name these partitions, rates that throttle nothing any more, what set --for put before them, and
+    the brokers' own throttles (leader. and follower.replication.throttled.*) in the configs of topics and brokers. A
+    throttle that is forgotten slows the next broker that restarts.
 
-    --remove takes them out: of the file with one rename, comments kept; of the cluster as kafka-reassign-partitions
+    --remove takes them out: of each file with one rename, comments kept; of the cluster as kafka-reassign-partitions
     --verify does, rates only if no other reassignment is under way. Not while this one is.
 
-    Exit status 0: done, and nothing left behind. 1: not so.
+    \b
+    Exit status
+      0  done, and nothing is left behind
+      1  not done, or something is left behind
+      2  wrong usage
+      3  a broker or a sidecar cannot be reached, or refuses to answer
+      4  what was given is wrong: a file, an address (other commands say 1)
 
     \b
     Examples:
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas-101.toml --quotas quotas-102.toml
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
     """
     if not bootstrap:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
-    places = Places(quotas, urls)
+    places = Places(tuple(dict.fromkeys(quotas)), urls)
+    removed: list[str] = []
+    with _exit_statuses(ctx):
+        proposed = _read(reassignment)
+        for path in places.quotas:
+            # Before a cluster is asked: it may take long to answer.
+            leftovers_in_file(read_text(path), proposed, datetime.now(UTC), source=str(path))
+        with connected(bootstrap, properties, hosts) as cluster:
+            found = _look(cluster, proposed, places)
+            if wait:
+                found = _wait(cluster, proposed, places, found, seconds=wait)
+            if remove and not found.under_way and not found.clean:
+                removed = _remove(cluster, proposed, places, found)
+                found = _look_again(cluster, proposed, places)
+    _print(found, removed, as_json=as_json)
+    ctx.exit(0 if found.done and found.clean else _NOT_DONE)
+
+
+@contextmanager
+def _exit_statuses(ctx: click.Context) -> Iterator[None]:
+    """Print what is wrong, and end with the status for it."""
     try:
-        proposed = read_assignment(read_text(reassignment), str(reassignment)).assignment
+        yield
+    except (ClusterError, UnreachableError) as error:
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(_NOT_REACHABLE)
+    except ConfigurationError as error:
+        click.echo(f"Error: {error}", err=True)
+        ctx.exit(_BAD_INPUT)
+
+
+def _read(reassignment: Path) -> Assignment:
+    try:
+        return read_assignment(read_text(reassignment), str(reassignment)).assignment
     except ReassignmentError as error:
         raise ConfigurationError(error.problems) from error
-    removed: list[str] = []
-    with connected(bootstrap, properties, hosts) as cluster:
-        found = _look(cluster, proposed, places)
-        if wait:
-            found = _wait(cluster, proposed, places, found, seconds=wait)
-        if remove and not found.under_way and not found.clean:
-            removed = _remove(cluster, proposed, places, found)
-            found = _look_again(cluster, proposed, places)
-    file = None if quotas is None else str(quotas)
-    _print(found, file, removed, as_json=as_json)
-    ctx.exit(0 if found.done and found.clean else 1)
 
 
 def _look(cluster: Cluster, proposed: Assignment, places: Places) -> Verification:
@@ -114,12 +149,10 @@ def _look(cluster: Cluster, proposed: Assignment, places: Places) -> Verificatio
     view = cluster.look(topics)
     existing = sorted({partition.topic for partition in view.partitions})
     native, notes = native_leftovers(cluster.throttles(existing, sorted(view.brokers)), proposed, view)
-    file: tuple[Any, ...] = ()
-    if places.quotas is not None:
-        findings = leftovers_in_file(
-            read_text(places.quotas), proposed, datetime.now(UTC), source=str(places.quotas)
-        )  # fmt: skip
-        file, notes = findings.leftovers, (*notes, *findings.notes)
+    file: tuple[FileLeftover, ...] = ()
+    for path in places.quotas:
+        findings = leftovers_in_file(read_text(path), proposed, datetime.now(UTC), source=str(path))
+        file, notes = (*file, *findings.leftovers), (*notes, *findings.notes)
     sidecars = tuple(left for url in places.urls for left in still_throttled(url, proposed))
     return Verification(progress(proposed, view), file, native, sidecars, notes)
 
@@ -140,17 +173,18 @@ def _wait(
 
 def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verification) -> list[str]:
     """What was removed, one line each."""
-    if places.quotas is not None and found.file:
-        source = str(places.quotas)
-        now = datetime.now(UTC)
+    now = datetime.now(UTC)
+
+    def clean(before: bytes, source: str) -> tuple[bytes, tuple[FileLeftover, ...]]:
         # Read again, under the lock: a colleague may have been faster.
-        edit_file(
-            places.quotas,
-            lambda before: (leftovers_in_file(before.decode(), proposed, now, source=source).text.encode(), None),
-        )
+        findings = leftovers_in_file(before.decode(), proposed, now, source=source)
+        return swept(findings.text, now).text.encode() if findings.leftovers else before, findings.leftovers
+
+    gone: list[FileLeftover] = []
+    for path in places.quotas:
+        gone += edit_file(path, partial(clean, source=str(path)))[1]
     cluster.remove(found.native)
-    gone = Verification(found.progress, found.file, found.native)
-    return left_behind(gone, None if places.quotas is None else str(places.quotas))
+    return left_behind(Verification(found.progress, tuple(gone), found.native))
 
 
 def _look_again(cluster: Cluster, proposed: Assignment, places: Places) -> Verification:
@@ -160,11 +194,11 @@ def _look_again(cluster: Cluster, proposed: Assignment, places: Places) -> Verif
     return found
 
 
-def _print(found: Verification, file: str | None, removed: list[str], *, as_json: bool) -> None:
+def _print(found: Verification, removed: list[str], *, as_json: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(verify_json(found, quotas_file=file, removed=removed)).decode())
+        click.echo(msgspec.json.encode(verify_json(found, removed=removed)).decode())
         return
     console = Console()
     (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(
-        verify_table(found, quotas_file=file, removed=removed), soft_wrap=True
+        verify_table(found, removed=removed), soft_wrap=True
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reassignment import Ongoing, TopicPartition
 
-from ..errors import ConfigurationError
+from ..errors import ClusterError, ConfigurationError
 from .client_properties import read_client_properties
 from .kafka_python import (
     AdminClient,
@@ -24,6 +24,7 @@ from .kafka_python import (
     IncompatibleBrokerVersion,
     KafkaError,
 )
+from .names import host_of, unresolved
 from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, NativeThrottle, PartitionState
 
 if TYPE_CHECKING:
@@ -36,10 +37,6 @@ _OFFLINE_LOG_DIR = 56
 _RESOURCES = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 _SET_FOR_IT = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG")
 _SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"
-
-
-class ClusterError(ConfigurationError):
-    """The cluster does not answer, or not what was needed."""
 
 
 class Connection(NamedTuple):
@@ -65,8 +62,9 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     arguments = {} if connection.properties is None else read_client_properties(connection.properties)
     if connection.hosts is not None:
         if not connection.hosts.is_file():
-            raise ClusterError(f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts")
+            raise ConfigurationError(f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts")
         arguments["proxy_url"] = f"hosts://{connection.hosts.resolve()}"
+    _refuse_unknown_names(connection)
     try:
         client = AdminClient(
             **{
@@ -80,16 +78,30 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     except (KafkaError, OSError, ValueError) as error:
         raise ClusterError(f"{where}: no broker answers: {_said(error)}") from error
     try:
-        yield Cluster(client)
+        yield Cluster(client, connection.hosts)
     finally:
         client.close()
 
 
-class Cluster:
-    """Args: client: kafka-python's admin client."""
+def _refuse_unknown_names(connection: Connection) -> None:
+    """At once, if no name resolves: asking would take `_TIMEOUT_MS` to say less."""
+    names = [host_of(server) for server in connection.bootstrap]
+    unknown = unresolved(names, connection.hosts)
+    if unknown and set(unknown) == set(names):
+        raise ClusterError(f"{', '.join(connection.bootstrap)}: {_not_resolved(unknown)}")
 
-    def __init__(self, client: Any) -> None:
+
+def _not_resolved(names: Sequence[str]) -> str:
+    what = "this name does" if len(names) == 1 else "these names do"
+    return f"{what} not resolve on this machine: {', '.join(names)} (--hosts FILE can say their addresses)"
+
+
+class Cluster:
+    """Args: client: kafka-python's admin client; hosts: a file like /etc/hosts that it goes by, for messages."""
+
+    def __init__(self, client: Any, hosts: Path | None = None) -> None:
         self._client = client
+        self._hosts = hosts
 
     def look(self, topics: Sequence[str]) -> ClusterView:
         """What there is of these topics, and every reassignment under way. Raises ClusterError."""
@@ -192,7 +204,9 @@ class Cluster:
                 return otherwise["unsupported"]
             raise ClusterError(f"{doing}: the brokers are too old for it: {_said(error)}") from error
         except (KafkaError, OSError) as error:
-            raise ClusterError(f"{doing}: {_said(error)}") from error
+            unknown = unresolved(self._client.advertised_hosts(), self._hosts)
+            why = f"; {_not_resolved(unknown)}" if unknown else ""
+            raise ClusterError(f"{doing}: {_said(error)}{why}") from error
 
 
 def _is_online(broker: int, log_dir: Mapping[str, Any]) -> bool:

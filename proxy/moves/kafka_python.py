@@ -43,6 +43,10 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships
     def forget_controller(self) -> None:
         self._controller_id = None
 
+    def advertised_hosts(self) -> list[str]:
+        """Return the names by which brokers are known so far, without asking any."""
+        return [str(broker.host) for broker in self._manager.cluster.brokers()]
+
 
 class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types
     """Registers itself for `proxy_url="hosts:///path"`; connects directly, to the address in that file."""

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ..asking import ask
-from ..errors import ConfigurationError, UnreachableError
+from ..errors import UnreachableError
 from .verification import SidecarLeftover
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
     """Lists in effect that name partitions of `proposed`; `*` and globs are no move's.
 
     Raises:
-        ConfigurationError: no sidecar answers there.
+        UnreachableError: no sidecar answers there.
     """
     quotas = _config(url)["effective_quotas"]
     found = []
@@ -35,12 +35,11 @@ def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
 
 
 def _config(url: str) -> dict[str, Any]:
+    content = ask(url, "/config")
     try:
-        answer = json.loads(ask(url, "/config"))
-    except UnreachableError as error:
-        raise ConfigurationError(str(error)) from error
+        answer = json.loads(content)
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or "effective_quotas" not in answer:
-        raise ConfigurationError(f"{url}: the answer to /config is not a sidecar's")
+        raise UnreachableError(f"{url}: the answer to /config is not a sidecar's")
     return answer

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 _MOST_PARTITIONS = 30
 
 
-def verify_json(found: Verification, *, quotas_file: str | None, removed: Sequence[str]) -> Json:
+def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
     """What ``--json`` prints."""
     return {
         "done": found.done,
@@ -31,7 +31,7 @@ def verify_json(found: Verification, *, quotas_file: str | None, removed: Sequen
         "partitions": [_partition(progress) for progress in found.progress],
         "left_behind": {
             "quotas_file": [
-                {"file": quotas_file, "key": str(left.place), "value": left.value, "becomes": left.becomes}
+                {"file": left.file, "key": str(left.place), "value": left.value, "becomes": left.becomes}
                 for left in found.file
             ],
             "cluster": [left._asdict() for left in found.native],
@@ -54,7 +54,7 @@ def _partition(progress: Progress) -> Json:
     }
 
 
-def verify_table(found: Verification, *, quotas_file: str | None, removed: Sequence[str]) -> RenderableType:
+def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableType:
     """What people see."""
     waiting = [progress for progress in found.progress if progress.stage is not Stage.DONE]
     parts: list[RenderableType] = [Text(summary(found))]
@@ -62,7 +62,7 @@ def verify_table(found: Verification, *, quotas_file: str | None, removed: Seque
         parts += [Text(), _table(waiting), Text()]
     parts += [Text(f"removed: {line}") for line in removed]
     label, style = ("in force", "") if found.under_way else ("left behind", "yellow")
-    parts += [Text(f"{label}: {line}", style=style) for line in left_behind(found, quotas_file)]
+    parts += [Text(f"{label}: {line}", style=style) for line in left_behind(found)]
     parts += [Text(f"note: {note}") for note in found.notes]
     parts.append(_verdict(found))
     return Group(*parts)
@@ -76,9 +76,9 @@ def summary(found: Verification) -> str:
     return f"{line}, {format_bytes(sum(left))} left" if left else line
 
 
-def left_behind(found: Verification, quotas_file: str | None) -> list[str]:
+def left_behind(found: Verification) -> list[str]:
     """One line for each throttle that is left."""
-    return [*(f"{quotas_file}: {left}" for left in found.file), *map(str, found.native), *map(str, found.sidecars)]
+    return [*(f"{left.file}: {left}" for left in found.file), *map(str, found.native), *map(str, found.sidecars)]
 
 
 def _table(waiting: list[Progress]) -> Table:

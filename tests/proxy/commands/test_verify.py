@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from proxy.commands import verify as verify_command
 from proxy.moves.cluster import Cluster
+from proxy.moves.kafka_python import KafkaError
 from proxy.moves.verification import SidecarLeftover
 from tests.proxy.moves.fake_client import FakeClient
 
@@ -186,6 +188,29 @@ def test_json_has_the_same(bench: Bench) -> None:
     }  # fmt: skip
 
 
+def test_what_set_put_before_it_is_removed_from_every_file(bench: Bench, tmp_path: Path) -> None:
+    """The next plan would have been held by it, until it ended by itself."""
+    until = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    over = f"[[schedules]]\nuntil = 2020-01-01T00:00:00Z\n[schedules.brokers.109]\n{LEADER_RATE} = 3\n"
+    temporary = f"[[schedules]]\nuntil = {until}\n[schedules.brokers.104]\nfollower.replication.throttled.rate = 9\n"
+    bench.quotas.write_text(f"{QUOTAS}\n{over}{temporary}")
+    other = tmp_path / "quotas-101.toml"
+    other.write_text(f'[brokers.101]\n{LEADER_RATE} = 5\n[topics.orders]\n{FOLLOWER_LIST} = "0:104"\n')
+    result = bench.verify("--quotas", other, "--remove")
+    assert result.exit_code == 0, result.output
+    assert bench.quotas.read_text() == "# ours\n"
+    assert other.read_text() == "# no quotas: everything passes\n"
+    removed = [line for line in result.stdout.splitlines() if line.startswith("removed: ")]
+    assert f"removed: {bench.quotas}: schedules[1].brokers.104.follower.replication.throttled.rate = 9" in removed
+    assert f"removed: {other}: brokers.101.{LEADER_RATE} = 5" in removed
+
+
+def test_brokers_that_do_not_answer_are_3(bench: Bench) -> None:
+    bench.client.errors["describe_topics"] = KafkaError("gone")
+    result = bench.verify()
+    assert (result.exit_code, result.stderr) == (3, "Error: describing topics: KafkaError: gone\n")
+
+
 def test_a_topic_that_is_gone_is_not_asked_for_its_configs(bench: Bench) -> None:
     bench.client.partitions = {}
     result = bench.verify()
@@ -197,9 +222,10 @@ def test_a_topic_that_is_gone_is_not_asked_for_its_configs(bench: Bench) -> None
     ("arguments", "code", "problem"),
     [
         (["verify", "{move}"], 2, "expected --bootstrap: only the cluster knows"),
-        (["verify", "{move}.gone", "--bootstrap", "a:9092"], 1, "move.json.gone: cannot be read: No such file"),
-        (["verify", "{quotas}", "--bootstrap", "a:9092"], 1, "quotas.toml: line 1: not JSON"),
-        (["verify", "{move}", "--bootstrap", "a:9092", "--quotas", "{move}"], 1, "move.json: not TOML"),
+        (["verify", "{move}.gone", "--bootstrap", "a:9092"], 4, "move.json.gone: cannot be read: No such file"),
+        (["verify", "{quotas}", "--bootstrap", "a:9092"], 4, "quotas.toml: line 1: not JSON"),
+        (["verify", "{move}", "--bootstrap", "a:9092", "--quotas", "{move}"], 4, "move.json: not TOML"),
+        (["verify", "{move}", "--bootstrap", "a:9092", "--url", "http://127.0.0.1:1"], 3, "no answer from a sidecar"),
     ],
 )
 def test_wrong_input_is_said(bench: Bench, sidecar: Sidecar, arguments: list[str], code: int, problem: str) -> None:

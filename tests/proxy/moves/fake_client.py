@@ -45,6 +45,10 @@ class FakeClient:
         self.log_dir_error = 0
         self.refusal = "OK"
         self.closed = False
+        self.hosts = ["127.0.0.1"]
+
+    def advertised_hosts(self) -> list[str]:
+        return self.hosts
 
     def _ask(self, method: str) -> None:
         if method in self.errors:

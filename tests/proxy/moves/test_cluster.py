@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
-from proxy.errors import ConfigurationError
+from proxy.errors import ClusterError, ConfigurationError
 from proxy.moves import cluster as cluster_module
-from proxy.moves.cluster import Cluster, ClusterError, Connection, connect
+from proxy.moves.cluster import Cluster, Connection, connect
 from proxy.moves.kafka_python import IncompatibleBrokerVersion, KafkaError
 from proxy.moves.options import connected
 from proxy.moves.view import NativeThrottle, PartitionState
@@ -119,10 +119,10 @@ def test_a_connection_is_closed_after_use(monkeypatch: pytest.MonkeyPatch) -> No
         return client
 
     monkeypatch.setattr(cluster_module, "AdminClient", admin_client)
-    with connected((" a:9092,b:9092 ", "c:9092"), None, None):
+    with connected((" 127.0.0.1:9092,b:9092 ", "c:9092"), None, None):
         assert not client.closed
     assert client.closed
-    assert arguments["bootstrap_servers"] == ["a:9092", "b:9092", "c:9092"]
+    assert arguments["bootstrap_servers"] == ["127.0.0.1:9092", "b:9092", "c:9092"]
 
 
 def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,17 +131,36 @@ def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(cluster_module, "AdminClient", nobody)
     with (
-        pytest.raises(ClusterError, match="a:9092: no broker answers: KafkaError: no brokers"),
+        pytest.raises(ClusterError, match=r"127\.0\.0\.1:9092: no broker answers: KafkaError: no brokers"),
+        connect(Connection(("127.0.0.1:9092",))),
+    ):
+        pass
+
+
+def test_a_name_that_does_not_resolve_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "unresolved", lambda hosts, _: [host for host in hosts if host != "b"])
+    with (
+        pytest.raises(
+            ClusterError, match=r"a:9092: this name does not resolve on this machine: a \(--hosts FILE"
+        ),
         connect(Connection(("a:9092",))),
     ):
         pass
+
+
+def test_a_broker_whose_advertised_name_does_not_resolve_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "unresolved", lambda hosts, _: [host for host in hosts if host != "b"])
+    client = orders(errors={"describe_topics": KafkaError("timed out")})
+    client.hosts = ["a", "b", "c"]
+    with pytest.raises(ClusterError, match=r"timed out; these names do not resolve on this machine: a, c \(--hosts"):
+        Cluster(client).look(["orders"])
 
 
 def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
     with (
         pytest.raises(ConfigurationError, match="hosts: cannot be read: expected lines like"),
         connected(
-            ("a:9092",),
+            ("127.0.0.1:9092",),
             None,
             tmp_path / "hosts",  # type: ignore[operator]
         ),

@@ -100,6 +100,60 @@ def test_a_broker_that_was_only_a_source_is_known_by_the_list() -> None:
     assert found(text) == [f"topics.orders.{LEADER_LIST}", f"brokers.103.{LEADER_RATE}"]
 
 
+def schedule(section: str, key: str, value: object, when: str = "until = 2026-11-22T12:00:00Z") -> str:
+    return f"\n[[schedules]]\n{when}\n[schedules.{section}]\n{key} = {value}\n"
+
+
+AT_NIGHT = 'from = "22:00"\nto = "06:00"'
+OVER = "until = 2026-11-20T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        # `set --for` while it moved.
+        (MOVE + schedule("brokers.101", LEADER_RATE, 9), [f"schedules[0].brokers.101.{LEADER_RATE}"]),
+        (MOVE + schedule("brokers.101", LEADER_RATE, 9, OVER), ["schedules[0].until"]),
+        (MOVE + schedule("brokers.default", LEADER_RATE, 9), [f"schedules[0].brokers.default.{LEADER_RATE}"]),
+        (MOVE + schedule("topics.orders", LEADER_LIST, '"0:101,7:101"'),
+         [f"schedules[0].topics.orders.{LEADER_LIST}"]),
+        (MOVE + schedule("topics.orders", FOLLOWER_LIST, '"0:104"', AT_NIGHT),
+         [f"schedules[0].topics.orders.{FOLLOWER_LIST}"]),
+        (MOVE + schedule("brokers.101", LEADER_RATE, 9) + schedule("brokers.104", FOLLOWER_RATE, 9),
+         [f"schedules[0].brokers.101.{LEADER_RATE}", f"schedules[1].brokers.104.{FOLLOWER_RATE}"]),
+        # Not the move's: of another broker, of a time of day, for something else.
+        (MOVE + schedule("brokers.109", LEADER_RATE, 9), []),
+        (MOVE + schedule("brokers.109", LEADER_RATE, 9, OVER), []),
+        (MOVE + schedule("brokers.101", LEADER_RATE, 9, AT_NIGHT), []),
+        (MOVE + schedule("topics.clicks", LEADER_LIST, '"0:101"') + schedule("brokers.101", LEADER_RATE, 9), []),
+        # What `set mode.enforce false --for` made ends by itself, and throttles nobody.
+        (MOVE + schedule("mode", "enforce", "false"), []),
+    ],
+)  # fmt: skip
+def test_what_was_set_for_a_time_is_left_behind_as_well(text: str, left: list[str]) -> None:
+    places = found(text)
+    assert [place for place in places if place.startswith("schedules")] == left
+    clean = leftovers_in_file(text, PROPOSED, NOW, source="q.toml").text
+    assert found(clean) == []
+    assert ("schedules" in tomllib.loads(clean)) is (not left or "7:101" in text)
+
+
+def test_the_next_plan_is_not_held_by_the_last_moves_rate() -> None:
+    clean = leftovers_in_file(MOVE + schedule("brokers.101", LEADER_RATE, 9), PROPOSED, NOW, source="q.toml").text
+    quotas = effective(parse_quotas(f"{clean}\n[brokers.101]\n{LEADER_RATE} = 50\n".encode()), 101, NOW)
+    assert quotas.leader.bytes_per_second == 50
+
+
+def test_a_rate_by_the_clock_that_throttles_nothing_now_stays_and_is_noted() -> None:
+    notes = leftovers_in_file(MOVE + schedule("brokers.101", LEADER_RATE, 9, AT_NIGHT), PROPOSED, NOW, source="q").notes
+    assert notes == (
+        (
+            f"q: schedules[0].brokers.101.{LEADER_RATE} = 9: holds at its times, and goes before what is planned next:"
+            " it stays"
+        ),
+    )
+
+
 def test_a_file_that_is_not_good_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"q.toml: brokers.x: expected a broker id"):
         leftovers_in_file("[brokers.x]\n", PROPOSED, NOW, source="q.toml")

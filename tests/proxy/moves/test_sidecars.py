@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.errors import ConfigurationError
+from proxy.errors import UnreachableError
 from proxy.moves.sidecars import still_throttled
 from reassignment import TopicPartition
 from tests.proxy.fake_sidecar import FakeSidecar, serving
@@ -47,12 +47,12 @@ def test_what_a_sidecar_still_throttles(leader: dict[str, str], follower: dict[s
 
 @pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>"])
 def test_who_is_no_sidecar_is_not_taken_for_a_clean_one(body: bytes) -> None:
-    with answering(body) as url, pytest.raises(ConfigurationError, match=f"{url}: the answer to /config is not a"):
+    with answering(body) as url, pytest.raises(UnreachableError, match=f"{url}: the answer to /config is not a"):
         still_throttled(url, PROPOSED)
 
 
 def test_nobody_there_and_no_url_are_errors() -> None:
-    with pytest.raises(ConfigurationError, match=r"http://127.0.0.1:1/config: no answer from a sidecar: .*refused"):
+    with pytest.raises(UnreachableError, match=r"http://127.0.0.1:1/config: no answer from a sidecar: .*refused"):
         still_throttled("http://127.0.0.1:1", PROPOSED)
-    with pytest.raises(ConfigurationError, match="kafka-101: expected a URL like"):
+    with pytest.raises(UnreachableError, match="kafka-101: expected a URL like"):
         still_throttled("kafka-101", PROPOSED)
