@@ -31,12 +31,14 @@ from reassignment import (
 from ..errors import ConfigurationError
 from ..file_reading import read_text
 from ..file_replacement import edit_file
+from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..quotas import parse_quotas
 from ..quotas.facts import Place
 from ..quotas.rewriting import Said, rewritten
+from ..quotas.sweeping import is_over, swept
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +105,8 @@ def command(
     It is the file that kafka-reassign-partitions executes; the whole output of its --generate will do as well, and
     then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
     as followers, as `kafka-reassign-partitions --throttle` does it, but in quotas.toml instead of the cluster's
-    configs. Nothing is executed.
+    configs. Nothing is executed. What is written may not be what holds (a schedule, another section, mode.enforce): the
+    time that is told is by what the written file means, and warnings say where that is something else.
 
     \b
     Which rate T is right?  IN < T < N - IN/R
@@ -118,14 +121,7 @@ def command(
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
       throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
     """
-    if rate is not None and within is not None:
-        raise click.UsageError("expected --rate or --within, not both")
-    if (write or per_broker) and rate is None and within is None:
-        raise click.UsageError("--write and --per-broker need --rate or --within")
-    if write and per_broker:
-        raise click.UsageError("expected --write or --per-broker, not both")
-    if rate is not None and math.isinf(rate):
-        raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
+    _refuse_what_does_not_go_together(rate, within, writes=(write, per_broker))
     what = Asked(**asked)
     try:
         ground = _ground(what)
@@ -134,17 +130,32 @@ def command(
     factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
     wanted = Wanted(rate, within, Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor))
     plan = plan_move(ground, wanted)
-    _print(plan, as_json=as_json)
-    until = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=lasting) if lasting else None
     found = throttle(ground.moves, plan.rates)
-    files = {write: found} if write else {}
-    if per_broker:
-        per_broker.mkdir(parents=True, exist_ok=True)
-        files = {per_broker / f"quotas-{broker}.toml": found.of_broker(broker) for broker in found.brokers()}
-    for path, part in files.items() if found.rates else ():
-        _tell(_write(path, part, what.reassignment, until=until), quiet=as_json)
-    if files and found.rates:
-        _tell([_NEXT.format(reassignment=what.reassignment)], quiet=as_json)
+    try:
+        lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
+    except ConfigurationError:
+        # What was found out may have taken long: it is shown all the same.
+        _print(plan, as_json=as_json)
+        raise
+    if files:
+        plan = in_force(plan, files, datetime.now(UTC).replace(microsecond=0))
+        lines.append(_NEXT.format(reassignment=what.reassignment))
+    _print(plan, as_json=as_json)
+    for line in lines:
+        click.echo(line, err=as_json)
+
+
+def _refuse_what_does_not_go_together(
+    rate: float | None, within: float | None, *, writes: tuple[Path | None, Path | None]
+) -> None:
+    if rate is not None and within is not None:
+        raise click.UsageError("expected --rate or --within, not both")
+    if any(writes) and rate is None and within is None:
+        raise click.UsageError("--write and --per-broker need --rate or --within")
+    if all(writes):
+        raise click.UsageError("expected --write or --per-broker, not both")
+    if rate is not None and math.isinf(rate):
+        raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
 
 
 def _ground(what: Asked) -> Ground:
@@ -196,8 +207,36 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
     (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(plan_table(plan))
 
 
-def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime | None) -> list[str]:
-    """Write a new file, or change one that exists; returns what to say about it."""
+def _write_all(
+    found: Throttle, reassignment: Path, write: Path | None, per_broker: Path | None, lasting: float | None
+) -> tuple[list[str], dict[int, WrittenFile]]:
+    """What to say, and the file that each broker of the move reads; nothing if nothing is to be written."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    until = now + timedelta(seconds=lasting) if lasting else None
+    if not found.rates or (write is None and per_broker is None):
+        return [], {}
+    brokers = found.brokers()
+    parts = dict.fromkeys(brokers, (write, found))
+    if per_broker is not None:
+        per_broker.mkdir(parents=True, exist_ok=True)
+        parts = {broker: (per_broker / f"quotas-{broker}.toml", found.of_broker(broker)) for broker in brokers}
+    lines: list[str] = []
+    contents: dict[Path, bytes] = {}
+    for path, part in parts.values():
+        if path is not None and path not in contents:
+            contents[path], said = _write(path, part, reassignment, now, until=until)
+            lines += said
+    return lines, {
+        broker: WrittenFile(str(path), contents[path], parse_quotas(contents[path], source=str(path)))
+        for broker, (path, _) in parts.items()
+        if path is not None
+    }
+
+
+def _write(
+    path: Path, found: Throttle, reassignment: Path, now: datetime, *, until: datetime | None
+) -> tuple[bytes, list[str]]:
+    """Write a new file, or change one that exists; returns it and what to say about it."""
     source = str(path)
     if not path.exists():
         text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
@@ -206,7 +245,7 @@ def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime |
             path.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
-        return [f"{path}: written"]
+        return text.encode(), [f"{path}: written"]
     changes: dict[Place, int | str | datetime | None] = {
         Place((table, name), key): value for table, name, key, value in found.settings()
     }
@@ -214,15 +253,16 @@ def _write(path: Path, found: Throttle, reassignment: Path, *, until: datetime |
     changes |= {Place(place.section, "until"): until for place in changes}
 
     def change(before: bytes) -> tuple[bytes, list[str]]:
-        text = rewritten(before.decode(), changes, source=source)
-        parse_quotas(text.encode(), source=source)
-        said = Said(before.decode())
-        return text.encode(), settings_lines([(str(place), said.at(place), value) for place, value in changes.items()])
+        said = Said(before.decode(), source=source)
+        # The rest of a section that has ended must not come to life again.
+        over = {
+            place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
+            if Place(place.section, "until") in changes
+        }  # fmt: skip
+        clean, gone = swept(rewritten(before.decode(), over | changes, source=source), now)
+        parse_quotas(clean.encode(), source=source)
+        lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
+        return clean.encode(), [*lines, *(f"{name}: removed, it was over" for name in gone)]
 
-    _, lines = edit_file(path, change)
-    return [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]
-
-
-def _tell(lines: list[str], *, quiet: bool) -> None:
-    for line in lines:
-        click.echo(line, err=quiet)
+    content, lines = edit_file(path, change)
+    return content, [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]

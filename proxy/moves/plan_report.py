@@ -64,8 +64,15 @@ def _load_json(plan: MovePlan, load: Load) -> Json:
         "written_bytes_per_second": load.written_bytes_per_second if plan.ground.inflow is not None else None,
         "inflow_bytes_per_second": None if plan.ground.inflow is None else load.inflow_bytes_per_second,
         "rate_bytes_per_second": plan.rates.get((load.broker, load.role)),
+        "holds_bytes_per_second": _holds(plan, load),
         "seconds": _finite(plan.seconds(load)) if plan.ground.sizes else None,
     }
+
+
+def _holds(plan: MovePlan, load: Load) -> float | None:
+    """What the written file means now; null if nothing is written, or nothing is throttled."""
+    stretches = plan.holds.get((load.broker, load.role))
+    return _finite(stretches[0].bytes_per_second) if stretches else None
 
 
 def _known(plan: MovePlan, size_bytes: float) -> float | None:
@@ -104,7 +111,9 @@ def _end(plan: MovePlan) -> str:
 
 
 def _brokers(plan: MovePlan) -> Table:
-    table = _table("broker", "role", right=("to move", "rate", "time", "written meanwhile", "IN"))
+    others = any(stretches[0].bytes_per_second != plan.rates[key] for key, stretches in plan.holds.items())
+    holds = ("holds now",) if others else ()
+    table = _table("broker", "role", right=("to move", "rate", *holds, "time", "written meanwhile", "IN"))
     measured, known = plan.ground.inflow is not None, bool(plan.ground.sizes)
     for load in plan.loads:
         rate = plan.rates.get((load.broker, load.role))
@@ -113,14 +122,21 @@ def _brokers(plan: MovePlan) -> Table:
             load.role,
             format_bytes(load.move_bytes) if known else "-",
             "-" if rate is None else _rate(rate),
+            *([_now(plan, load)] if others else []),
             _time(plan.seconds(load)) if known else "-",
             _rate(load.written_bytes_per_second) if measured else "-",
             _rate(load.inflow_bytes_per_second) if measured else "-",
         )
     busy = {(load.broker, load.role) for load in plan.loads}
     for broker, role in sorted(plan.rates.keys() - busy):
-        table.add_row(str(broker), role, "if it leads", _rate(plan.rates[broker, role]), "-", "-", "-")
+        empty = ["-"] * (len(holds) + 3)
+        table.add_row(str(broker), role, "if it leads", _rate(plan.rates[broker, role]), *empty)
     return table
+
+
+def _now(plan: MovePlan, load: Load) -> str:
+    stretches = plan.holding((load.broker, load.role))
+    return "-" if not stretches else _rate(stretches[0].bytes_per_second)
 
 
 def _lists(settings: list[tuple[str, str, str, int | str]]) -> Table:
@@ -143,7 +159,7 @@ def _table(*left: str, right: tuple[str, ...] = ()) -> Table:
 
 
 def _rate(bytes_per_second: float) -> str:
-    return f"{format_bytes(bytes_per_second)}/s"
+    return "no limit" if math.isinf(bytes_per_second) else f"{format_bytes(bytes_per_second)}/s"
 
 
 def _time(seconds: float) -> str:

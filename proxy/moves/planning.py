@@ -7,7 +7,7 @@ rate of a plan is above what is written to the partitions that move, or a warnin
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from reassignment import (
@@ -27,11 +27,12 @@ from reassignment import (
 
 from ..errors import ConfigurationError
 from ..quotas import format_rate
+from .stretches import Stretch, seconds_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from reassignment import Document, Rates
+    from reassignment import Document, Rates, RoleName
 
     from .view import ClusterView, PartitionState
 
@@ -71,24 +72,35 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """Args: rates: empty if none were wanted; loads: of every broker that sends or fetches."""
+    """Args:
+    rates: empty if none were wanted.
+    loads: of every broker that sends or fetches.
+    holds: what really holds where the rates were written, as far as that is known.
+    """
 
     ground: Ground
     wanted: Wanted
     loads: tuple[Load, ...]
     rates: Rates
     warnings: tuple[str, ...]
+    holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
+
+    def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
+        """What holds for a broker and role, from now on; the planned rate if nothing was written; empty without one."""
+        rate = self.rates.get(key)
+        return self.holds.get(key, () if rate is None else (Stretch(0.0, rate),))
 
     def seconds(self, load: Load) -> float:
-        """How long its share takes at its rate; infinity if it never ends, NaN without a rate."""
-        rate = self.rates.get((load.broker, load.role))
-        return math.nan if rate is None else load.seconds_at(rate)
+        """How long its share takes at what holds; infinity if it never ends, NaN without a rate."""
+        stretches = self.holding((load.broker, load.role))
+        return seconds_by(stretches, load) if stretches else math.nan
 
     @property
     def total_seconds(self) -> float:
         """Until the slowest is done; NaN if no rate is wanted or no size is known."""
         known = bool(self.ground.sizes) and bool(self.rates)
-        return max((self.seconds(load) for load in self.loads), default=0.0) if known else math.nan
+        seconds = [self.seconds(load) for load in self.loads] if known else [math.nan]
+        return math.nan if any(map(math.isnan, seconds)) else max(seconds, default=0.0)
 
     @property
     def total_bytes(self) -> float:

@@ -16,7 +16,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from ..errors import ConfigurationError
-from .facts import facts, without_schedules
+from .facts import Place, facts, without_schedules
 from .layout import delete_value, replace_value, within, without_headers, without_schedule_blocks
 from .reading import SCHEDULES
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
     from tomlkit.items import Key
 
-    from .facts import Path, Place
+    from .facts import Path
 
     Changes = Mapping[Place, str | int | bool | datetime | None]
     """None removes the key, with it its section if no other is left, and a schedule that has no section left."""
@@ -53,6 +53,9 @@ class Said:
     def at(self, place: Place) -> Any:
         """None if nothing."""
         return self._facts.get(place.path)
+
+    def places(self) -> list[Place]:
+        return [Place(path[:-1], str(path[-1])) for path in self._facts if len(path) > 1]
 
     def with_changes(self, changes: Changes) -> dict[Path, Any]:
         changed = {place.path: value for place, value in changes.items()}

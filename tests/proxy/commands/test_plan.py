@@ -160,6 +160,78 @@ def test_a_file_that_exists_keeps_its_rest(generated: Path, sidecar: Sidecar, tm
     assert f"{quotas}: says so already" in sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas).stdout
 
 
+LEADER_RATE = "leader.replication.throttled.rate"
+
+
+def schedule(section: str, key: str, value: str, when: str) -> str:
+    return f"[[schedules]]\n{when}\n[schedules.{section}]\n{key} = {value}\n"
+
+
+ALWAYS = 'days = ["mon-sun"]'
+SET_FOR_A_TIME = "until = 2099-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "holds", "warning"),
+    [
+        ("# ours\n", 10, 5 * MB, None),
+        # What somebody set for a time, in the move before.
+        (schedule("brokers.101", LEADER_RATE, '"2MB/s"', SET_FOR_A_TIME), 25, 2 * MB,
+         ("broker 101 as leader: 1.91 MiB/s (2000000 B/s) holds, not 4.77 MiB/s (5000000 B/s): schedules[0].brokers.101"
+         " goes first; throttle-sidecar set leader.replication.throttled.rate --broker 101 --end --quotas")),
+        (schedule("brokers.101", LEADER_RATE, '"2MB/s"', ALWAYS), 25, 2 * MB, "schedules[0].brokers.101 goes first"),
+        (schedule("topics.orders", LEADER_RATE.replace("rate", "replicas"), '""', ALWAYS), None, 5 * MB,
+         "broker 101 as leader: orders-0 is not throttled: another list of that topic goes first"),
+        ("[mode]\nenforce = false\n", None, 5 * MB,
+         "mode.enforce is false: nothing is throttled, only observed: throttle-sidecar set mode.enforce true"),
+        (schedule("mode", "enforce", "false", SET_FOR_A_TIME), None, 5 * MB,
+         "schedules[0].mode.enforce is false until"),
+        # What is over counts nothing, and goes.
+        (schedule("brokers.101", LEADER_RATE, '"2MB/s"', "until = 2020-01-01T00:00:00Z"), 10, 5 * MB, None),
+    ],
+)  # fmt: skip
+def test_what_is_promised_is_what_the_written_file_means(
+    generated: Path,
+    sidecar: Sidecar,
+    tmp_path: Path,
+    before: str,
+    seconds: float | None,
+    holds: float,
+    warning: str | None,
+) -> None:
+    quotas = tmp_path / "quotas.toml"
+    quotas.write_text(before)
+    asking = [generated, "--rate", "5MB/s", "--bytes", "50MB", "--write", quotas]
+    report = asked(sidecar, *asking)
+    assert report["seconds"] == seconds
+    (leader,) = [load for load in report["brokers"] if load["role"] == "leader"]
+    assert (leader["rate_bytes_per_second"], leader["seconds"]) == (5 * MB, seconds)
+    found = [each for each in report["warnings"] if str(quotas) in each]
+    assert all(each.startswith(f"{quotas}: ") for each in found)
+    assert (warning is None and not found) or any(warning is not None and warning in each for each in found)
+    shown = sidecar("plan", *asking)
+    assert ("holds now" in shown.stdout) is (holds != 5 * MB or seconds is None)
+    assert "2020" not in quotas.read_text()
+
+
+def test_quotas_that_end_before_the_move_does_promise_no_time(
+    generated: Path, sidecar: Sidecar, tmp_path: Path
+) -> None:
+    report = asked(
+        sidecar, generated, "--rate", "5MB/s", "--bytes", "50GB", "--for", "1h", "--write", tmp_path / "q.toml"
+    )
+    assert report["seconds"] is None
+    assert sum("nothing is throttled any more, and the move is not done by then" in w for w in report["warnings"]) == 3
+
+
+def test_what_is_over_does_not_come_to_life_again(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    quotas = tmp_path / "quotas.toml"
+    quotas.write_text(f"[brokers.101]\n{LEADER_RATE} = 1\nfollower.replication.throttled.rate = 7\n"
+                      "until = 2020-01-01T00:00:00Z\n")  # fmt: skip
+    asked(sidecar, generated, "--rate", "5MB/s", "--write", quotas)
+    assert tomllib.loads(quotas.read_text())["brokers"]["101"].keys() == {"leader"}
+
+
 def test_every_broker_may_have_a_file_of_its_own(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
     asked(sidecar, generated, "--rate", "5MB/s", "--per-broker", tmp_path / "quotas")
     found = sorted(path.name for path in (tmp_path / "quotas").iterdir())

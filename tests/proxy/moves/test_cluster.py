@@ -140,9 +140,7 @@ def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) 
 def test_a_name_that_does_not_resolve_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "unresolved", lambda hosts, _: [host for host in hosts if host != "b"])
     with (
-        pytest.raises(
-            ClusterError, match=r"a:9092: this name does not resolve on this machine: a \(--hosts FILE"
-        ),
+        pytest.raises(ClusterError, match=r"a:9092: this name does not resolve on this machine: a \(--hosts FILE"),
         connect(Connection(("a:9092",))),
     ):
         pass
