@@ -22,10 +22,13 @@ from ..file_replacement import edit_file
 from ..quotas.changing import QuotaChange, ShadowedError, change
 from ..quotas.editing import Assign, End, Remove
 from ..settings import load_settings
+from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
 from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_topic
 from .confirming import confirm
+from .fleet_set import FleetSet
 from .health import url_of
+from .options import fleet_option
 from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_span, parse_value
 from .quota_words import parse_moment
 
@@ -80,6 +83,15 @@ class _Target:
     shell_complete=complete_topic,
     help="Of this topic, or of a glob like 'clicks-*'. For lists of replicas.",
 )
+@fleet_option
+@click.option(
+    "--at",
+    "at",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="With --fleet: only where this broker's quotas are kept; repeatable.",
+)
 @click.option("--for", "span", metavar="TIME", help="Hold for so long (2h, 90m, 1d12h), then what held before again.")
 @click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
 @click.option("--remove", is_flag=True, help="Take the key out of the file: the undo of one that was not there.")
@@ -111,6 +123,8 @@ def command(
     quotas_path: Path | None,
     config_path: Path | None,
     urls: tuple[str, ...],
+    fleet_path: Path | None,
+    at: tuple[int, ...],
     **words: Any,
 ) -> None:
     """Change a KEY of quotas.toml; a running sidecar follows within 250 ms.
@@ -131,6 +145,8 @@ def command(
     prints what was, what is now, what every broker concerned meets before and after, and the command that takes it
     back; then it waits until the sidecar has that in force.
 
+    With --fleet the same at every sidecar that a fleet.toml lists, at all of them or at none.
+
     Exit status 0: it holds. 1: nothing could be written, or a sidecar that answers does not have it in force. 2: usage.
 
     \b
@@ -142,13 +158,37 @@ def command(
       throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
       throttle-sidecar set leader.replication.throttled.rate --broker 101 --remove
       throttle-sidecar set follower.replication.throttled.rate 5MB/s --dry-run
+      throttle-sidecar set follower.replication.throttled.rate 20MiB/s --fleet fleet.toml --for 2h
     """
-    now = datetime.now(UTC).replace(microsecond=0)
+    typed, now = _Typed(**words), datetime.now(UTC).replace(microsecond=0)
+    if fleet_path is not None:
+        if quotas_path is not None or config_path is not None or urls:
+            raise click.UsageError("--fleet says where everything is: leave out --quotas, --config and --url")
+        wanted = FleetSet(fleet_path, _asked(typed, now), at, now, later=later, dry_run=dry_run, as_json=as_json)
+        fleet_set.run(ctx, wanted)
+    elif at:
+        raise click.UsageError("--at chooses among the sidecars of a --fleet")
+    else:
+        _set(ctx, typed, now, (quotas_path, config_path, urls), later=later, dry_run=dry_run, as_json=as_json)
+
+
+def _set(
+    ctx: click.Context,
+    typed: _Typed,
+    now: datetime,
+    named: tuple[Path | None, Path | None, tuple[str, ...]],
+    *,
+    later: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Of one file. `named`: --quotas, --config and --url."""
+    quotas_path, config_path, urls = named
     source: str | None = None if quotas_path is None else str(quotas_path)
     where: tuple[str, ...] = ()
     try:
-        asked = _asked(_Typed(**words), now)
-        target = _target(quotas_path, config_path, words["brokers"], urls)
+        asked = _asked(typed, now)
+        target = _target(quotas_path, config_path, typed.brokers, urls)
         source, where = str(target.quotas), target.where
         told = _change(target, asked, now, later=later, dry_run=dry_run)
     except ConfigurationError as error:
