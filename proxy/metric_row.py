@@ -16,6 +16,7 @@ from .statistics import Histogram
 
 if TYPE_CHECKING:
     from .journal.writer import JournalStatistics
+    from .overload import Overload
     from .quotas import Change, Quotas
     from .reload import ReloadStatistics
     from .statistics import RoleStatistics, Statistics
@@ -48,6 +49,9 @@ class Sources:
     http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
     """Why the quota may not do what was meant, as far as anybody looks."""
+    overload: Overload | None = None
+    """What gives way when too much comes; None: nothing is looked after."""
+    remembered_replicas: Callable[[Role], int] = lambda _: 0
     upcoming: Callable[[], Change | None] = lambda: None
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None

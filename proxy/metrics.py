@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from .http.statistics import Refusal as HttpRefusal
 from .metric_row import PREFIX, Metric, PartitionRate, Read, Sample, Sources, counted, one, per_role
+from .overload import OVERLOAD_METRICS
 from .redirected import Refusal
 from .relay.exchange import Undecoded
 from .reload import ReloadResult
@@ -69,7 +70,8 @@ def _doubts(sources: Sources) -> Iterator[Sample]:
 
 def _refused(sources: Sources) -> list[Sample]:
     refused = sources.statistics.follower.refused
-    return [((reason.value,), refused[reason.value]) for reason in Refusal]
+    of_source = 0 if sources.overload is None else sources.overload.doorkeeper.refused_of_source
+    return [*(((reason.value,), refused[reason.value]) for reason in Refusal), (("source",), of_source)]
 
 
 def _http_answers(sources: Sources) -> Iterator[Sample]:
@@ -263,7 +265,7 @@ METRICS = (
         PREFIX + "refused_connections_total",
         "counter",
         ("reason",),
-        "Connections to the transparent listener that were not relayed.",
+        "Connections that were accepted and not relayed.",
         _refused,
     ),
     Metric(
@@ -343,6 +345,7 @@ METRICS = (
         "HTTP connections open now.",
         one(lambda sources: sources.http.connections),
     ),
+    *OVERLOAD_METRICS,
     Metric(
         PREFIX + "build_info",
         "info",

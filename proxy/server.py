@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
+from .accepting import Doorkeeper
 from .changes import Changes
 from .errors import ConfigurationError
 from .exposition import Exposition
@@ -28,9 +29,12 @@ from .journal.recorder import Journal
 from .known_brokers import KnownBrokers
 from .listening import CannotListenError, open_listeners
 from .metrics import Sources
+from .overload import Overload
 from .oversight import Oversight
 from .peer_names import PeerNames
 from .redirected import Redirected, RefusedError
+from .relay.buffers import Buffers
+from .relay.caretaker import Caretaker
 from .relay.connection import Draining, relay
 from .relay.exchange import Undecoded
 from .relay.leg import adopt, connect
@@ -41,6 +45,7 @@ from .site import Site
 from .status_page import StatusPage
 from .supervision import Supervisor, Task
 from .surveying import Surveyor
+from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
 from .topic_names import TopicNames
 
@@ -123,7 +128,7 @@ class Server:
     """The parts that every connection shares."""
 
     def __init__(self, settings: Settings, quota_watch: QuotaWatch, statistics: Statistics, log: Log) -> None:
-        now = trio.current_time()
+        now, limits = trio.current_time(), settings.limits
         self._settings = settings
         self._watch = quota_watch
         self._log = log
@@ -151,9 +156,12 @@ class Server:
                 now=now,
                 ledger=None if self.journal is None else self.journal.ledger,
                 names=self._names,
+                remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
             )
             for role in Role
         }
+        self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
+        self._doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
         self._applied = dict.fromkeys(Role, quota_watch.current)
         served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
@@ -190,6 +198,8 @@ class Server:
             survey=self._surveyor.last,
             version=VERSION,
             task_restarts=self.supervisor.restarts,
+            overload=Overload(self._doorkeeper, self._caretaker),
+            remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
             journal=None if self.journal is None else self.journal.statistics,
         )
@@ -214,6 +224,7 @@ class Server:
             Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
             Task.TOPIC_NAMES: self.follow_topic_names,
+            Task.CARETAKER: self._caretaker.run,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
         }
@@ -271,7 +282,7 @@ class Server:
             async with trio.open_nursery() as accepting:
                 for route, listener in listeners:
                     handler = self._handler(route, poller)
-                    accepting.start_soon(partial(trio.serve_listeners, handler, [listener], handler_nursery=handlers))
+                    accepting.start_soon(self._doorkeeper.serve, listener, handler, handlers)
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
@@ -308,6 +319,7 @@ class Server:
                     log=self._log,
                     ended=self.history.connection_ended,
                     dial=dial,
+                    caretaker=self._caretaker,
                 )
 
         return handle

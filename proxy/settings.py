@@ -152,6 +152,21 @@ class LimitSettings:
     """The largest Fetch response that is gathered to be altered."""
     connect_timeout_seconds: float
     drain_seconds: float
+    max_connections: int = 10_000
+    """In all; 0: as many as the limit of open files allows."""
+    max_connections_per_source: int = 0
+    """0: any number. Brokers behind one address translation come from one source."""
+    max_held_bytes: int = 64 * 2**20
+    """Of frames that have to be whole before anything is done with them, in all."""
+    max_replicas: int = 200_000
+    """Throttled replicas remembered, of each role."""
+    max_replicas_per_connection: int = 20_000
+    max_memory_bytes: int = 2**30
+    """Resident; 0: never looked at."""
+    frame_timeout_seconds: float = 30.0
+    """For a request that has to be whole."""
+    idle_timeout_seconds: float = 900.0
+    """Longer than the 10 minutes of brokers' connections.max.idle.ms, so that it is the broker's to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,6 +356,14 @@ class _Reader:
             max_substitution_bytes=self._size("limits.max_substitution_bytes", table.max_substitution_bytes),
             connect_timeout_seconds=self._seconds("limits.connect_timeout", table.connect_timeout),
             drain_seconds=self._seconds("limits.drain", table.drain),
+            max_connections=table.max_connections,
+            max_connections_per_source=table.max_connections_per_source,
+            max_held_bytes=self._size("limits.max_held_bytes", table.max_held_bytes),
+            max_replicas=table.max_replicas,
+            max_replicas_per_connection=table.max_replicas_per_connection,
+            max_memory_bytes=self._size("limits.max_memory", table.max_memory),
+            frame_timeout_seconds=self._seconds("limits.frame_timeout", table.frame_timeout),
+            idle_timeout_seconds=self._seconds("limits.idle_timeout", table.idle_timeout),
         )
 
     def _size(self, path: str, value: object) -> int:

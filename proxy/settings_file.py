@@ -27,6 +27,7 @@ _ENVIRONMENT_SEPARATOR = "__"
 
 Toml = dict[str, Any]
 BrokerId = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+NonNegative = Annotated[int, msgspec.Meta(ge=0)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 SizeText = int | str
 
@@ -99,6 +100,14 @@ class LogTable(Table, frozen=True):
 class LimitsTable(Table, frozen=True):
     max_request_bytes: SizeText = "128KiB"
     max_substitution_bytes: SizeText = "16MiB"
+    max_connections: NonNegative = 10_000
+    max_connections_per_source: NonNegative = 0
+    max_held_bytes: SizeText = "64MiB"
+    max_replicas: NonNegative = 200_000
+    max_replicas_per_connection: NonNegative = 20_000
+    max_memory: SizeText = "1GiB"
+    frame_timeout: str = "30s"
+    idle_timeout: str = "15m"
     connect_timeout: str = "10s"
     drain: str = "10s"
 

@@ -43,6 +43,8 @@ class RoleStatistics:
     relayed_response_bytes: int = 0
     connections: int = 0
     """Open now."""
+    ended: Counter[str] = field(default_factory=Counter)
+    """Connections by the cause of their end."""
     held_requests: int = 0
     """Waiting now, because everything they ask for is over quota."""
     hold_seconds: Histogram = field(default_factory=Histogram)

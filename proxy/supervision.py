@@ -51,6 +51,8 @@ class Task(enum.StrEnum):
     """Looks at every replica, for the pages."""
     JOURNAL = "journal"
     SIGNALS = "signals"
+    CARETAKER = "caretaker"
+    """Ends connections that stall, watches the memory."""
     POLLER = "poller"
     """Wakes the relayed connections; started again by itself at once, with everybody looked after anew."""
 

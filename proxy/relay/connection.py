@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..logs import Log
     from ..settings import Address, LimitSettings
     from ..throttle.role_throttle import RoleThrottle
+    from .caretaker import Caretaker
     from .poller import Poller
 
 
@@ -58,14 +59,17 @@ async def relay(
     log: Log,
     ended: Callable[[Exchange, float], None] | None = None,
     dial: Dial = connect,
+    caretaker: Caretaker | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. The one boundary for errors of our
     own: they cost this connection, not all the others of the process. `ended` is told of the end, and after how many
-    seconds.
+    seconds. `caretaker` ends it where it stalls or is idle for too long.
     """
     exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
+    if caretaker is not None:
+        exchange.buffers = caretaker.buffers
     throttle.statistics.connections += 1
     began = trio.current_time()
     leader = None
@@ -73,7 +77,9 @@ async def relay(
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
         leader.share = follower.share
         with _polled(poller, follower, leader):
-            await _both_ways(exchange, follower, leader, limits=limits, draining=draining, poller=poller)
+            await _both_ways(
+                exchange, follower, leader, limits=limits, draining=draining, poller=poller, caretaker=caretaker
+            )
     except* OSError as errors:
         exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
     except* Exception as errors:  # noqa: BLE001
@@ -84,6 +90,7 @@ async def relay(
             leader.close()
         exchange.close(trio.current_time())
         throttle.statistics.connections -= 1
+        throttle.statistics.ended[(exchange.cause or Cause.DRAINED).value] += 1
         seconds = trio.current_time() - began
         _log_end(exchange, log, seconds=seconds)
         if ended is not None:
@@ -112,6 +119,7 @@ async def _both_ways(
     limits: LimitSettings,
     draining: Draining,
     poller: Poller | None,
+    caretaker: Caretaker | None,
 ) -> None:
     requests = RequestRelay(exchange, follower=follower, leader=leader, limits=limits)
     responses = ResponseRelay(exchange, leader=leader, follower=follower, limits=limits)
@@ -134,10 +142,12 @@ async def _both_ways(
                 if ended is Cause.LEADER_CLOSED:
                     nursery.cancel_scope.cancel()
 
-        nursery.start_soon(direction, requests, Cause.FOLLOWER_CLOSED)
-        nursery.start_soon(_drain, exchange, draining, nursery.cancel_scope)
-        await direction(responses, Cause.LEADER_CLOSED)
-        nursery.cancel_scope.cancel()
+        windows, end = (requests.window, responses.window), nursery.cancel_scope.cancel
+        with contextlib.nullcontext() if caretaker is None else caretaker.tends(exchange, windows, end):
+            nursery.start_soon(direction, requests, Cause.FOLLOWER_CLOSED)
+            nursery.start_soon(_drain, exchange, draining, nursery.cancel_scope)
+            await direction(responses, Cause.LEADER_CLOSED)
+            nursery.cancel_scope.cancel()
 
 
 async def _drain(exchange: Exchange, draining: Draining, scope: trio.CancelScope) -> None:
@@ -154,7 +164,7 @@ async def _drain(exchange: Exchange, draining: Draining, scope: trio.CancelScope
 def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:
     """Replica fetchers' ends are for operators; those of clients on a shared listener for debugging."""
     cause = exchange.cause or Cause.DRAINED
-    failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED)
+    failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED, Cause.FRAME_TIMEOUT)
     write = log.warning if failed else log.info if exchange.replica_fetches else log.debug
     if cause is Cause.INTERNAL:
         write = log.error

@@ -16,6 +16,7 @@ from protocol.correlation import Correlator
 from protocol.errors import ProtocolError
 
 from ..changes import Changes
+from .buffers import Buffers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +49,10 @@ class Cause(enum.Enum):
     CONNECT_FAILED = "connect_failed"
     BROKEN = "connection_broken"
     MALFORMED = "malformed_frame"
+    FRAME_TIMEOUT = "frame_timeout"
+    """A request that has to be whole was not, for `limits.frame_timeout`."""
+    IDLE = "idle"
+    """Nothing moved for `limits.idle_timeout`."""
     DRAINED = "drained"
     INTERNAL = "internal_error"
 
@@ -98,6 +103,13 @@ class Exchange:
     undecoded: set[Undecoded] = field(default_factory=set)
     correlator: Correlator[_Sent] = field(default_factory=Correlator)
     statistics: RoleStatistics = field(init=False)
+    buffers: Buffers = field(default_factory=Buffers)
+    """What all connections hold of frames that have to be whole."""
+    moved: int = 0
+    """Bytes, both ways: by them it is told who is idle."""
+    reading: int = 0
+    """The how manieth frame it is of which more is waited for before anything is done with it; 0: none."""
+    _reads: int = 0
     _owed: deque[_Sent] = field(default_factory=deque)
     _responding: bool = False
     _deciding: bool = False
@@ -202,10 +214,20 @@ class Exchange:
             self._owed.popleft()
         return request.outlook
 
+    def begins_reading(self) -> None:
+        """More of a frame is needed than has come, and held until then."""
+        self._reads += 1
+        self.reading = self._reads
+
+    def has_read(self) -> None:
+        self.reading = 0
+
     def passed_request(self, size: int) -> None:
+        self.moved += size
         self.statistics.relayed_request_bytes += size
 
     def passed_response(self, size: int) -> None:
+        self.moved += size
         self.statistics.relayed_response_bytes += size
 
     def responded(self) -> None:

@@ -63,7 +63,7 @@ class RequestRelay:
         self._follower = follower
         self._leader = leader
         self._limits = limits
-        self._window = Window(follower, WINDOW_BYTES)
+        self._window = self.window = Window(follower, WINDOW_BYTES)
         self._eager = Eager(self._window, leader, self._take, count=exchange.passed_request)
         self._left: tuple[Demand | None, Hold | Answer] | None = None
         """Decided, and not to be done at once."""
@@ -149,7 +149,9 @@ class RequestRelay:
 
     async def _frame(self, size: int) -> None:
         exchange = self._exchange
+        exchange.begins_reading()
         head = await self._head(size)
+        exchange.has_read()
         if head is None or exchange.correlator.is_token(head):
             if exchange.correlator.state is State.KAFKA:
                 exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
@@ -246,15 +248,22 @@ class RequestRelay:
         if size > self._limits.max_request_bytes:
             self._not_understood(Undecoded.REQUEST_TOO_LARGE, session)
             return None
-        if not await window.fill(LENGTH_PREFIX_BYTES + size):
+        if not self._exchange.buffers.reserve(size):
+            self._not_understood(Undecoded.MEMORY, session)
             return None
-        start = window.start + LENGTH_PREFIX_BYTES
-        frame = window.buffer[start : start + size]
+        self._exchange.begins_reading()
         try:
+            if not await window.fill(LENGTH_PREFIX_BYTES + size):
+                return None
+            start = window.start + LENGTH_PREFIX_BYTES
+            frame = window.buffer[start : start + size]
             return frame, self._parsed(frame)
         except ProtocolError:
             self._not_understood(Undecoded.MALFORMED_REQUEST, session)
             return None
+        finally:
+            self._exchange.has_read()
+            self._exchange.buffers.release(size)
 
     def _parsed(self, frame: bytes) -> FetchRequest:
         """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it

@@ -60,7 +60,7 @@ class ResponseRelay:
         self._exchange = exchange
         self._follower = follower
         self._limits = limits
-        self._window = Window(leader, WINDOW_BYTES)
+        self._window = self.window = Window(leader, WINDOW_BYTES)
         self._eager = Eager(self._window, follower, self._take, count=exchange.passed_response, sent=self._sent)
         self._answers = WholeAnswers(self._window, exchange)
         self._pipe: Pipe | None = None
@@ -144,7 +144,10 @@ class ResponseRelay:
             outlook.lost(trio.current_time())
             await self._pass(LENGTH_PREFIX_BYTES + size)
         elif self._is_over_quota(outlook, size):
-            await self._gather(outlook, size)
+            try:
+                await self._gather(outlook, size)
+            finally:
+                self._exchange.buffers.release(size)
         else:
             await self._watch(outlook, size)
 
@@ -164,11 +167,14 @@ class ResponseRelay:
         return False
 
     def _is_over_quota(self, outlook: Outlook, size: int) -> bool:
-        """Decide once the response begins to arrive whether records must be discarded."""
+        """Decide once the response begins to arrive whether records must be discarded; if so room is reserved."""
         if not outlook.must_discard(trio.current_time()):
             return False
         if size > self._limits.max_substitution_bytes:
             self._exchange.pass_undecoded(Undecoded.RESPONSE_TOO_LARGE)
+            return False
+        if not self._exchange.buffers.reserve(size):
+            self._exchange.pass_undecoded(Undecoded.MEMORY)
             return False
         return True
 

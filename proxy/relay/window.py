@@ -94,6 +94,12 @@ class Window:
         if self.start == self.end:
             self.start = self.end = 0
 
+    def rest(self) -> None:
+        """Nothing has come for a while: while the buffer is empty, its pages are the system's again."""
+        # The mapping is shared, as Python's are by default: MADV_DONTNEED would leave its pages.
+        if self.start == self.end and hasattr(mmap, "MADV_REMOVE"):
+            self.buffer.madvise(mmap.MADV_REMOVE)
+
     def _make_room(self, size: int) -> None:
         if self.start + size <= self.capacity and self.end < self.capacity:
             return

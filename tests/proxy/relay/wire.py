@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from typing import Any
 
+    from proxy.relay.caretaker import Caretaker
     from proxy.throttle.role_throttle import RoleThrottle
 
 PATIENCE_SECONDS = 0.02
@@ -121,7 +122,12 @@ class Wire:
 
 @asynccontextmanager
 async def relayed(
-    of: RoleThrottle | None = None, *, changes: Changes | None = None, by_trio: bool = False, **changed: float
+    of: RoleThrottle | None = None,
+    *,
+    changes: Changes | None = None,
+    by_trio: bool = False,
+    caretaker: Caretaker | None = None,
+    **changed: float,
 ) -> AsyncIterator[Wire]:
     """A relayed connection. However the block leaves it, it ends, once, and gives back what it had.
 
@@ -146,7 +152,7 @@ async def relayed(
                 address = Address(*listener.socket.getsockname()[:2])
                 await relay(
                     Leg(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
-                    draining=draining, poller=poller, log=log,
+                    draining=draining, poller=poller, log=log, caretaker=caretaker,
                 )  # fmt: skip
                 finished.set()
 

@@ -1,0 +1,140 @@
+"""Looks after connections once a second: ends those that stall or are idle for too long, takes back unused memory.
+
+No timer per connection and no clock on the byte path: a connection counts what it moves, and who has moved nothing
+since the last look is still. Where the process nears what it may have of memory, it gives way in the order of Envoy's
+overload manager: at nine tenths nothing more is accepted, at nineteen twentieths nothing new is remembered or held, so
+that it passes untouched. Knows no sockets and no frames.
+
+Invariant: who moves bytes is never ended for being idle; a frame that is not held here may take as long as it likes.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import trio
+
+from .exchange import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..logs import Log
+    from ..settings import LimitSettings
+    from ..throttle.role_throttle import RoleThrottle
+    from .buffers import Buffers
+    from .exchange import Exchange
+    from .window import Window
+
+LOOK_SECONDS = 1.0
+REST_SECONDS = 10.0
+"""Who moved nothing for so long gives back the pages of its buffers."""
+STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
+"""Of `limits.max_memory`."""
+_LOOKS_AT_ONCE = 256
+_STATM = Path("/proc/self/statm")
+
+
+def resident_bytes() -> int:
+    """Memory that the process has now; 0 where there is no /proc."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+@dataclass(slots=True, eq=False)
+class _Tended:
+    exchange: Exchange
+    windows: tuple[Window, ...]
+    end: Callable[[], None]
+    moved: int
+    still_since: float
+    reading: int = 0
+    """Number of the frame that was being read whole at the last look; 0: none."""
+    reading_since: float = 0.0
+    has_rested: bool = False
+
+
+class Caretaker:
+    """One per process."""
+
+    def __init__(
+        self,
+        limits: LimitSettings,
+        buffers: Buffers,
+        throttles: Iterable[RoleThrottle],
+        log: Log,
+        *,
+        resident: Callable[[], int] = resident_bytes,
+    ) -> None:
+        self._limits = limits
+        self.buffers = buffers
+        self._throttles = tuple(throttles)
+        self._log = log
+        self._resident = resident
+        self._tended: set[_Tended] = set()
+        self.resident_bytes = 0
+        self.stops_accepting = False
+
+    @contextmanager
+    def tends(self, exchange: Exchange, windows: tuple[Window, ...], end: Callable[[], None]) -> Iterator[None]:
+        """Look after a connection while the block lasts; `end` is called if it is to end."""
+        tended = _Tended(exchange, windows, end, exchange.moved, trio.current_time())
+        self._tended.add(tended)
+        try:
+            yield
+        finally:
+            self._tended.discard(tended)
+
+    async def run(self) -> None:
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            self.look_at_memory()
+            for number, tended in enumerate(tuple(self._tended), 1):
+                self._look(tended, trio.current_time())
+                if number % _LOOKS_AT_ONCE == 0:
+                    await trio.lowlevel.checkpoint()
+
+    def look_at_memory(self) -> None:
+        most = self._limits.max_memory_bytes
+        self.resident_bytes = self._resident()
+        for throttle in self._throttles:
+            throttle.recount()
+        stops = bool(most) and self.resident_bytes >= STOPS_ACCEPTING * most
+        full = bool(most) and self.resident_bytes >= REMEMBERS_NOTHING_NEW * most
+        if (stops, full) != (self.stops_accepting, self.buffers.is_memory_short):
+            tell = self._log.warning if stops else self._log.info
+            tell(
+                "memory_short" if stops else "memory_sufficient",
+                resident_bytes=self.resident_bytes,
+                max_memory_bytes=most,
+                remembers_nothing_new=full,
+            )
+        self.stops_accepting = stops
+        self.buffers.is_memory_short = full
+        for throttle in self._throttles:
+            throttle.remembered.is_memory_short = full
+
+    def _look(self, tended: _Tended, now: float) -> None:
+        exchange, limits = tended.exchange, self._limits
+        if exchange.reading != tended.reading:
+            tended.reading, tended.reading_since = exchange.reading, now
+        elif exchange.reading and now - tended.reading_since >= limits.frame_timeout_seconds:
+            exchange.end(Cause.FRAME_TIMEOUT, f"no whole request within {limits.frame_timeout_seconds:g} s")
+            tended.end()
+        if exchange.moved != tended.moved:
+            tended.moved, tended.still_since, tended.has_rested = exchange.moved, now, False
+            return
+        still_seconds = now - tended.still_since
+        if still_seconds >= limits.idle_timeout_seconds:
+            exchange.end(Cause.IDLE, f"nothing moved for {limits.idle_timeout_seconds:g} s")
+            tended.end()
+        elif still_seconds >= REST_SECONDS and not tended.has_rested:
+            tended.has_rested = True
+            for window in tended.windows:
+                window.rest()

@@ -1,0 +1,144 @@
+"""Who stalls or is idle for too long is ended, with a cause; what is not used is given back; memory has a bound."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from protocol.framing import with_length
+from proxy.relay.buffers import Buffers
+from proxy.relay.caretaker import REST_SECONDS, Caretaker, resident_bytes
+from tests.proxy.conversation import MIB, behind, throttle
+from tests.proxy.recorded_log import RecordedLog
+
+from .test_passing import PRODUCE, fetch
+from .test_whole_frames import window_of
+from .wire import T0, limits, read_all, read_exactly, relayed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+    from .wire import Wire
+
+PASSED = with_length(struct.pack(">hhih", 3, 1, 7, 3) + b"abc" + bytes(500))
+LARGE = fetch()[:4].replace(b"\0\0\0`", (60_000).to_bytes(4)) + fetch()[4:]
+"""A Fetch of 60 000 bytes, of which a hundred have come."""
+
+
+@asynccontextmanager
+async def tended(*, held: int = 64 * MIB) -> AsyncIterator[tuple[Wire, Caretaker]]:
+    of = throttle()
+    log = RecordedLog()
+    caretaker = Caretaker(limits(frame_timeout_seconds=5, idle_timeout_seconds=12), Buffers(held), (of,), log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(caretaker.run)
+        async with relayed(of, caretaker=caretaker) as wire:
+            yield wire, caretaker
+        nursery.cancel_scope.cancel()
+    assert caretaker.buffers.held == 0
+    assert not caretaker._tended
+
+
+@pytest.mark.parametrize("sent", [LARGE, fetch()[:9]], ids=["its body", "its header"])
+async def test_half_a_request_is_waited_for_so_long(sent: bytes, clock: MockClock) -> None:
+    async with tended() as (wire, _):
+        await wire.ask({T0: 5})
+        await wire.asked()
+        await wire.follower.send_all(sent)
+        began = trio.current_time()
+        assert await read_all(wire.follower) == b""
+        assert 5 <= trio.current_time() - began <= 8
+    assert wire.ending["cause"] == "frame_timeout"
+    assert wire.throttle.statistics.ended == {"frame_timeout": 1}
+
+
+async def test_bytes_now_and_then_do_not_make_it_longer(clock: MockClock) -> None:
+    async with tended() as (wire, _):
+        began = trio.current_time()
+        await wire.follower.send_all(LARGE)
+        with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            while not wire.finished.is_set():
+                await trio.sleep(1)
+                await wire.follower.send_all(b"x")
+        assert trio.current_time() - began <= 8
+        assert wire.ending["cause"] == "frame_timeout"
+
+
+async def test_half_a_request_that_is_not_held_may_take_as_long_as_it_likes(clock: MockClock) -> None:
+    async with tended() as (wire, _):
+        await wire.follower.send_all(PASSED[:200])
+        await trio.sleep(9)
+        await wire.follower.send_all(PASSED[200:])
+        assert await read_exactly(wire.leader, len(PASSED)) == PASSED
+
+
+async def test_an_idle_connection_is_ended_and_one_that_moves_is_not(clock: MockClock) -> None:
+    async with tended() as (wire, _):
+        for _ in range(3):
+            await trio.sleep(9)
+            await wire.follower.send_all(PRODUCE)
+            await read_exactly(wire.leader, len(PRODUCE))
+        began = trio.current_time()
+        assert await read_all(wire.follower) == b""
+        assert 12 <= trio.current_time() - began <= 15
+    assert wire.ending["cause"] == "idle"
+
+
+async def test_what_finds_no_room_passes_as_it_is(clock: MockClock) -> None:
+    """A hundred peers that send half of a large Fetch hold what one may hold, not a hundred times as much."""
+    async with tended(held=50_000) as (wire, caretaker):
+        await wire.ask({T0: 5})
+        await wire.asked()
+        await wire.follower.send_all(LARGE)
+        assert await read_exactly(wire.leader, len(LARGE)) == LARGE
+        assert (caretaker.buffers.held, caretaker.buffers.refused) == (0, 1)
+        await wire.follower.send_all(bytes(60_004 - len(LARGE)))
+        await read_exactly(wire.leader, 60_004 - len(LARGE))
+    assert wire.throttle.statistics.undecoded == {"memory": 1}
+
+
+async def test_memory_gives_way_step_by_step() -> None:
+    conversation, log, resident = behind(), RecordedLog(), [0]
+    of, buffers = conversation.throttle, Buffers()
+    caretaker = Caretaker(limits(max_memory_bytes=1000), buffers, (of,), log, resident=lambda: resident[0])
+    states = []
+    for resident[0] in (100, 899, 900, 949, 950, 2000, 900, 10):
+        caretaker.look_at_memory()
+        states.append((caretaker.stops_accepting, buffers.is_memory_short))
+        assert of.remembered.is_memory_short == buffers.is_memory_short
+        assert buffers.reserve(1) is not buffers.is_memory_short
+    stops, full = zip(*states, strict=True)
+    assert stops == (False, False, True, True, True, True, True, False)
+    assert full == (False, False, False, False, True, True, False, False)
+    assert log.events == ["memory_short"] * 3 + ["memory_sufficient"]
+    assert of.remembered.count == 1
+
+
+def test_memory_without_a_limit_is_enough() -> None:
+    caretaker = Caretaker(limits(max_memory_bytes=0), Buffers(), (), RecordedLog(), resident=lambda: 1 << 50)
+    caretaker.look_at_memory()
+    assert not caretaker.stops_accepting
+
+
+async def test_an_empty_buffer_gives_its_pages_back() -> None:
+    window = window_of(b"")
+    window.buffer[:] = b"x" * window.capacity
+    window.start = window.end = 5
+    window.rest()
+    assert window.buffer[:] == bytes(window.capacity)
+    window.buffer[:4] = b"kept"
+    window.start, window.end = 0, 4
+    window.rest()
+    assert window.buffer[:4] == b"kept"
+
+
+def test_the_process_knows_what_it_has() -> None:
+    assert 10 * MIB < resident_bytes() < 100_000 * MIB
+    assert limits().idle_timeout_seconds > REST_SECONDS
