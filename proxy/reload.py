@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,11 +20,12 @@ from .changes import Changes
 from .errors import ConfigurationError
 from .file_watch import FileWatch
 from .mounts import is_mounted_alone
+from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quotas import Change, QuotaFile, Quotas, changes_ahead, effective, load_quotas_file
 from .roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from .logs import Log
@@ -52,6 +53,9 @@ class ReloadOutcome:
     """Ready to print; only when it failed."""
     changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
     """What differs now: key, (before, after). Rates in bytes per second."""
+    reason: str | None = None
+    peer: str | None = None
+    """Who brought it over HTTP."""
 
 
 @dataclass(slots=True)
@@ -88,6 +92,8 @@ class QuotaWatch:
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
+        self.pushed = PushedQuotas()
+        """What came over HTTP and the mounted file does not show yet."""
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
@@ -120,17 +126,44 @@ class QuotaWatch:
         """Have `observer` told of every time the file is read again."""
         self._observer = observer
 
-    async def reload(self, reason: str) -> ReloadOutcome:
-        """Reads the file now. Never raises for what is wrong with it: that is an outcome."""
+    def now(self) -> datetime:
+        """By the clock that quotas go by."""
+        return self._clock()
+
+    async def reload(self, reason: str, *, peer: str | None = None) -> ReloadOutcome:
+        """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
         async with self._reading:
             try:
                 quota_file = await trio.to_thread.run_sync(load_quotas_file, self._path)
             except ConfigurationError as error:
                 outcome = self._failed(str(error), reason)
             else:
-                outcome = self._succeeded(quota_file, reason)
-            self._observer(outcome)
-            return outcome
+                outcome = self._succeeded(self._newer(quota_file), reason)
+            return self._tell(outcome, reason, peer)
+
+    def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
+        """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
+        self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
+        return self._tell(self._succeeded(quota_file, "put"), "put", peer)
+
+    def _newer(self, quota_file: QuotaFile) -> QuotaFile:
+        """Of the file and what was pushed."""
+        pushed = self.pushed.current
+        verdict = self.pushed.look(quota_file.hash)
+        if pushed is None or verdict is Verdict.HOLDS:
+            return quota_file
+        if verdict is Verdict.IS_OLDER:
+            return pushed.quota_file
+        caught_up = verdict is Verdict.CAUGHT_UP
+        write = self._log.info if caught_up else self._log.warning
+        event = "pushed_quotas_mounted" if caught_up else "pushed_quotas_replaced"
+        write(event, path=str(self._path), hash=quota_file.hash, hash_pushed=pushed.quota_file.hash)
+        return quota_file
+
+    def _tell(self, outcome: ReloadOutcome, reason: str, peer: str | None) -> ReloadOutcome:
+        told = replace(outcome, reason=reason, peer=peer)
+        self._observer(told)
+        return told
 
     async def follow_file(self) -> None:
         """Reads the file again whenever it changes, until cancelled."""

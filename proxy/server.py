@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 import trio
 
 from .accepting import Doorkeeper
+from .bearer_token import BearerToken
 from .changes import Changes
 from .errors import ConfigurationError
 from .exposition import Exposition
@@ -32,6 +33,7 @@ from .metrics import Sources
 from .overload import Overload
 from .oversight import Oversight
 from .peer_names import PeerNames
+from .quota_writing import QuotaWriting
 from .redirected import Redirected, RefusedError
 from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
@@ -167,9 +169,14 @@ class Server:
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn)
+        self.site = self._site(statistics, turn)
+
+    def _site(self, statistics: Statistics, turn: Turn) -> Site:
+        """Raises ConfigurationError: without a token that is right, where one is asked for, there is no start."""
+        settings, watch, log = self._settings, self._watch, self._log
         page = StatusPage(
             settings,
-            quota_watch,
+            watch,
             self._throttles,
             version=VERSION,
             journal=None if self.journal is None else self.journal.statistics,
@@ -177,14 +184,16 @@ class Server:
             passing=self.oversight.passing,
             survey=lambda role, _: self._surveyor.last(role),
         )
-        self.site = Site(
+        return Site(
             settings.http,
-            quota_watch,
+            watch,
             page,
             Exposition(self._sources(statistics)),
             surveyor=self._surveyor,
             turn=turn,
             is_draining=self._draining.begun.is_set,
+            writing=QuotaWriting(settings.quotas.file, watch, broker_id=settings.broker.id, log=log),
+            token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
 
     def _sources(self, statistics: Statistics) -> Sources:

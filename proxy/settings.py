@@ -125,6 +125,8 @@ class HttpSettings:
     listen: Address
     allowed_hosts: tuple[str, ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
+    token_file: Path | None = None
+    """Resolved against the directory of proxy.toml. None: quotas are not read or written over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +327,8 @@ class _Reader:
             self._value(f"http.allowed_hosts[{n}]", parse_host_name, name, stand_in="stand-in")
             for n, name in enumerate(table.allowed_hosts)
         )
-        return HttpSettings(self._address("http.listen", table.listen), hosts)
+        token_file = self._path.parent / table.token_file if table.token_file else None
+        return HttpSettings(self._address("http.listen", table.listen), hosts, token_file)
 
     def _journal(self) -> JournalSettings | None:
         if "journal" not in self._document:

@@ -83,6 +83,7 @@ class QuotasTable(Table, frozen=True):
 class HttpTable(Table, frozen=True):
     listen: str = "127.0.0.1:9404"
     allowed_hosts: tuple[str, ...] = ()
+    token_file: str = ""
 
 
 class JournalTable(Table, frozen=True):

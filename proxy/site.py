@@ -16,14 +16,17 @@ from .http.shared import Shared
 from .http.trust import Trust
 from .pages import Endpoints, Json, pages
 from .process_figures import ProcessFigures
+from .quota_page import quota_routes
 from .supervision import Task
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from .bearer_token import BearerToken
     from .exposition import Exposition
     from .http.server import HttpServer
     from .http.turn import Turn
+    from .quota_writing import QuotaWriting
     from .reload import QuotaWatch
     from .settings import HttpSettings
     from .status_page import StatusPage
@@ -46,11 +49,15 @@ class Site:
         surveyor: Surveyor,
         turn: Turn,
         is_draining: Callable[[], bool],
+        writing: QuotaWriting | None = None,
+        token: BearerToken | None = None,
     ) -> None:
         self._watch = watch
         self._page = page
         self._exposition = exposition
         self._is_draining = is_draining
+        self._writing = writing
+        self._token = token
         self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
         self._turn = turn
         self._surveyor = surveyor
@@ -59,8 +66,13 @@ class Site:
 
     def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor."""
-        table = pages(self.endpoints())
+        if self._token is None or self._writing is None:
+            table, more = pages(self.endpoints()), {}
+        else:
+            table = pages(self.endpoints(), quota_routes(self._writing, self._token))
+            more = {Task.HTTP_TOKEN: self._token.run}
         return {
+            **more,
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn),
             Task.HTTP_RELOAD: self._reloads.run,
             Task.SURVEY: self._surveyor.run,

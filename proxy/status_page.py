@@ -130,6 +130,11 @@ class StatusPage:
         warnings += [f"{role.value}: {doubt.text}" for role in self._throttles for doubt in self._doubts(role)]
         if self._watch.statistics.last_error is not None:
             warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
+        if self._watch.pushed.is_late(self._watch.now().timestamp()):
+            warnings.append(
+                "quotas: those that came over HTTP are not in the mounted file yet, minutes later: a restart would "
+                "lose them (was the ConfigMap changed as well?)"
+            )
         if self._watch.never_changes:
             warnings.append("quotas: the file is mounted alone (subPath?), edits never arrive: mount its directory")
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}

@@ -45,6 +45,8 @@ class Task(enum.StrEnum):
     LISTED_TOPICS = "listed_topics"
     """Asks whether the cluster has what lists name."""
     HTTP = "http"
+    HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
+    """Reads the token of the quotas page again."""
     HTTP_RELOAD = "http_reload"
     """Reads quotas.toml again when it is asked to over HTTP."""
     SURVEY = "survey"

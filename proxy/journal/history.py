@@ -51,7 +51,9 @@ class History:
 
     def reloaded(self, outcome: ReloadOutcome) -> None:
         if self._journal is not None:
-            self._journal.event(Kind.RELOAD, outcome=outcome.result.value, error=outcome.error)
+            self._journal.event(
+                Kind.RELOAD, outcome=outcome.result.value, error=outcome.error, reason=outcome.reason, peer=outcome.peer
+            )
 
     def connection_ended(self, exchange: Exchange, seconds: float) -> None:
         """Tell of connections with replica fetches on them; others are nobody's replication."""

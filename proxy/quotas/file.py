@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
     from .sections import QuotaFile
 
+NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
+
 
 def load_quotas_file(path: Path) -> QuotaFile:
     """Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path)
     if not content.strip():
         # A file caught between truncation and writing; taken at its word it would lift every quota.
-        raise ConfigurationError(f"{path}: expected TOML, found nothing (a comment is enough to lift every quota)")
+        raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
     return parse_quotas(content, source=str(path))

@@ -26,13 +26,13 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     history.started("1.0")
     for role in Role:
         history.quotas(role, Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
-    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad"))
+    history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="put", peer="10.0.0.9"))
     history.stopped()
     assert [(event.kind, event.values) for event in journal._take_events()] == [
         (Kind.START, ("1.0",)),
         (Kind.QUOTA, ("leader", 5.0, "strict", True, "*", "start")),
         (Kind.QUOTA, ("follower", None, "strict", True, "{}", "start")),
-        (Kind.RELOAD, ("failed", "bad")),
+        (Kind.RELOAD, ("failed", "bad", "put", "10.0.0.9")),
         (Kind.STOP, ()),
     ]
 
