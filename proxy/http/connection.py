@@ -180,9 +180,12 @@ class HttpConnection:
         request = self._checked(head)
         route = self._service.routes.find(request.method, request.path)
         limit = self._bounds.body_bytes
+        if not request.by_our_name and not (isinstance(route, Route) and route.any_host):
+            host = _printable(request.host)
+            error = f"{host} is no name of this sidecar's; use its address, or add the name to http.allowed_hosts"
+            raise _refusal(Refusal.FOREIGN_HOST, 421, error, host)
         if isinstance(route, Route):
             self._place = f"{route.method} {route.path}"
-            self._check_name(route, request)
             refusal = route.admit(request)
             if refusal is not None:
                 raise RefusedError(Refusal.NOT_ADMITTED, refusal)
@@ -210,13 +213,7 @@ class HttpConnection:
             error = "this came from a page of another site; only pages of this one may change anything"
             raise _refusal(Refusal.FOREIGN_ORIGIN, 403, error, _printable(origin))
         # Every browser sends a Host, and HTTP/1.0's programs need not.
-        return replace(request, by_our_name=host == "" or trust.is_our_name(host))
-
-    def _check_name(self, route: Route, request: Request) -> None:
-        if not request.by_our_name and not route.any_host:
-            host = _printable(request.header("host"))  # an authority in the target is h11's business: a proxy's
-            error = f"{host} is no name of this sidecar's; use its address, or add the name to http.allowed_hosts"
-            raise _refusal(Refusal.FOREIGN_HOST, 421, error, host)
+        return replace(request, host=host, by_our_name=host == "" or trust.is_our_name(host))
 
     async def _receive_body(self, length: int, limit: int) -> bytes:
         if length > limit:

@@ -28,8 +28,10 @@ class Request:
     body: bytes = b""
     peer: str = ""
     """The address it came from."""
+    host: str = ""
+    """Whom it was sent to, by its own words: the authority of a whole URL, or else Host."""
     by_our_name: bool = True
-    """Host is one of ours: the page that sent it cannot be one whose name was rebound to our address."""
+    """That is one of ours: the page that sent it cannot be one whose name was rebound to our address."""
 
     def header(self, name: str) -> str:
         """Return the values of a header, joined by commas; "" without any. `name` is in lower case."""
