@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..fleet.changing import Place, Planned
     from ..quotas.asks import Ask
+    from ..quotas.changing import QuotaChange
     from .confirming import Confirmation
 
 
@@ -67,7 +68,7 @@ def run(ctx: click.Context, wanted: FleetSet) -> None:
         ctx.exit(1)
 
 
-def _plan(wanted: FleetSet) -> list[Planned]:
+def _plan(wanted: FleetSet) -> list[Planned[QuotaChange]]:
     fleet = load_fleet(wanted.path)
     named = [str(ask.place.section[1]) for ask in wanted.asked if ask.place.section[0] == "brokers"]
     everywhere = len(named) < len(wanted.asked) or any(not name.isdecimal() for name in named)
@@ -83,7 +84,7 @@ def _where(wanted: FleetSet, place: Place) -> tuple[str, ...]:
     return ("--fleet", str(wanted.path), "--at", str(place.brokers[0]))
 
 
-def _told(wanted: FleetSet, planned: Planned) -> Told:
+def _told(wanted: FleetSet, planned: Planned[QuotaChange]) -> Told:
     only = planned.place.brokers[0] if len(planned.place.brokers) == 1 else None
     return Told(planned.change, planned.place.store.name, _where(wanted, planned.place), wanted.now, only)
 
@@ -139,7 +140,7 @@ def _refusals(wanted: FleetSet, error: ConfigurationError) -> dict[str, Any]:
 
 
 def _json(
-    wanted: FleetSet, planned: Sequence[Planned], told: Sequence[Told], confirmed: Sequence[Confirmation]
+    wanted: FleetSet, planned: Sequence[Planned[QuotaChange]], told: Sequence[Told], confirmed: Sequence[Confirmation]
 ) -> dict[str, Any]:
     return {
         "fleet": str(wanted.path),

@@ -39,6 +39,7 @@ from ..quotas import parse_quotas
 from ..quotas.facts import Place
 from ..quotas.rewriting import Said, rewritten
 from ..quotas.sweeping import is_over, swept
+from .fleet_plan import write_fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +88,9 @@ class Asked:
 @click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
 @click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
+@click.option(
+    "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
+)
 @click.option("--for", "lasting", type=DURATION, metavar="TIME", help="Let them end by themselves, as `until`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -96,6 +100,7 @@ def command(
     capacity: float | None,
     write: Path | None,
     per_broker: Path | None,
+    fleet_path: Path | None,
     lasting: float | None,
     as_json: bool,
     **asked: Any,
@@ -120,8 +125,9 @@ def command(
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s    how long would it take?
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
       throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s --fleet fleet.toml
     """
-    _refuse_what_does_not_go_together(rate, within, writes=(write, per_broker))
+    _refuse_what_does_not_go_together(rate, within, writes=(write, per_broker, fleet_path))
     what = Asked(**asked)
     try:
         ground = _ground(what)
@@ -132,7 +138,10 @@ def command(
     plan = plan_move(ground, wanted)
     found = throttle(ground.moves, plan.rates)
     try:
-        lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
+        if fleet_path is None:
+            lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
+        else:
+            lines, files = write_fleet(found, fleet_path, lasting, settled)
     except ConfigurationError:
         # What was found out may have taken long: it is shown all the same.
         _print(plan, as_json=as_json)
@@ -146,14 +155,14 @@ def command(
 
 
 def _refuse_what_does_not_go_together(
-    rate: float | None, within: float | None, *, writes: tuple[Path | None, Path | None]
+    rate: float | None, within: float | None, *, writes: tuple[Path | None, ...]
 ) -> None:
     if rate is not None and within is not None:
         raise click.UsageError("expected --rate or --within, not both")
     if any(writes) and rate is None and within is None:
-        raise click.UsageError("--write and --per-broker need --rate or --within")
-    if all(writes):
-        raise click.UsageError("expected --write or --per-broker, not both")
+        raise click.UsageError("--write, --per-broker and --fleet need --rate or --within")
+    if sum(path is not None for path in writes) > 1:
+        raise click.UsageError("expected one of --write, --per-broker and --fleet")
     if rate is not None and math.isinf(rate):
         raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
 
@@ -246,23 +255,26 @@ def _write(
         except OSError as error:
             raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
         return text.encode(), [f"{path}: written"]
+    return edit_file(path, lambda before: settled(before, found, now, until=until, source=source))
+
+
+def settled(
+    before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
+) -> tuple[bytes, list[str]]:
+    """The file with this throttle in it, and what to say about it. Raises ConfigurationError, led by `source`."""
     changes: dict[Place, int | str | datetime | None] = {
         Place((table, name), key): value for table, name, key, value in found.settings()
     }
     # An `until` of another day would end this throttle too.
     changes |= {Place(place.section, "until"): until for place in changes}
-
-    def change(before: bytes) -> tuple[bytes, list[str]]:
-        said = Said(before.decode(), source=source)
-        # The rest of a section that has ended must not come to life again.
-        over = {
-            place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
-            if Place(place.section, "until") in changes
-        }  # fmt: skip
-        clean, gone = swept(rewritten(before.decode(), over | changes, source=source), now)
-        parse_quotas(clean.encode(), source=source)
-        lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
-        return clean.encode(), [*lines, *(f"{name}: removed, it was over" for name in gone)]
-
-    content, lines = edit_file(path, change)
-    return content, [f"{path}: {line}" for line in lines] or [f"{path}: says so already"]
+    said = Said(before.decode(), source=source)
+    # The rest of a section that has ended must not come to life again.
+    over = {
+        place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
+        if Place(place.section, "until") in changes
+    }  # fmt: skip
+    clean, gone = swept(rewritten(before.decode(), over | changes, source=source), now)
+    parse_quotas(clean.encode(), source=source)
+    lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
+    lines += [f"{name}: removed, it was over" for name in gone]
+    return clean.encode(), [f"{source}: {line}" for line in lines] or [f"{source}: says so already"]

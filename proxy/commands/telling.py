@@ -19,15 +19,16 @@ from .confirming import Confirmation, confirm
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..fleet.changing import Planned
+    from ..fleet.changing import Planned, Rewritten
     from ..fleet.file import Member
+    from ..quotas.changing import QuotaChange
 
 _MOST_AT_ONCE = 64
 SUPERSEDES = "throttle-supersedes"
 """The request's header with hashes of quotas that are older than those it brings; a mount may show them yet."""
 
 
-def tell(planned: Sequence[Planned]) -> list[Confirmation]:
+def tell(planned: Sequence[Planned[QuotaChange | Rewritten]]) -> list[Confirmation]:
     """One of each member, in the order of the fleet's places."""
     asked = [(member, each) for each in planned for member in each.place.members]
     if not asked:
@@ -36,7 +37,7 @@ def tell(planned: Sequence[Planned]) -> list[Confirmation]:
         return list(threads.map(lambda one: _tell(*one), asked))
 
 
-def _tell(member: Member, planned: Planned) -> Confirmation:
+def _tell(member: Member, planned: Planned[QuotaChange | Rewritten]) -> Confirmation:
     content = planned.change.after
     if member.configmap is not None and planned.change.changes_something:
         refusal = _put(member, planned)
@@ -49,7 +50,7 @@ def _tell(member: Member, planned: Planned) -> Confirmation:
     return confirmed._replace(broker=member.broker)
 
 
-def _put(member: Member, planned: Planned) -> str | None:
+def _put(member: Member, planned: Planned[QuotaChange | Rewritten]) -> str | None:
     """None if it went well; else what to know: the ConfigMap is right all the same."""
     later = "its kubelet brings the ConfigMap within a minute or so"
     if member.token_file is None:

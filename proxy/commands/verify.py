@@ -11,7 +11,6 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -22,13 +21,17 @@ from reassignment import ReassignmentError, read_assignment
 
 from ..errors import ClusterError, ConfigurationError, UnreachableError
 from ..file_reading import read_text
-from ..file_replacement import edit_file
+from ..fleet.changing import Place, Rewritten, known_places, plan, write
+from ..fleet.file import load_fleet
+from ..fleet.stores import FileStore
 from ..moves.leftovers import leftovers_in_file
 from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
 from ..quotas.sweeping import swept
+from .options import fleet_option
+from .telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,8 +55,17 @@ _EFFECT_POLL_SECONDS = 0.1
 class Places:
     """Where a throttle may be left behind, beside the cluster."""
 
-    quotas: tuple[Path, ...]
+    quotas: tuple[Place, ...]
     urls: tuple[str, ...]
+
+    @classmethod
+    def of(cls, quotas: tuple[Path, ...], urls: tuple[str, ...], fleet_path: Path | None) -> Places:
+        """Raises ConfigurationError."""
+        files = tuple(Place(FileStore(path), ()) for path in dict.fromkeys(quotas))
+        if fleet_path is None:
+            return cls(files, urls)
+        fleet = load_fleet(fleet_path)
+        return cls((*files, *known_places(fleet)), (*urls, *(member.url for member in fleet.members)))
 
 
 @click.command("verify", short_help="Is a reassignment done, and its throttle gone?")
@@ -61,6 +73,7 @@ class Places:
 @cluster_options
 @click.option("--quotas", type=FILE, multiple=True, metavar="FILE", help="A quotas file to look at; may be repeated.")
 @click.option("--url", "urls", multiple=True, help="A sidecar to ask what it throttles; may be repeated.")
+@fleet_option
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -75,6 +88,7 @@ def command(
     hosts: Path | None,
     quotas: tuple[Path, ...],
     urls: tuple[str, ...],
+    fleet_path: Path | None,
     wait: float | None,
     remove: bool,
     as_json: bool,
@@ -103,16 +117,15 @@ def command(
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas-101.toml --quotas quotas-102.toml
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --remove
     """
     if not bootstrap:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
-    places = Places(tuple(dict.fromkeys(quotas)), urls)
     removed: list[str] = []
     with _exit_statuses(ctx):
-        proposed = _read(reassignment)
-        for path in places.quotas:
-            # Before a cluster is asked: it may take long to answer.
-            leftovers_in_file(read_text(path), proposed, datetime.now(UTC), source=str(path))
+        proposed, places = _read(reassignment), Places.of(quotas, urls, fleet_path)
+        # Before a cluster is asked: it may take long to answer.
+        _in_files(proposed, places)
         with connected(bootstrap, properties, hosts) as cluster:
             found = _look(cluster, proposed, places)
             if wait:
@@ -149,12 +162,26 @@ def _look(cluster: Cluster, proposed: Assignment, places: Places) -> Verificatio
     view = cluster.look(topics)
     existing = sorted({partition.topic for partition in view.partitions})
     native, notes = native_leftovers(cluster.throttles(existing, sorted(view.brokers)), proposed, view)
-    file: tuple[FileLeftover, ...] = ()
-    for path in places.quotas:
-        findings = leftovers_in_file(read_text(path), proposed, datetime.now(UTC), source=str(path))
-        file, notes = (*file, *findings.leftovers), (*notes, *findings.notes)
+    file, more = _in_files(proposed, places)
+    notes = (*notes, *more)
     sidecars = tuple(left for url in places.urls for left in still_throttled(url, proposed))
     return Verification(progress(proposed, view), file, native, sidecars, notes)
+
+
+def _in_files(proposed: Assignment, places: Places) -> tuple[tuple[FileLeftover, ...], tuple[str, ...]]:
+    """What is left there, and notes."""
+    found = [
+        leftovers_in_file(_text(place.store.read(), place), proposed, datetime.now(UTC), source=place.store.name)
+        for place in places.quotas
+    ]
+    return tuple(left for each in found for left in each.leftovers), tuple(n for each in found for n in each.notes)
+
+
+def _text(content: bytes, place: Place) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{place.store.name}: cannot be read: {error}") from error
 
 
 def _wait(
@@ -174,15 +201,17 @@ def _wait(
 def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verification) -> list[str]:
     """What was removed, one line each."""
     now = datetime.now(UTC)
-
-    def clean(before: bytes, source: str) -> tuple[bytes, tuple[FileLeftover, ...]]:
-        # Read again, under the lock: a colleague may have been faster.
-        findings = leftovers_in_file(before.decode(), proposed, now, source=source)
-        return swept(findings.text, now).text.encode() if findings.leftovers else before, findings.leftovers
-
     gone: list[FileLeftover] = []
-    for path in places.quotas:
-        gone += edit_file(path, partial(clean, source=str(path)))[1]
+
+    def clean(place: Place, before: bytes) -> Rewritten:
+        # Read again: a colleague may have been faster.
+        findings = leftovers_in_file(_text(before, place), proposed, now, source=place.store.name)
+        gone.extend(findings.leftovers)
+        return Rewritten(before, swept(findings.text, now).text.encode() if findings.leftovers else before)
+
+    planned = plan(places.quotas, clean)
+    write(planned)
+    tell([each for each in planned if any(member.configmap is not None for member in each.place.members)])
     cluster.remove(found.native)
     return left_behind(Verification(found.progress, tuple(gone), found.native))
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import ConfigurationError
-from ..quotas.changing import change
+from ..quotas.changing import QuotaChange, change
 from .stores import ConfigMapStore, FileStore
 
 if TYPE_CHECKING:
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from ..quotas.asks import Ask
-    from ..quotas.changing import QuotaChange
     from .file import Fleet, Member
     from .stores import Store
 
-    Work = Callable[["Place", bytes], QuotaChange]
+    Work = Callable[["Place", bytes], "_ChangeT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +38,26 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class Rewritten:
+    """A file before and after, of which nobody has to know more."""
+
+    before: bytes
+    after: bytes
+
+    @property
+    def changes_something(self) -> bool:
+        return self.before != self.after
+
+
+_ChangeT = TypeVar("_ChangeT", bound="QuotaChange | Rewritten", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(Generic[_ChangeT]):
     """What is to be written at one place."""
 
     place: Place
-    change: QuotaChange
+    change: _ChangeT
 
 
 def places_of(fleet: Fleet, brokers: Iterable[int] | None = None) -> list[Place]:
@@ -71,6 +85,13 @@ def places_of(fleet: Fleet, brokers: Iterable[int] | None = None) -> list[Place]
     return [place for place in found if wanted is None or wanted & set(place.brokers)]
 
 
+def known_places(fleet: Fleet) -> list[Place]:
+    """Of those members of which it is known where their quotas are."""
+    return places_of(
+        fleet, [each.broker for each in fleet.members if each.quotas is not None or each.configmap is not None]
+    )
+
+
 def _store(fleet: Fleet, member: Member) -> tuple[object, Store]:
     if member.configmap is not None:
         return member.configmap, ConfigMapStore(member.configmap, fleet.kubectl)
@@ -88,7 +109,7 @@ class PlacesRefusedError(ConfigurationError):
         super().__init__([*problems, *_nothing_written(places)])
 
 
-def plan(places: Sequence[Place], work: Work) -> list[Planned]:
+def plan(places: Sequence[Place], work: Work[_ChangeT]) -> list[Planned[_ChangeT]]:
     """Read every place and work its change out. Raises PlacesRefusedError: nothing is written."""
     found, refused = [], []
     for place in places:
@@ -108,12 +129,12 @@ def _nothing_written(places: Sequence[Place]) -> list[str]:
 class PartlyWrittenError(ConfigurationError):
     """`written`: places that could not be put back."""
 
-    def __init__(self, problems: Sequence[str], written: Sequence[Planned]) -> None:
+    def __init__(self, problems: Sequence[str], written: Sequence[Planned[QuotaChange | Rewritten]]) -> None:
         self.written = tuple(written)
         super().__init__(problems)
 
 
-def write(planned: Sequence[Planned]) -> None:
+def write(planned: Sequence[Planned[QuotaChange | Rewritten]]) -> None:
     """Write all that change anything, or none.
 
     Raises ConfigurationError: one could not be written, the others are as they were. PartlyWrittenError: but for those
@@ -128,7 +149,7 @@ def write(planned: Sequence[Planned]) -> None:
             problems += error.problems
     if problems:
         raise ConfigurationError([*problems, *_nothing_written([each.place for each in planned])])
-    done: list[Planned] = []
+    done: list[Planned[QuotaChange | Rewritten]] = []
     try:
         for each in changing:
             each.place.store.replace(each.change.before, each.change.after)
@@ -144,8 +165,10 @@ def write(planned: Sequence[Planned]) -> None:
         raise
 
 
-def _put_back(done: Sequence[Planned]) -> tuple[list[Planned], list[str]]:
-    left, why = [], list[str]()
+def _put_back(
+    done: Sequence[Planned[QuotaChange | Rewritten]],
+) -> tuple[list[Planned[QuotaChange | Rewritten]], list[str]]:
+    left, why = list[Planned[QuotaChange | Rewritten]](), list[str]()
     for each in reversed(done):
         try:
             each.place.store.replace(each.change.after, each.change.before)
@@ -165,7 +188,7 @@ def _is_read(ask: Ask, place: Place) -> bool:
     return not name.isdecimal() or int(name) in place.brokers
 
 
-def worker(asked: Sequence[Ask], now: datetime, *, later: bool) -> Work:
+def worker(asked: Sequence[Ask], now: datetime, *, later: bool) -> Work[QuotaChange]:
     """What `set` wants at a place."""
 
     def work(place: Place, before: bytes) -> QuotaChange:

@@ -240,6 +240,45 @@ def test_every_broker_may_have_a_file_of_its_own(generated: Path, sidecar: Sidec
     assert (follower["brokers"].keys(), follower["topics"]["orders"].keys()) == ({"104"}, {"follower"})
 
 
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """Brokers 101 and 102 share a file, 104 has its own; nobody answers."""
+    lines = []
+    for port, (broker, name) in enumerate(((101, "a"), (102, "a"), (104, "b")), 1):
+        (tmp_path / f"{name}.toml").write_text("# ours\n")
+        lines.append(f'[[sidecars]]\nbroker = {broker}\nurl = "http://127.0.0.1:{port}"\nquotas = "{name}.toml"\n')
+    (tmp_path / "fleet.toml").write_text("".join(lines))
+    return tmp_path / "fleet.toml"
+
+
+def test_a_fleet_has_each_part_where_its_brokers_read(generated: Path, sidecar: Sidecar, fleet: Path) -> None:
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet)
+    assert result.exit_code == 0, result.output
+    shared, own = (tomllib.loads((fleet.parent / f"{name}.toml").read_text()) for name in "ab")
+    assert {"101", "102"} <= shared["brokers"].keys()
+    assert (own["brokers"].keys(), own["topics"]["orders"].keys()) == ({"104"}, {"follower"})
+    assert (fleet.parent / "b.toml").read_text().startswith("# ours\n")
+    assert result.output.count("could not ask: http://127.0.0.1:") == 3
+
+
+def test_a_fleet_is_written_everywhere_or_nowhere(generated: Path, sidecar: Sidecar, fleet: Path) -> None:
+    (fleet.parent / "b.toml").write_text("[nonsense]\n")
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet)
+    assert result.exit_code == 1
+    assert "b.toml: nonsense: unknown" in result.output
+    assert (fleet.parent / "a.toml").read_text() == "# ours\n"
+
+
+def test_a_broker_of_the_move_that_the_fleet_has_not_is_an_error(
+    generated: Path, sidecar: Sidecar, fleet: Path
+) -> None:
+    fleet.write_text(fleet.read_text().replace("broker = 104", "broker = 105"))
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet)
+    assert result.exit_code == 1
+    assert "has no broker 104" in result.output
+    assert (fleet.parent / "a.toml").read_text() == "# ours\n"
+
+
 def test_nothing_to_move_writes_nothing(tmp_path: Path, sidecar: Sidecar) -> None:
     (tmp_path / "same.json").write_text(CURRENT)
     result = sidecar("plan", tmp_path / "same.json", "--current", tmp_path / "same.json", "--rate", "5MB/s",
@@ -254,8 +293,8 @@ def test_nothing_to_move_writes_nothing(tmp_path: Path, sidecar: Sidecar) -> Non
     ("arguments", "problem"),
     [
         (["--rate", "5MB/s", "--within", "2h"], "expected --rate or --within, not both"),
-        (["--write", "q.toml"], "--write and --per-broker need --rate or --within"),
-        (["--rate", "1", "--write", "q", "--per-broker", "d"], "expected --write or --per-broker, not both"),
+        (["--write", "q.toml"], "--write, --per-broker and --fleet need --rate or --within"),
+        (["--rate", "1", "--write", "q", "--per-broker", "d"], "expected one of --write, --per-broker and --fleet"),
         (["--rate", "unlimited"], "--rate: expected a limit"),
         (["--rate", "20mb"], "write MB; MB is 10^6 bytes, MiB is 2^20"),
         (["--within", "2"], 'expected a duration like "250ms" or "10s", found "2"'),

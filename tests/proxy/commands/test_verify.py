@@ -231,3 +231,26 @@ def test_a_topic_that_is_gone_is_not_asked_for_its_configs(bench: Bench) -> None
 def test_wrong_input_is_said(bench: Bench, sidecar: Sidecar, arguments: list[str], code: int, problem: str) -> None:
     result = sidecar(*(argument.format(move=bench.move, quotas=bench.quotas) for argument in arguments))
     assert (result.exit_code, problem in result.stderr) == (code, True), result.output
+
+
+def test_a_fleet_is_asked_and_cleaned_as_a_whole(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(verify_command, "still_throttled", lambda url, _: asked.append(url) or [])
+    files = [tmp_path / f"{name}.toml" for name in "ab"]
+    lines = []
+    for broker, path in enumerate(files, 101):
+        path.write_text(QUOTAS)
+        lines.append(f'[[sidecars]]\nbroker = {broker}\nurl = "http://{broker}"\nquotas = "{path.name}"\n')
+    lines.append('[[sidecars]]\nbroker = 104\nurl = "http://104"\n')
+    (tmp_path / "fleet.toml").write_text("".join(lines))
+    result = bench.verify("--fleet", tmp_path / "fleet.toml")
+    assert result.exit_code == 1
+    assert all(f"left behind: {path}: brokers.104" in result.output for path in files)
+    assert asked == ["http://101", "http://102", "http://104"]
+    files[0].write_text("[nonsense")
+    assert bench.verify("--fleet", tmp_path / "fleet.toml", "--remove").exit_code == 4
+    assert files[1].read_text() == QUOTAS
+    files[0].write_text(QUOTAS)
+    assert bench.verify("--fleet", tmp_path / "fleet.toml", "--remove").exit_code == 0
+    assert [path.read_text() for path in files] == ["# ours\n"] * 2
+    assert bench.verify("--fleet", tmp_path / "none.toml").exit_code == 4
