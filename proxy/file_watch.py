@@ -22,6 +22,8 @@ from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
+FILE_THREADS = trio.CapacityLimiter(4)
+"""For quotas.toml alone: of the threads that all share, 40 may be waiting for a name server that hangs."""
 _STEP_MS = 40
 """Quiet for this long, and a change is complete (an editor writes, renames, then sets the mode). The thread looks so
 often: at 20 ms it was 6 % of what a sidecar at work cost (measured)."""
@@ -52,20 +54,28 @@ class FileWatch:
     @asynccontextmanager
     async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
         """Raises OSError if a directory is missing or cannot be watched."""
-        route = await trio.to_thread.run_sync(_route_to, path)
-        notify = await trio.to_thread.run_sync(_notify_about, route)
+        route = await trio.to_thread.run_sync(_route_to, path, limiter=FILE_THREADS)
+        notify = await trio.to_thread.run_sync(_notify_about, route, limiter=FILE_THREADS)
         with notify:
             yield cls(path, route, notify)
 
     async def wait_changed(self) -> bool:
-        """Whether this watch is still good; if not, the file is reached by other directories now: open
-        another."""
+        """Whether this watch is still good; if not, the file is reached by other directories now: open another.
+
+        Raises OSError if the way to the file ends: a directory or a link is gone, unreadable, or leads in a circle.
+        """
         stop = threading.Event()
+        still_good: bool | OSError = False
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_set_when_cancelled, stop)
-            still_good = await trio.to_thread.run_sync(self._watch, stop)
+            try:
+                still_good = await trio.to_thread.run_sync(self._watch, stop, limiter=FILE_THREADS)
+            except OSError as error:  # carried past the nursery, which would make a group of it
+                still_good = error
             nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
+        if isinstance(still_good, OSError):
+            raise still_good
         return still_good
 
     def _watch(self, stop: threading.Event) -> bool:

@@ -18,7 +18,7 @@ import trio
 
 from .changes import Changes
 from .errors import ConfigurationError
-from .file_watch import FileWatch
+from .file_watch import FILE_THREADS, FileWatch
 from .mounts import is_mounted_alone
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quotas import Change, QuotaFile, Quotas, changes_ahead, effective, load_quotas_file
@@ -134,7 +134,10 @@ class QuotaWatch:
         """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
         async with self._reading:
             try:
-                quota_file = await trio.to_thread.run_sync(load_quotas_file, self._path)
+                # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
+                quota_file = await trio.to_thread.run_sync(
+                    load_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
+                )
             except ConfigurationError as error:
                 outcome = self._failed(str(error), reason)
             else:
@@ -179,7 +182,9 @@ class QuotaWatch:
             except OSError as error:
                 if not failing:
                     self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
-                failing = True
+                    failing = True
+                    # What cannot be watched can rarely be read: that is counted then, and /readyz says so.
+                    await self.reload("watch")
                 await trio.sleep(_RETRY_SECONDS)
 
     async def follow_clock(self) -> None:

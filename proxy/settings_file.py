@@ -17,6 +17,7 @@ import msgspec
 from .errors import ConfigurationError, InvalidValueError
 from .file_reading import read_bytes
 from .quotas.units import shown
+from .toml_reading import parse_toml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,15 +114,13 @@ class LimitsTable(Table, frozen=True):
     drain: str = "10s"
 
 
+_MOST_BYTES = 2**20
 TABLES = ("broker", "ingress", "egress", "quotas", "http", "journal", "log", "limits")
 
 
 def read_document(path: Path) -> Toml:
     """Raises ConfigurationError if the file is missing, unreadable or not TOML (with the line)."""
-    try:
-        return tomllib.loads(read_bytes(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{path}: not TOML: {error}") from error
+    return parse_toml(read_bytes(path, most_bytes=_MOST_BYTES), source=str(path))
 
 
 def override(document: Toml, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..toml_reading import what_costs_dearly
 from .reading import SCHEDULES, quoted
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ def written(section: Path) -> str:
 
 def facts(content: bytes) -> dict[Path, Any]:
     """Raises tomllib.TOMLDecodeError."""
-    document = tomllib.loads(content.decode())
+    text = content.decode()
+    costly = what_costs_dearly(text)
+    if costly is not None:
+        raise tomllib.TOMLDecodeError(costly)
+    document = tomllib.loads(text)
     found = dict(_layer_facts(document))
     schedules = document.get(SCHEDULES)
     for number, table in enumerate(schedules if isinstance(schedules, list) else ()):

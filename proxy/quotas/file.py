@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
 
 
+MOST_BYTES = 4 * 2**20
+"""Lists of 300 000 partitions. To parse so much takes some seconds of a thread."""
+
+
 def load_quotas_file(path: Path) -> QuotaFile:
     """Raises ConfigurationError if the file is missing, unreadable or wrong."""
-    content = read_bytes(path)
+    content = read_bytes(path, most_bytes=MOST_BYTES)
     if not content.strip():
         # A file caught between truncation and writing; taken at its word it would lift every quota.
         raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-import tomllib
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
+from ..toml_reading import parse_toml
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
 from .units import parse_rate, shown
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from ..roles import Role
     from .daily_window import DailyWindow
 
+MOST_SCHEDULES = 64
+"""Each is looked at for every change ahead, on the loop: 2000 took two seconds a reload, so many 0.1 s at most."""
+MOST_GLOBS = 500
+"""Each may have to be held against every topic's name that is met."""
 UNTIL = "until"
 SCHEDULES = "schedules"
 _LAYER_KEYS = ("brokers", "topics", "mode")
@@ -49,11 +53,7 @@ def hash_of(content: bytes) -> str:
 
 def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
     """Raises ConfigurationError with every problem found, each led by `source` and the key path."""
-    try:
-        document = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not TOML: {error}") from error
-    return _Reader(source).read(document, content)
+    return _Reader(source).read(parse_toml(content, source=source), content)
 
 
 class _Reader:
@@ -85,6 +85,9 @@ class _Reader:
     def _schedules(self, value: object) -> tuple[Schedule, ...]:
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
             self._refuse(SCHEDULES, f"expected tables, each written [[schedules]], found {shown(value)}")
+            return ()
+        if len(value) > MOST_SCHEDULES:
+            self._refuse(SCHEDULES, f"expected at most {MOST_SCHEDULES}, found {len(value)}")
             return ()
         return tuple(self._schedule(f"{SCHEDULES}[{number}]", table) for number, table in enumerate(value))
 
@@ -151,6 +154,9 @@ class _Reader:
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
             section = self._section(path, self._table(table, name, path), found.until, of_broker=False)
             (found.globs if _GLOB.search(name) else found.topics)[name] = section
+        if len(found.globs) > MOST_GLOBS:
+            expected = f"expected at most {MOST_GLOBS} globs, found {len(found.globs)}"
+            self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
 
     def _section(self, path: str, table: Toml, until: datetime | None, *, of_broker: bool) -> Section:
         draft = _Draft(of_broker=of_broker)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ..errors import InvalidValueError
 from .units import shown
 
-_ENTRY = re.compile(r"([0-9]+):([0-9]+)", re.ASCII)
+_ENTRY = re.compile(r"([0-9]{1,20}):([0-9]{1,20})", re.ASCII)
 _MAX_INT32 = 2**31 - 1
 _EXPECTED = 'expected "partition:broker,…", "*" or ""'
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ..roles import Role
+from .globs import glob_of
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class RoleQuota:
         exact = self.topics.get(topic)
         if exact is not None:
             return exact
-        return next((listed for glob, listed in self.globs if fnmatchcase(topic, glob)), self.otherwise)
+        return next((listed for glob, listed in self.globs if glob_of(glob).matches(topic)), self.otherwise)
 
     @property
     def names_topics(self) -> bool:

@@ -34,6 +34,8 @@ _UNITS = {
 _BIT_MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) *([A-Za-z]*)(/s)?", re.ASCII)
 _BITS = re.compile(r"([kKMGTmgt]?)i?(?:b|[bB]its?|bps)", re.ASCII)
+_MOST_SHOWN = 200
+"""Characters of a value in a message: a list of 100 000 partitions is a megabyte."""
 _EXPECTED_RATE = 'bytes per second as an integer or text like "50MiB/s", or "unlimited"'
 _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
 
@@ -41,8 +43,12 @@ _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
 def shown(value: object) -> str:
     """How a value found in a file is quoted in a message: text in double quotes, true and false as TOML has
     them."""
+    if isinstance(value, str) and len(value) > _MOST_SHOWN:
+        return f"{json.dumps(value[:_MOST_SHOWN], ensure_ascii=False)} and {len(value) - _MOST_SHOWN} more characters"
     if isinstance(value, str | bool):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int) and value.bit_length() > _MOST_SHOWN:
+        return f"a number of {value.bit_length()} bits"
     if isinstance(value, dict):
         return "a table"
     return "a list" if isinstance(value, list) else str(value)

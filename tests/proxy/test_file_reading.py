@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import threading
+from pathlib import Path
 
 import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.file_reading import read_bytes, read_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -23,7 +22,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigurationError, match="cannot be read: expected a file, found a directory"):
         read_text(tmp_path)
 
 
@@ -40,3 +39,19 @@ def test_what_is_no_text_is_said(tmp_path: Path) -> None:
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigurationError, match=r"move\.json: cannot be read: .*can't decode byte 0xff"):
         read_text(path)
+
+
+def test_a_pipe_is_not_waited_for_unless_somebody_named_it_on_a_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.toml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigurationError, match="expected a file, found a named pipe"):
+        read_bytes(path)
+    writer = threading.Thread(target=path.write_text, args=("[]",))
+    writer.start()
+    assert read_text(path) == "[]"
+    writer.join()
+
+
+def test_a_device_is_not_read() -> None:
+    with pytest.raises(ConfigurationError, match="expected a file, found a device"):
+        read_bytes(Path("/dev/zero"))

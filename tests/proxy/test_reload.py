@@ -190,24 +190,6 @@ async def test_a_swapped_configmap_is_in_effect(tmp_path: Path, log: RecordedLog
     assert watch.current.leader.bytes_per_second == 20
 
 
-async def test_a_directory_that_is_gone_is_logged_once_and_watched_again(
-    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
-) -> None:
-    directory = tmp_path / "conf"
-    directory.mkdir()
-    path = directory / "quotas.toml"
-    path.write_text(file_of(10))
-    watch = open_watch(path, log)
-    path.unlink()
-    directory.rmdir()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(watch.follow_file)
-        await trio.sleep(10)
-        nursery.cancel_scope.cancel()
-    assert log.events == ["quotas_watch_failed"]
-    assert watch.current.leader.bytes_per_second == 10
-
-
 START = datetime(2026, 11, 1, tzinfo=UTC)
 BY_THE_CLOCK = f"""
 [brokers.default]

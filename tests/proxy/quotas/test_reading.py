@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import parse_quotas
+from proxy.quotas.reading import MOST_GLOBS, MOST_SCHEDULES, parse_quotas
 from proxy.roles import Role
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -128,7 +128,7 @@ def test_every_problem_is_found() -> None:
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 10000, b"a = " + b"[" * 100000])
 def test_any_bytes_are_refused_as_configuration(content: bytes) -> None:
-    with pytest.raises(ConfigurationError, match="not TOML"):
+    with pytest.raises(ConfigurationError, match=r"not TOML|at most 16 deep"):
         parse_quotas(content)
 
 
@@ -147,3 +147,32 @@ def test_a_schedule_of_any_values_is_read_or_refused_by_its_place(written: dict[
     except ConfigurationError as error:
         places = {problem.split(": ")[1] for problem in error.problems}
         assert all(place.startswith("schedules[0]") for place in places), error  # noqa: PT017 - of each that there is
+
+
+def test_so_many_schedules_and_globs_and_no_more() -> None:
+    """Each is looked at for every change ahead, or held against every name."""
+    schedule = '[[schedules]]\ndays = ["mon"]\n[schedules.mode]\nenforce = false\n'
+    globs = "".join(f'[topics."a{n}*"]\nleader.replication.throttled.replicas = "*"\n' for n in range(MOST_GLOBS + 1))
+    with pytest.raises(ConfigurationError, match=f"schedules: expected at most {MOST_SCHEDULES}, found 65"):
+        parse_quotas((schedule * 65).encode())
+    with pytest.raises(ConfigurationError, match=f"topics: expected at most {MOST_GLOBS} globs, found 501"):
+        parse_quotas(globs.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"[brokers.1]\nleader.replication.throttled.rate = {'9' * 250}",
+        f"[brokers.1]\nleader.replication.throttled.rate = 0x{'f' * 250}",
+        f'[brokers.1]\nleader.replication.throttled.rate = "{"9" * 5000}"',
+        f'[topics.a]\nleader.replication.throttled.replicas = "{"9" * 5000}:1"',
+        f'[topics.a]\nleader.replication.throttled.replicas = "{"9" * 18}:1"',
+        f'[topics."{"a" * 5000}"]\nleader.replication.throttled.replicas = "*"',
+        "[brokers.1]\n" + "a." * 3000 + "b = 1",
+    ],
+    ids=range(7),
+)
+def test_a_hostile_value_is_a_message_of_some_length(text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_quotas(text.encode())
+    assert len(str(refused.value)) < 6000
