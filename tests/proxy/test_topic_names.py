@@ -17,13 +17,23 @@ from protocol.headers import peek_request, response_header
 from protocol.layout import TAGS, parse_whole
 from protocol.metadata import METADATA_VERSION, metadata_request_layout, metadata_response_layout
 from proxy.settings import Address
-from proxy.topic_names import ANSWER_SECONDS, LEAST_PAUSE_SECONDS, MOST_UNKNOWN, TopicNames, ask, written
+from proxy.topic_names import (
+    AGAIN_SECONDS,
+    ANSWER_SECONDS,
+    LEAST_PAUSE_SECONDS,
+    MOST_AT_ONCE,
+    MOST_UNKNOWN,
+    TopicNames,
+    ask,
+    written,
+)
 
 from .recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+ALL = (b"\1" * 16, b"\2" * 16, b"\3" * 16)
 ORDERS, CLICKS, GONE = b"\1" * 16, b"\2" * 16, b"\3" * 16
 BOTH = {ORDERS: "orders", CLICKS: "clicks"}
 
@@ -35,7 +45,7 @@ def test_an_id_that_nobody_knows_is_awaited_until_somebody_says() -> None:
     names = TopicNames()
     assert names.of(ORDERS) is None
     assert names.is_awaited(ORDERS)
-    names.learn(BOTH)
+    names.learn(BOTH, ALL[:2])
     assert not names.is_awaited(ORDERS)
     assert (names.of(ORDERS), names.known(CLICKS)) == ("orders", "clicks")
     assert (names.generation, names.unnamed) == (1, 0)
@@ -51,7 +61,7 @@ def test_what_no_broker_has_a_name_for_is_awaited_no_longer_and_counted() -> Non
     names = TopicNames()
     names.of(GONE)
     names.of(ORDERS)
-    names.learn(BOTH)
+    names.learn(BOTH, ALL)
     assert not names.is_awaited(GONE)
     assert (names.generation, names.unnamed) == (1, 1)
 
@@ -59,9 +69,9 @@ def test_what_no_broker_has_a_name_for_is_awaited_no_longer_and_counted() -> Non
 def test_if_no_broker_answers_what_was_known_stays() -> None:
     names = TopicNames()
     names.of(ORDERS)
-    names.learn(BOTH)
+    names.learn(BOTH, ALL[:2])
     names.of(GONE)
-    names.learn(None)
+    names.learn(None, [GONE])
     assert names.known(ORDERS) == "orders"
     assert not names.is_awaited(GONE)
     assert (names.generation, names.unnamed) == (2, 1)
@@ -69,14 +79,14 @@ def test_if_no_broker_answers_what_was_known_stays() -> None:
 
 @pytest.mark.parametrize(
     ("then", "grows"),
-    [(BOTH, 0), (None, 0), ({ORDERS: "orders"}, 1), ({**BOTH, GONE: "new"}, 1), ({ORDERS: "o", CLICKS: "clicks"}, 1)],
+    [(BOTH, 0), (None, 0), ({ORDERS: "orders"}, 0), ({**BOTH, GONE: "new"}, 1), ({ORDERS: "o", CLICKS: "clicks"}, 1)],
     ids=["the same", "no answer", "one deleted", "one created", "one renamed"],
 )
 def test_a_generation_is_new_names(then: dict[bytes, str] | None, grows: int) -> None:
     names = TopicNames()
-    names.learn(BOTH)
+    names.learn(BOTH, ALL[:2])
     before = names.generation
-    names.learn(then)
+    names.learn(then, ALL)
     assert names.generation - before == grows
 
 
@@ -85,37 +95,67 @@ def test_what_was_asked_in_vain_is_asked_again_but_counts_as_listed_only_once(an
     """If it counted as listed whenever it is asked for, its partitions would be throttled now and then, and the
     sessions that hold them start again each time."""
     names = TopicNames()
-    names.learn(BOTH)
+    names.learn(BOTH, ALL[:2])
     names.of(GONE)
-    names.learn(answers)
+    names.learn(answers, [GONE])
     generation = names.generation
     for _ in range(3):
         assert names.of(GONE) is None
         assert not names.is_awaited(GONE)
-        names.learn(answers)
+        names.learn(answers, [GONE])
     assert (names.generation, names.unnamed) == (generation, 1)
 
 
 def test_a_name_that_comes_late_is_learnt() -> None:
     names = TopicNames()
     names.of(GONE)
-    names.learn({})
+    names.learn({}, [GONE])
     names.of(GONE)
-    names.learn({GONE: "late"})
+    names.learn({GONE: "late"}, [GONE])
     assert names.of(GONE) == "late"
     assert names.generation == 2
 
 
-def test_a_topic_that_is_deleted_is_awaited_when_it_is_met_again() -> None:
+def test_what_is_met_while_a_broker_is_asked_is_still_awaited() -> None:
     names = TopicNames()
-    names.learn(BOTH)
-    names.learn({ORDERS: "orders"})
-    assert names.of(CLICKS) is None
-    assert names.is_awaited(CLICKS)
+    names.of(ORDERS)
+    asked = names.wanted(0.0)
+    names.of(GONE)
+    names.learn(BOTH, asked)
+    assert names.is_awaited(GONE)
+
+
+def test_an_id_in_vain_is_wanted_again_after_some_seconds() -> None:
+    names = TopicNames()
+    names.of(GONE)
+    assert names.wanted(1.0) == [GONE]
+    names.learn({}, [GONE], 1.0)
+    for now, wanted in ((1.1, []), (1.0 + AGAIN_SECONDS, [GONE]), (1.0 + AGAIN_SECONDS, [])):
+        if wanted or now < 2:
+            names.of(GONE)
+        assert names.wanted(now) == wanted
+
+
+def test_no_id_is_nobodys() -> None:
+    """A broker would refuse the whole question for it."""
+    names = TopicNames()
+    assert names.of(bytes(16)) is None
+    assert not names.is_awaited(bytes(16))
+    assert names.wanted(0.0) == []
+
+
+def test_so_many_are_asked_for_at_once() -> None:
+    names = TopicNames()
+    for number in range(MOST_AT_ONCE + 5):
+        names.of(made_up(number))
+    asked = names.wanted(0.0)
+    assert len(asked) == MOST_AT_ONCE
+    names.learn({}, asked)
+    assert len(names.wanted(0.0)) == 5
 
 
 def made_up(number: int) -> bytes:
-    return number.to_bytes(16)
+    return (number + 1).to_bytes(16)
 
 
 @pytest.mark.parametrize("answers", [{}, None], ids=["no name", "no answer"])
@@ -126,7 +166,7 @@ def test_made_up_ids_cost_bounded_memory(answers: dict[bytes, str] | None) -> No
         for each in ids:
             names.of(each)
         assert sum(map(names.is_awaited, ids)) <= MOST_UNKNOWN
-        names.learn(answers)
+        names.learn(answers, [each for each in ids if names.is_awaited(each)])
         assert len(names._awaited) + len(names._without) <= 2 * MOST_UNKNOWN
 
 
@@ -177,7 +217,8 @@ class Broker:
             assert head is not None
             assert (head.api_key, head.api_version, head.client_id) == (3, METADATA_VERSION, "throttle-sidecar")
             body = parse_whole(metadata_request_layout(METADATA_VERSION), frame[head.body_at :])
-            assert body.topics is None  # of all
+            assert body.topics
+            assert all(topic.name is None and topic.topic_id != bytes(16) for topic in body.topics)
             assert not body.allow_auto_topic_creation
             self.asked.append(trio.current_time())
             if self.never:
@@ -231,22 +272,22 @@ async def refusing() -> AsyncIterator[Address]:
         yield Address(*sock.getsockname()[:2])
 
 
-async def test_a_broker_tells_all_its_topics(clock: trio.testing.MockClock) -> None:
+async def test_a_broker_tells_the_names_of_what_it_is_asked_for(clock: trio.testing.MockClock) -> None:
     async with knows(BOTH).listening() as address:
-        assert await ask(address) == BOTH
+        assert await ask(address, ALL) == BOTH
 
 
 @pytest.mark.parametrize("says", BROKEN.values(), ids=BROKEN)
 async def test_an_answer_that_is_none_is_an_error(says: bytes, clock: trio.testing.MockClock) -> None:
     async with Broker(lambda: says).listening() as address:
         with pytest.raises(ProtocolError):
-            await ask(address)
+            await ask(address, ALL)
 
 
 async def test_a_broker_that_is_not_there_is_an_error(clock: trio.testing.MockClock) -> None:
     async with refusing() as address:
         with pytest.raises(OSError, match="failed"):
-            await ask(address)
+            await ask(address, ALL)
 
 
 @dataclass

@@ -264,7 +264,7 @@ def test_a_topic_whose_name_is_awaited_counts_as_listed_one_without_a_name_does_
     assert set(talk.asked_for(first).values()) == {FIRST_CONTACT_BYTES}
     assert isinstance(first, Forward)
     talk.hear(first)
-    names.learn({topic_of(17, "other"): "other"})
+    names.learn({topic_of(17, "other"): "other"}, [topic_of(17)])  # type: ignore[list-item]
     assert names.unnamed == 1
     decision = talk.ask()
     assert set(talk.asked_for(decision).values()) == {LIMIT}  # restored: it passes
