@@ -29,6 +29,7 @@ from proxy.relay.leg import Leg
 from proxy.relay.poller import Flow, Poller, Side
 from proxy.relay.requests import RequestRelay
 from proxy.relay.responses import ResponseRelay
+from proxy.relay.share import Share
 from proxy.roles import Role
 from proxy.settings import LimitSettings, Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
@@ -80,11 +81,15 @@ class MemoryLeg(Leg):
         self.kept: list[bytes] = []
         self._fed = memoryview(b"")
         self._moved = 0
+        self.share = Share()
 
     def feed(self, data: bytes) -> None:
         """What arrives, and the poller's call."""
         self._fed = memoryview(data)
+        began = time.perf_counter()
+        self.share.begins(began + 1e9)  # no turn ends here: there is nobody to go first
         self.reading.wake()
+        self.share.used(began, time.perf_counter())
 
     def receive_now(self, view: memoryview) -> int:
         size = min(len(view), len(self._fed))
