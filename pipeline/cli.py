@@ -5,12 +5,11 @@ Invariant: exit status 0 fine, 1 the input is wrong, 2 usage; no traceback for w
 
 from __future__ import annotations
 
-import re
-
 import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from .causes import first_line
 from .commands import ingest, live, looking, planning, report
 from .errors import InputError
 
@@ -36,8 +35,6 @@ def group() -> None:
     """
 
 
-_DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
-"""As java.nio.file's and java.io's exceptions say it, the latter in parentheses."""
 COMMANDS = (
     ingest.command,
     looking.rates_command,
@@ -57,7 +54,8 @@ for command in COMMANDS:
 def main(arguments: list[str] | None = None) -> int:
     """Run a job; return the exit status."""
     try:
-        group.main(arguments, prog_name="python -m pipeline", standalone_mode=False)
+        # What a command returns is nothing, unless it ends by click's own exit: then it is the status.
+        status = group.main(arguments, prog_name="python -m pipeline", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -67,24 +65,6 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo(f"error: {error}", err=True)
         return 1
     except (PySparkException, Py4JJavaError) as error:
-        click.echo(f"error: {_first_line(error)}", err=True)
+        click.echo(f"error: {first_line(error)}", err=True)
         return 1
-    return 0
-
-
-def _first_line(error: PySparkException | Py4JJavaError) -> str:
-    text = str(error.java_exception) if isinstance(error, Py4JJavaError) else str(error)
-    denied = _DENIED.search(text) or _DENIED.search("\n".join(_causes(error)))
-    if denied is not None:
-        return f"{denied['path']}: Permission denied"
-    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-
-
-def _causes(error: PySparkException | Py4JJavaError) -> list[str]:
-    """What Java says was behind it: Spark calls a file that may not be read one that does not exist."""
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    found = []
-    while cause is not None:
-        found.append(str(cause.getMessage()))
-        cause = cause.getCause()
-    return found
+    return int(status or 0)

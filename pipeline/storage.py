@@ -4,14 +4,18 @@
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
     apply: each staged file or directory takes its place, or that of the old one; then list and stage are removed
 
-Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One `ingest` at a time
-per OUT; readers that must not see a partition vanish for a moment read a copy.
+Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One writer at a time
+per OUT (`sole_writer`); readers that must not see a partition vanish for a moment read a copy.
 """
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from py4j.protocol import Py4JJavaError
 
 from .errors import InputError
 
@@ -34,13 +38,30 @@ class Storage:
         jvm: Any = spark._jvm
         self._path = jvm.org.apache.hadoop.fs.Path
         context: Any = spark._jsc
-        self._files = self._path(self.root).getFileSystem(context.hadoopConfiguration())
+        self._configuration = context.hadoopConfiguration()
+        self._files = self._path(self.root).getFileSystem(self._configuration)
 
     def under(self, *names: str) -> str:
         return "/".join((self.root, *names))
 
     def exists(self, path: str) -> bool:
-        return bool(self._files.exists(self._path(path)))
+        """Whether there is something at this path, on whichever file system it names."""
+        return bool(self._path(path).getFileSystem(self._configuration).exists(self._path(path)))
+
+    def size(self, path: str) -> int | None:
+        """Return the bytes of the file at this path, on whichever file system it names; None if there is none."""
+        if not self.exists(path):
+            return None
+        found = self._path(path)
+        return int(found.getFileSystem(self._configuration).getFileStatus(found).getLen())
+
+    def matching(self, source: str) -> list[str]:
+        """Return the path that has this very name; if there is none, those that match it as a pattern."""
+        path = self._path(source)
+        files = path.getFileSystem(self._configuration)
+        if files.exists(path):
+            return [source]
+        return sorted(status.getPath().toString() for status in files.globStatus(path) or ())
 
     def directories(self, path: str) -> list[str]:
         """Return the names of the directories in `path`; none if it is not there."""
@@ -74,15 +95,45 @@ class Storage:
         if not self._files.rename(self._path(source), self._path(target)):
             raise OSError(f"cannot rename {source} to {target}")
 
+    def create_text(self, path: str, text: str) -> bool:
+        """Create a file that is not there yet, with its text; return whether it was us: of several one alone does."""
+        uri = self._path(path).toUri()
+        if self._files.getUri().getScheme() == "file":
+            return _create_here(Path(uri.getPath()), text)
+        try:
+            builder = self._files.createFile(self._path(path)).overwrite(not _OVERWRITE)
+            # On object stores only a conditional request is atomic; others do not know the option and need it not.
+            stream = builder.opt("fs.option.create.conditional.overwrite", "true").build()
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
+        except Py4JJavaError:
+            if self.exists(path):
+                return False
+            raise
+        return True
+
+    def replace_text(self, path: str, text: str) -> None:
+        """Write a file that is there at every moment; a reader may find it empty meanwhile."""
+        uri = self._path(path).toUri()
+        if self._files.getUri().getScheme() == "file":
+            write_here(Path(uri.getPath()), text)
+        else:
+            self._write(path, text)
+
     def write_text(self, path: str, text: str) -> None:
         """Whole or not at all."""
-        stream = self._files.create(self._path(path + ".tmp"), _OVERWRITE)
+        self._write(path + ".tmp", text)
+        self.remove(path)
+        self._files.rename(self._path(path + ".tmp"), self._path(path))
+
+    def _write(self, path: str, text: str) -> None:
+        stream = self._files.create(self._path(path), _OVERWRITE)
         try:
             stream.write(bytearray(text.encode()))
         finally:
             stream.close()
-        self.remove(path)
-        self._files.rename(self._path(path + ".tmp"), self._path(path))
 
     def read_text(self, path: str) -> str:
         length = self._files.getFileStatus(self._path(path)).getLen()
@@ -91,6 +142,26 @@ class Storage:
             return bytes(stream.readNBytes(length)).decode()
         finally:
             stream.close()
+
+
+def write_here(path: Path, text: str) -> None:
+    """Write a file of this machine: whole or not at all, and there at every moment."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, "utf-8")
+    beside.replace(path)
+
+
+def _create_here(path: Path, text: str) -> bool:
+    """Hadoop's own local file system looks first and creates then. A link is made or is not."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, "utf-8")
+    try:
+        path.hardlink_to(beside)
+    except FileExistsError:
+        return False
+    finally:
+        beside.unlink()
+    return True
 
 
 def begin(storage: Storage) -> str:
@@ -103,7 +174,7 @@ def begin(storage: Storage) -> str:
 
 
 def commit(storage: Storage, moves: Sequence[tuple[str, str]]) -> None:
-    """Put what is staged in place: (below the stage, below the root)."""
+    """Put what is staged in place: (below the stage, below the root). Only for who is the sole writer."""
     storage.write_text(storage.under(STAGING, SEAL), json.dumps(list(moves)))
     _apply(storage)
     storage.remove(storage.under(STAGING))

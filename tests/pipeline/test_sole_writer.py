@@ -1,0 +1,123 @@
+"""One writer at a time: whoever comes second waits, and takes over what a dead one left."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline import sole_writer as module
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+from pipeline.sole_writer import WRITER, sole_writer
+from pipeline.storage import Storage
+from pipeline.tables import Tables
+from tests.pipeline.flaky import SCHEME, flaky
+from tests.pipeline.journals import FIRST, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=["", f"{SCHEME}:"], ids=["local", "another file system"])
+def storage(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Storage:
+    if request.param:
+        flaky(spark)
+    return Storage(spark, f"{request.param}{tmp_path / 'tables'}")
+
+
+def never(_: float) -> None:
+    raise AssertionError("waits for nobody")
+
+
+def test_turns_follow_each_other_and_leave_little(storage: Storage) -> None:
+    for expected in range(1, 6):
+        with sole_writer(storage, sleep=never) as turn:
+            assert turn.number == expected
+            turn.still_holds()
+    assert storage.files(storage.under(WRITER)) == ["4.json", "5.json"]
+
+
+def test_the_second_one_waits_until_the_first_is_done(storage: Storage) -> None:
+    order, waits, told = [], threading.Event(), []
+
+    def second() -> None:
+        with sole_writer(storage, tell=told.append, sleep=lambda _: waits.set()):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with sole_writer(storage):
+        thread.start()
+        assert waits.wait(60)
+        order.append("first")
+    thread.join(60)
+    assert order == ["first", "second"]
+    assert told[0].startswith(f"waiting for another writer of {storage.root}: process ")
+
+
+def test_one_whose_process_is_gone_is_not_waited_for(storage: Storage) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    storage.make_directory(storage.under(WRITER))
+    said = {"host": socket.gethostname(), "pid": dead.pid, "born": "1", "beat": 3}
+    storage.replace_text(storage.under(WRITER, "7.json"), json.dumps(said))
+    with sole_writer(storage, sleep=never) as turn:
+        assert turn.number == 8
+
+
+@pytest.mark.parametrize("said", ['{"host": "elsewhere", "pid": 1, "born": "1", "beat": 3}', "", "{"])
+def test_one_elsewhere_is_waited_for_while_it_says_anything(storage: Storage, said: str) -> None:
+    storage.make_directory(storage.under(WRITER))
+    storage.replace_text(storage.under(WRITER, "7.json"), said)
+    waited = []
+    with sole_writer(storage, sleep=waited.append) as turn:
+        assert turn.number == 8
+    assert sum(waited) == pytest.approx(module.SILENT_SECONDS, abs=1)
+
+
+def test_who_was_taken_over_puts_nothing_in_place(storage: Storage) -> None:
+    with sole_writer(storage) as turn:
+        storage.create_text(storage.under(WRITER, "2.json"), "{}")
+        with pytest.raises(InputError, match="another writer took over"):
+            turn.still_holds()
+
+
+def test_of_those_that_create_a_file_one_alone_does(spark: SparkSession, tmp_path: Path) -> None:
+    storage = Storage(spark, str(tmp_path))
+    found: list[bool] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(storage.create_text(storage.under("one"), "text")))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(found) == [False, False, False, True]
+
+
+def test_two_ingests_at_once_are_one_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    """Of journals that overlap: every line once, and nobody fails."""
+    for name, broker in (("a", 101), ("b", 102)):
+        write_file(tmp_path / name, broker=broker, lines=[traffic_line(FIRST + at, broker=broker) for at in range(20)])
+    write_file(tmp_path / "b", number=2, lines=[traffic_line(FIRST + at) for at in range(10, 30)])
+    outcomes = []
+
+    def run(name: str) -> None:
+        outcomes.append(ingest(spark, [str(tmp_path / name)], str(tmp_path / "tables")))
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("a", "b")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [outcome.is_complete for outcome in outcomes] == [True, True]
+    rows = Tables(spark, str(tmp_path / "tables")).seconds.groupBy("broker").count().collect()
+    assert {row.broker: row["count"] for row in rows} == {101: 30, 102: 20}
