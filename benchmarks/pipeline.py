@@ -171,17 +171,19 @@ def measure(rows: int, folder: Path, *, cores: int, memory: str) -> list[Cost]:
     size = ["--brokers", str(cluster.brokers), "--partitions", str(cluster.partitions),
             "--hours", str(SECONDS / 3600), "--files", str(cluster.brokers)]  # fmt: skip
     generated = f"{cluster.lines} lines of traffic, {rows} seconds of partitions"
-    ingested = f"lines: {cluster.lines + 2 * cluster.brokers}, of them set aside: 0"
     jobs = {
         "generate": ([str(journal), *size], generated),
-        "ingest": ([str(journal), "--into", str(tables)], ingested),
+        "ingest": ([str(journal), "--into", str(tables)], "lines: {lines}, of them set aside: 0"),
         "audit": ([str(tables), "--out", str(folder / "audit"), "--format", "json"], "worst windows over the bound:"),
     }
     costs = []
     for job, (arguments, expected) in jobs.items():
         printed, took, machine, tasks = run(job, arguments, folder, cores=cores, memory=memory)
-        if expected not in printed:
-            raise RuntimeError(f"{job}: expected {expected!r}, found {printed!r}")
+        # Each file has a last line that says how many are before it.
+        files = len(list(journal.glob("journal-*")))
+        told = expected.format(lines=cluster.lines + 2 * cluster.brokers + files)
+        if told not in printed:
+            raise RuntimeError(f"{job}: expected {told!r}, found {printed!r}")
         costs.append(Cost(job, rows, cluster.lines, took, machine, tasks))
     verdicts = [json.loads(line) for part in (folder / "audit").glob("part-*.json") for line in part.open()]
     if len(verdicts) != 2 * cluster.brokers or not all(one["kept"] and one["seconds"] == SECONDS for one in verdicts):

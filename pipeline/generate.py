@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
@@ -102,8 +103,9 @@ def traffic(spark: SparkSession, cluster: Cluster) -> DataFrame:
         # Leaders' quotas count headers too; they are small enough to stay within the promise.
         F.when(size > 0, size + HEADER_BYTES).otherwise(0).alias("wire_bytes"),
         F.when(size > 0, FETCHES).otherwise(0).alias("fetches"), F.lit(OMITTED).alias("omitted"),
-        _offset(cluster, tick).alias("fetch_offset"), _high_watermark(cluster, tick).alias("high_watermark"),
-        F.lit(0).alias("log_start_offset"), F.to_date(F.timestamp_seconds(time)).alias("date"), "side.broker",
+        _offset(cluster, tick - 1).alias("fetch_offset_before"), _offset(cluster, tick).alias("fetch_offset"),
+        _high_watermark(cluster, tick).alias("high_watermark"), F.lit(0).alias("log_start_offset"),
+        F.to_date(F.timestamp_seconds(time)).alias("date"), "side.broker",
     )  # fmt: skip
     return rows.select([F.col(field.name).cast(field.dataType) for field in TRAFFIC])
 
@@ -159,16 +161,32 @@ def events(spark: SparkSession, cluster: Cluster) -> DataFrame:
 
 
 def write(spark: SparkSession, cluster: Cluster, target: str, *, files: int) -> None:
-    """Write it all as journal files, gzip, `files` of them with a few brokers' lines each, and one for the events."""
+    """Write it all as journal files, gzip, `files` of them with a few brokers' lines each, and one for the events.
+    Each ends with a line that says how many are before it, as a sidecar's does."""
     spark.conf.set("mapreduce.output.basename", FILES_BEGIN)
     try:
         told = events(spark, cluster).withColumn("kind", F.lit(Kind.QUOTA.value))
         quotas = told.select([field.name for field in (*COMMON, *KINDS[Kind.QUOTA])]).coalesce(1)
         for frame in (lines(spark, cluster).repartitionByRange(files, "broker", "time"), quotas):
-            text = frame.select(F.to_json(F.struct(*frame.columns)).alias("value"))
-            text.write.mode("append").option("compression", "gzip").text(target)
+            text = frame.select(F.to_json(F.struct(*frame.columns)).alias("value")).persist(StorageLevel.DISK_ONLY)
+            _closed(text).write.mode("append").option("compression", "gzip").text(target)
+            text.unpersist()
     finally:
         spark.conf.unset("mapreduce.output.basename")
+
+
+def _closed(text: DataFrame) -> DataFrame:
+    """The lines of each partition, which is a file, the last of them with the closing line after it."""
+    numbered = text.select("value", F.monotonically_increasing_id().alias("id"), F.spark_partition_id().alias("file"))
+    ends = numbered.groupBy("file").agg(F.max("id").alias("id"), F.count("*").alias("lines"))
+    values = {
+        "v": F.lit(VERSION), "kind": F.lit(Kind.FILE_CLOSED.value), "time": F.lit(START_SECONDS),
+        "broker": F.lit(FIRST_BROKER), "run": F.lit(RUN), "tick": F.lit(0), "lines": F.col("lines"),
+        "file": F.concat(F.lit(f"{FILES_BEGIN}-"), F.col("file")),
+    }  # fmt: skip
+    foot = F.to_json(F.struct(*(values[field.name].alias(field.name) for field in (*COMMON, *KINDS[Kind.FILE_CLOSED]))))
+    joined = numbered.join(F.broadcast(ends.select("id", foot.alias("foot"))), on="id", how="left")
+    return joined.select(F.concat_ws("\n", "value", "foot").alias("value"))
 
 
 def _of_partition(ids: DataFrame, cluster: Cluster) -> DataFrame:

@@ -1,11 +1,12 @@
 """Journals to tables: Parquet by date and broker, each line once, whatever was fed, how often, in which order.
 
-Files that were read whole and have not changed since are not read again. Lines that are none are set aside with the
-reason; so is nothing else. Invariant: the tables depend on the set of lines fed, not on how they were fed.
+Files that were read whole are not read again (`accounts`). Lines that are none are set aside with the reason; so is
+nothing else. Invariant: the tables depend on the set of lines fed, not on how they were fed.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException
@@ -13,12 +14,16 @@ from pyspark.sql import functions as F
 
 from journal_schema import TRAFFIC_IDENTITY, Kind
 
+from .accounts import account, best, journal, to_read
 from .errors import InputError
-from .lines import EARLIEST_SECONDS, LATEST_SECONDS, PARSED, parse
+from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED
+from .paths import literal
+from .reading import read
 from .schema import EVENTS, QUARANTINE
+from .sole_writer import sole_writer
 from .staging import Day, Span, Staging
 from .storage import begin, commit
-from .tables import Tables
+from .tables import LAYOUT, Tables
 from .troubles import of_clocks, of_files, of_lines
 from .unfold import link_seconds, replica_seconds
 
@@ -29,126 +34,145 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from .staging import Move
+    from .storage import Storage
 
 FILES_NAMED = "journal-*.gz"
-OPEN = ".open.ndjson.gz"
-FILE = ["source", "size_bytes", "modified"]
-"""What tells whether a file is as it was."""
 
 
 class Outcome(NamedTuple):
     """What one run did."""
 
     files: dict[str, int]
-    """Files read, by state: whole, open, torn, damaged, unreadable."""
+    """Files read, by state: whole, open, torn, damaged, corrupt, unreadable, unread, gone."""
     lines: int
     quarantined: int
     skipped_files: int
-    """Unchanged since they were read."""
+    """Unchanged since they were read, or copies of others."""
     troubles: tuple[str, ...] = ()
     """What was wrong with what was read, to be printed."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing of what was fed."""
+        return not self.quarantined and self.files.keys() <= {"whole", "open"}
 
-def find_files(spark: SparkSession, sources: Sequence[str]) -> DataFrame:
-    """Return `source`, `path`, `size_bytes` and `modified` of every journal file below `sources`.
+
+def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str]) -> DataFrame:
+    """Return `source`, `path`, `size_bytes` and `modified` of every journal file below `sources`, each of which is a
+    path, or a pattern if no file has that very name.
 
     Raises InputError if a source is not there or may not be listed.
     """
+    patterns = [pattern for source in sources for pattern in _patterns(storage, source)]
     reader = spark.read.format("binaryFile").option("pathGlobFilter", FILES_NAMED).option("recursiveFileLookup", "true")
     try:
-        found = reader.load(list(sources))
-        return found.select(
-            F.regexp_extract("path", r"([^/]+)$", 1).alias("source"),
-            "path",
-            F.col("length").alias("size_bytes"),
-            F.col("modificationTime").alias("modified"),
-        )
+        return listed(reader.load(patterns))
     except AnalysisException as error:
-        raise InputError(f"{', '.join(sources)}: {_short(error)}") from error
+        raise InputError(f"{', '.join(sources)}: {str(error).splitlines()[0]}") from error
+
+
+def _patterns(storage: Storage, source: str) -> list[str]:
+    found = storage.matching(source)
+    if not found:
+        raise InputError(f"{source}: no such file or directory")
+    return [literal(path) for path in found]
+
+
+def listed(files: DataFrame) -> DataFrame:
+    """Files as Spark lists them, in the names of the files table."""
+    return files.select(
+        F.regexp_extract("path", r"([^/]+)$", 1).alias("source"),
+        "path",
+        F.col("length").alias("size_bytes"),
+        F.col("modificationTime").alias("modified"),
+    )
 
 
 def ingest(
-    spark: SparkSession, sources: Sequence[str], target: str, *, tell: Callable[[str], None] = lambda _: None
+    spark: SparkSession,
+    sources: Sequence[str],
+    target: str,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    now: float | None = None,
 ) -> Outcome:
-    """Read journals below `sources` into tables below `target`. Raises InputError; then nothing has changed."""
+    """Read journals below `sources` into tables below `target`, alone: another writer of them is waited for.
+
+    now: seconds since 1970, by which lines of the future are told. Raises InputError; then nothing has changed.
+    """
     tables = Tables(spark, target)
-    found = find_files(spark, sources)
-    stage = begin(tables.storage)
-    done = _done(tables.files)
-    paths, skipped = _to_read(found, done)
-    if not paths:
-        if not skipped:
-            raise InputError(f"{', '.join(sources)}: no files called {FILES_NAMED} here")
-        tell(f"nothing new: all {skipped} files were read before")
-        return Outcome({}, 0, 0, skipped)
-    tell(f"reading {len(paths)} files ({skipped} unchanged)")
-    tables.storage.make_directory(stage)
-    parse(read_text(spark, paths)).write.parquet(f"{stage}/parsed")
-    parsed = spark.read.schema(PARSED).parquet(f"{stage}/parsed")
+    found = find_files(spark, tables.storage, sources)
+    outcome = take(spark, found, tables, tell=tell, now=now)
+    if not outcome.files and not outcome.skipped_files:
+        raise InputError(f"{', '.join(sources)}: no files called {FILES_NAMED} here")
+    return outcome
+
+
+def take(
+    spark: SparkSession,
+    found: DataFrame,
+    tables: Tables,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
+    now: float | None = None,
+) -> Outcome:
+    """Read these files (as `find_files` returns them) into tables: what `ingest` does once, and `stream` again and
+    again."""
+    tables.require_layout()
+    with sole_writer(tables.storage, tell=tell) as turn:
+        stage = begin(tables.storage)
+        tables.storage.replace_text(tables.storage.under(LAYOUT), "")
+        paths, skipped = to_read(found, tables.files)
+        if not paths:
+            if skipped:
+                tell(f"nothing new: all {skipped} files were read before")
+            return Outcome({}, 0, 0, skipped)
+        tell(f"reading {len(paths)} files ({skipped} unchanged)")
+        tables.storage.make_directory(stage)
+        moves, outcome = _stage(spark, found, paths, Staging(tables, stage), tell=tell, now=now)
+        turn.still_holds()
+        tell("putting the new partitions in place")
+        commit(tables.storage, moves)
+        return outcome._replace(skipped_files=skipped)
+
+
+def _stage(
+    spark: SparkSession,
+    found: DataFrame,
+    paths: Sequence[str],
+    staging: Staging,
+    *,
+    tell: Callable[[str], None],
+    now: float | None,
+) -> tuple[list[Move], Outcome]:
+    tables, stage = staging.tables, staging.stage
+    latest = min(int(time.time() if now is None else now) + AHEAD_SECONDS, LATEST_SECONDS)
+    parsed, verdicts = read(spark, paths, stage, latest_seconds=latest)
+    verdicts = {path: (_gone(tables, path, state), why) for path, (state, why) in verdicts.items()}
+    given = spark.createDataFrame([(path,) for path in paths], "path string")
+    files = account(found.join(F.broadcast(given), on="path", how="left_semi"), parsed, verdicts).coalesce(1).cache()
     good, bad = parsed.where(F.col("problem").isNull()), parsed.where(F.col("problem").isNotNull())
-    read = account(found.join(F.broadcast(done), FILE, "left_anti"), parsed).coalesce(1).cache()
-    outcome = _outcome(read, skipped)
-    staging = Staging(tables, stage)
+    outcome = _outcome(files)
     moves = _stage_lines(spark, staging, good, tell)
-    told = [*of_clocks(good), *of_files(read)]
+    told = [*of_clocks(good), *of_files(files)]
     if outcome.quarantined:
         told += of_lines(bad)
-        bad.select(QUARANTINE.names).write.partitionBy("source").parquet(f"{stage}/quarantine")
+        named = bad.withColumn("source", F.regexp_extract("source", r"([^/]+)$", 1)).withColumn("source", journal())
+        named.select(QUARANTINE.names).write.partitionBy("source").parquet(f"{stage}/quarantine")
         moves += staging.replaced("quarantine", depth=1)
-    kept = tables.files.join(read, "source", "left_anti")
-    kept.unionByName(read).coalesce(1).write.parquet(f"{stage}/files")
-    read.unpersist()
-    tell("putting the new partitions in place")
-    commit(tables.storage, [*moves, ("files", "files")])
-    return outcome._replace(troubles=tuple(told))
+    best(tables.files, files).coalesce(1).write.parquet(f"{stage}/files")
+    files.unpersist()
+    return [*moves, ("files", "files")], outcome._replace(troubles=tuple(told))
 
 
-def read_text(spark: SparkSession, paths: Sequence[str]) -> DataFrame:
-    """Return `value` and `source` of every line; a torn file's up to where it is torn."""
-    reader = spark.read.option("ignoreCorruptFiles", "true")
-    return reader.text(list(paths)).select("value", F.col("_metadata.file_name").alias("source"))
+def _gone(tables: Tables, path: str, state: str) -> str:
+    return "gone" if state == "unread" and not tables.storage.exists(path) else state
 
 
 def shaped(parsed: DataFrame, schema: StructType) -> DataFrame:
     """Lines that are rows as they are, each once."""
     dated = parsed.withColumn("date", F.to_date(F.timestamp_seconds("time")))
     return dated.select(schema.names).distinct()
-
-
-def account(listed: DataFrame, parsed: DataFrame) -> DataFrame:
-    """Return the files table's rows of the files in `listed`: how much of each was read, and whether that was all."""
-    closing = F.when((F.col("kind") == Kind.FILE_CLOSED.value) & F.col("problem").isNull(), F.col("lines"))
-    counted = parsed.groupBy("source").agg(
-        F.count("*").alias("read"),
-        F.count("problem").cast("int").alias("quarantined"),
-        F.max(closing).alias("announced"),
-    )
-    state = (
-        F.when(F.col("read") == 0, "unreadable")
-        .when(F.col("announced").isNull(), F.when(F.col("source").endswith(OPEN), "open").otherwise("torn"))
-        .when(F.col("announced") + 1 == F.col("read"), "whole")
-        .otherwise("damaged")
-    )
-    return (
-        # A copy of a file under another directory has the same name and the same lines.
-        listed.dropDuplicates(["source"])
-        .join(counted, "source", "left")
-        .na.fill(0, ["read", "quarantined"])
-        .select("source", "size_bytes", "modified", state.alias("state"), F.col("read").alias("lines"), "quarantined")
-    )
-
-
-def _done(known: DataFrame) -> DataFrame:
-    """What was read before and had nothing set aside: it is not read again, unless it has changed."""
-    return known.where((F.col("quarantined") == 0) & (F.col("state") != "unreadable")).select(*FILE)
-
-
-def _to_read(found: DataFrame, done: DataFrame) -> tuple[list[str], int]:
-    """Return the paths that are to be read, and how many files need not be."""
-    marked = found.join(F.broadcast(done.withColumn("done", F.lit(True))), FILE, "left")
-    new = F.when(F.col("done").isNull(), F.col("path"))
-    (row,) = marked.agg(F.collect_list(new).alias("paths"), F.count("done").alias("skipped")).collect()
-    return row.paths, row.skipped
 
 
 def _stage_lines(spark: SparkSession, staging: Staging, good: DataFrame, tell: Callable[[str], None]) -> list[Move]:
@@ -160,7 +184,7 @@ def _stage_lines(spark: SparkSession, staging: Staging, good: DataFrame, tell: C
         path = f"{staging.stage}/lines"
         once = good.where(is_traffic).dropDuplicates(list(TRAFFIC_IDENTITY))
         once.hint("rebalance", "broker").write.parquet(path)
-        lines = spark.read.schema(PARSED).parquet(path)
+        lines = spark.read.schema(PARSED).parquet(literal(path))
         for name, unfold in (("seconds", link_seconds), ("traffic", replica_seconds)):
             tell(f"writing {name}")
             moves += staging.rows(name, lines, unfold, days=days[True], span=span)
@@ -185,7 +209,7 @@ def _days(good: DataFrame, is_traffic: Column) -> tuple[dict[bool, list[Day]], S
     return found, Span(first_of_all, last_of_all)
 
 
-def _outcome(files: DataFrame, skipped: int) -> Outcome:
+def _outcome(files: DataFrame) -> Outcome:
     by_state = files.groupBy("state").agg(
         F.count("*").alias("files"), F.sum("lines").alias("lines"), F.sum("quarantined").alias("quarantined")
     )
@@ -194,9 +218,5 @@ def _outcome(files: DataFrame, skipped: int) -> Outcome:
         files={row.state: row.files for row in rows},
         lines=sum(row.lines for row in rows),
         quarantined=sum(row.quarantined for row in rows),
-        skipped_files=skipped,
+        skipped_files=0,
     )
-
-
-def _short(error: AnalysisException) -> str:
-    return str(error).splitlines()[0]

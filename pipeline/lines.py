@@ -30,22 +30,29 @@ PARSED = StructType([StructField("source", StringType()), *LINE,
 """What `parse` makes of text."""
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100: what is outside is in milliseconds, or no clock."""
+AHEAD_SECONDS = 86_400
+"""How far ahead of this machine's clock a line may be."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 
 
-def parse(text: DataFrame) -> DataFrame:
+def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame:
     """Take columns `value` and `source`; return the fields of all kinds, `source`, `value` and `problem` (null: it is a
-    line of a journal; then `value` is null)."""
+    line of a journal; then `value` is null).
+
+    latest_seconds: seconds since 1970; a line that says it is later has a clock that is wrong.
+    """
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = text.select("source", "value", F.from_json("value", _WITH_CORRUPT, options).alias("line"))
     reasoned = (
-        parsed.select("source", "value", "line.*").withColumn("_missing", _missing()).withColumn("problem", _reason())
+        parsed.select("source", "value", "line.*")
+        .withColumn("_missing", _missing())
+        .withColumn("problem", _reason(latest_seconds))
     )
     kept = F.when(F.col("problem").isNotNull(), F.col("value")).alias("value")
     return reasoned.select(*PARSED.names[:-1], kept)
 
 
-def _reason() -> Column:
+def _reason(latest_seconds: int) -> Column:
     """The first thing that is wrong with a line; null if nothing is."""
     return (
         F.when(F.col("v") != VERSION, F.concat(F.lit("schema version "), "v", F.lit(f" is not {VERSION}")))
@@ -61,6 +68,10 @@ def _reason() -> Column:
         .when(
             ~F.col("time").between(EARLIEST_SECONDS, LATEST_SECONDS),
             F.concat(F.lit("time is not in seconds since 1970: "), "time"),
+        )
+        .when(
+            F.col("time") > latest_seconds,
+            F.concat(F.lit("its clock is in the future: "), F.date_format(F.timestamp_seconds("time"), "yyyy-MM-dd")),
         )
         .when(_is_traffic() & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
         .when(_is_traffic() & ~_fits(), F.lit("lists of different lengths, or of none"))

@@ -45,7 +45,7 @@ _OWN = [field for field in COMMON if field.name not in ("kind", "broker")]
 _LINK = [*_OWN, Field("line_tick", FieldType.INTEGER, ""), *KINDS[Kind.TRAFFIC][:2]]
 _STATE = KINDS[Kind.TRAFFIC][2:4]
 _COUNTS = ("record_bytes", "wire_bytes", "fetches", "omitted")
-_OFFSETS = ("fetch_offset", "high_watermark", "log_start_offset")
+_OFFSETS = ("fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
 
 
 def _numbers(*names: str) -> list[StructField]:
@@ -62,8 +62,8 @@ TRAFFIC = StructType(
         *_PARTITIONS,
     ]
 )
-"""One row per second, link and partition of which a traffic line had news, `line_tick` being the line's; partitioned
-by date (UTC) and broker."""
+"""One row per second, link and partition of which a traffic line had news, `line_tick` being the line's;
+`fetch_offset_before` is the replica's at the second's beginning. Partitioned by date (UTC) and broker."""
 
 SECOND_ROWS = StructType([*map(_column, (*_LINK, *_STATE)), *_numbers(*_COUNTS), *_PARTITIONS])
 """The same, summed up over all partitions by the sidecar: to the byte in every second."""
@@ -89,6 +89,9 @@ FILES = StructType(
         StructField("state", StringType()),
         StructField("lines", LongType()),
         StructField("quarantined", IntegerType()),
+        StructField("path", StringType()),
+        StructField("why", StringType()),
     ]
 )
-"""One row per file of a journal that was read."""
+"""One row per file of a journal, by its name once it is closed: copies, and what it was while it was open, are the
+same. `path` is the one that was read, `why` says what is wrong with it if its state does not say all."""

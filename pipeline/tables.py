@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from .errors import InputError
+from .paths import literal
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
 from .storage import Storage
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+LAYOUT = "_layout_2"
+"""Is there if the tables are of this version, whose `traffic` says where a replica was before each second."""
 SCHEMAS: dict[str, StructType] = {
     "traffic": TRAFFIC,
     "seconds": SECOND_ROWS,
@@ -37,6 +40,15 @@ class Tables:
         """Raise InputError unless `ingest` has written here."""
         if not self.storage.exists(self.storage.under("files")):
             raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
+        return self.require_layout()
+
+    def require_layout(self) -> Tables:
+        """Raise InputError if the tables here are of an earlier version, which had less to say."""
+        is_ours = self.storage.exists(self.storage.under(LAYOUT))
+        if not is_ours and self.storage.exists(self.storage.under("files")):
+            raise InputError(
+                f"{self.storage.root}: tables of an earlier version: ingest the journals into another directory"
+            )
         return self
 
     def read(self, name: str) -> DataFrame:
@@ -44,7 +56,7 @@ class Tables:
         path = self.storage.under(name)
         if not self.storage.exists(path):
             return self._spark.createDataFrame([], schema)
-        return self._spark.read.schema(schema).parquet(path)
+        return self._spark.read.schema(schema).parquet(literal(path))
 
     def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
         """Read only those partitions of a table, named as they are below it; None if none of them is there."""
@@ -52,7 +64,13 @@ class Tables:
         if not paths:
             return None
         reader = self._spark.read.schema(SCHEMAS[name]).option("basePath", self.storage.under(name))
-        return reader.parquet(*paths)
+        return reader.parquet(*map(literal, paths))
+
+    def recent(self, name: str) -> DataFrame:
+        """The last two days of a table by date: what a question about now needs, without reading all the others."""
+        dates = [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
+        found = self.partitions(name, sorted(dates)[-2:])
+        return self._spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     @property
     def traffic(self) -> DataFrame:

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 MOST_TOLD = 20
 NOT_WHOLE = {
-    "torn": "ends before its last line says so (a kill -9, a full disk); its {lines} whole lines were read",
-    "damaged": "has another number of lines than it says; the {lines} there are were read",
-    "unreadable": "no gzip, or nothing in it that could be read",
+    "torn": "torn: it ends before its last line says so (a kill -9, a full disk); its {lines} whole lines were read",
+    "damaged": "damaged: it has another number of lines than it says; the {lines} there are were read",
+    "corrupt": "corrupt: a byte of it has changed ({why}); none of its lines were taken: feed a good copy",
+    "unreadable": "unreadable: no gzip ({why})",
+    "unread": "not read: {why}, again and again; nothing of it was taken, the next run tries again",
+    "gone": "not read: it was removed meanwhile ({why}): `journal.keep` of its sidecar may be too small",
 }
 """States of a file, and what each means."""
 
@@ -29,15 +32,36 @@ NOT_WHOLE = {
 def of_files(files: DataFrame) -> list[str]:
     """Of rows of the files table."""
     found = files.where(F.col("state").isin(list(NOT_WHOLE)))
-    return _told(found, F.col("source"), lambda row: f"{row.source}: {NOT_WHOLE[row.state].format(lines=row.lines)}")
-
-
-def of_lines(quarantine: DataFrame) -> list[str]:
-    """Of rows of the quarantine table: one for each reason."""
-    found = quarantine.groupBy("problem").agg(F.count("*").alias("lines"), F.min("source").alias("source"))
     return _told(
-        found, F.desc("lines"), lambda row: f"{row.source}: {row.problem} (lines like that, in all files: {row.lines})"
+        found,
+        F.col("path"),
+        lambda row: f"{_short(row.path)}: {NOT_WHOLE[row.state].format(lines=row.lines, why=row.why)}",
     )
+
+
+def of_tables(files: DataFrame) -> list[str]:
+    """Of all rows of the files table: what an answer from these tables is without."""
+    counts = files.groupBy("state").agg(F.count("*").alias("files"), F.sum("quarantined").alias("lines")).collect()
+    states = {row.state: row.files for row in counts}
+    missing = [f"{states[state]} {state}" for state in NOT_WHOLE if state in states]
+    lines = sum(row.lines for row in counts)
+    if lines:
+        missing.append(f"{lines} lines set aside")
+    return [f"not complete: of {sum(states.values())} journal files {', '.join(missing)}"] if missing else []
+
+
+def of_lines(lines: DataFrame) -> list[str]:
+    """Of lines that were set aside: one for each reason."""
+    found = lines.groupBy("problem").agg(F.count("*").alias("lines"), F.min("source").alias("path"))
+    return _told(
+        found,
+        F.desc("lines"),
+        lambda row: f"{_short(row.path)}: {row.problem} (lines like that, in all files: {row.lines})",
+    )
+
+
+def _short(path: str) -> str:
+    return path.removeprefix("file:")
 
 
 def of_clocks(lines: DataFrame) -> list[str]:

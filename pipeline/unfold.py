@@ -39,8 +39,9 @@ def replica_seconds(lines: DataFrame) -> DataFrame:
         _part("record_bytes").alias("record_bytes"),
         (_part("record_bytes") + _part("header_bytes")).alias("wire_bytes"),
         _turn("fetches").alias("fetches"), _turn("omitted").alias("omitted"),
-        _between("fetch_offset", F.expr("if(all_parts > 0, col.parts, 1)"), F.expr("greatest(all_parts, 1)"))
-        .alias("fetch_offset"),
+        _offset("if(all_parts > 0, col.parts - greatest(col.code - 1, 0), if(col.said > 1, 1, 0))")
+        .alias("fetch_offset_before"),
+        _offset("if(all_parts > 0, col.parts, 1)").alias("fetch_offset"),
         _between("high_watermark", F.col("col.said"), F.col("all_said")).alias("high_watermark"),
         "log_start_offset",
     )  # fmt: skip
@@ -92,6 +93,11 @@ def _part(name: str) -> Column:
 def _turn(name: str) -> Column:
     """Its share where every second with news counts alike."""
     return F.expr(f"{name} * col.said div all_said - {name} * (col.said - 1) div all_said")
+
+
+def _offset(parts: str) -> Column:
+    """Where the replica stood when so many parts of its bytes had come; without bytes it moves with its first news."""
+    return _between("fetch_offset", F.expr(parts), F.expr("greatest(all_parts, 1)"))
 
 
 def _between(name: str, done: Column, of: Column) -> Column:

@@ -15,9 +15,12 @@ from .options import session, spark_options, tell
 def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
     """Read the sidecars' journals below SOURCES into Parquet tables by date and broker.
 
-    Each line is taken once, however often and in whatever order it is fed; files that have not changed are not read
+    Each line is taken once, however often and in whatever order it is fed; files that were read whole are not read
     again. A torn file gives its whole lines. What is not a line of a journal is set aside in TABLES/quarantine, with
-    the reason. Killed at any moment, the next run puts things right. One ingest at a time per TABLES.
+    the reason. Killed at any moment, the next run puts things right; of two at once one waits for the other.
+
+    Exit status 0 says that nothing is missing of what was fed. It is 1 if a file was torn, damaged, corrupt or could
+    not be read, or a line was set aside; which, and why, is printed, and everything else was taken.
 
     \b
     Examples:
@@ -33,3 +36,5 @@ def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | N
         click.echo(f"they are in {target.rstrip('/')}/quarantine")
     for trouble in outcome.troubles:
         click.echo(trouble)
+    if not outcome.is_complete:
+        click.get_current_context().exit(1)

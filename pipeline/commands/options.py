@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from ..errors import InputError
 from ..session import open_session
 from ..tables import Tables
+from ..troubles import of_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +72,11 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
 
 
 def tables(spark: SparkSession, path: str) -> Tables:
-    return Tables(spark, path).require()
+    """Return the tables, having said what they are without. Raises InputError if there are none."""
+    found = Tables(spark, path).require()
+    for text in of_tables(found.files):
+        tell(f"{path}: {text}")
+    return found
 
 
 def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHOWN_ROWS) -> None:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 
 def traffic(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
-    """`at` is the second since FIRST. Where wire bytes are not said they are the record bytes."""
+    """`at` is the second since FIRST. A replica begins where its last row ended; wire bytes are the record bytes."""
     lines = []
+    reached: dict[tuple[object, ...], int] = {}
     for row in rows:
         time = FIRST + row["at"]
         size = row.get("record_bytes", LINE["record_bytes"])
         line = {**JOURNAL, **LINE, "time": time, "tick": row["at"], "line_tick": row["at"], "wire_bytes": size, **row}
+        replica = tuple(line[name] for name in ("broker", "role", "peer", "topic", "partition"))
+        line.setdefault("fetch_offset_before", min(reached.get(replica, line["fetch_offset"]), line["fetch_offset"]))
+        reached[replica] = line["fetch_offset"]
         line["date"] = datetime.fromtimestamp(time, UTC).date()
         lines.append(tuple(line[name] for name in TRAFFIC.names))
     return spark.createDataFrame(lines, TRAFFIC)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 JOBS = """
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from pipeline.cli import main
 from tests.pipeline.sessions import session_in
@@ -31,7 +32,8 @@ session_in(place / "spark")
 for source in ("folder", "below", "file", "target", "good"):
     into = "closed/tables" if source == "target" else "tables"
     print("#", source, file=sys.stderr)
-    status = main(["ingest", str(place / ("good" if source == "target" else source)), "--into", str(place / into)])
+    with redirect_stdout(sys.stderr):
+        status = main(["ingest", str(place / ("good" if source == "target" else source)), "--into", str(place / into)])
     print("= exit status", status, file=sys.stderr)
 """
 
@@ -86,7 +88,10 @@ def answers(place: Path) -> dict[str, Answer]:
     [
         ("folder", "error: {place}/folder: Permission denied"),
         ("below", "error: {place}/below/101: Permission denied"),
-        ("file", "error: {place}/file/journal-102-20261121T084000Z-000001.ndjson.gz: Permission denied"),
+        (
+            "file",
+            "{place}/file/journal-102-20261121T084000Z-000001.ndjson.gz: not read: Permission denied, again and again",
+        ),
         ("target", "error: {place}/closed/tables: cannot be written: no permission, or no directory"),
     ],
 )
@@ -95,6 +100,10 @@ def test_it_is_named(place: Path, answers: dict[str, Answer], source: str, messa
     assert message.format(place=place) in answers[source].said
     assert "Traceback" not in answers[source].said
     assert "\tat " not in answers[source].said
+
+
+def test_what_can_be_read_beside_it_is_taken(answers: dict[str, Answer]) -> None:
+    assert "files: 1 unread, 1 whole; unchanged: 0" in answers["file"].said
 
 
 def test_the_next_run_finds_everything_in_order(place: Path, answers: dict[str, Answer]) -> None:

@@ -87,7 +87,8 @@ def test_files_of_a_generated_cluster_are_journals(spark: SparkSession, tmp_path
     cluster = Cluster(brokers=2, partitions=4, seconds=53, violations=((101, 17),))
     generate.write(spark, cluster, str(tmp_path / "journal"), files=3)
     outcome = ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
-    assert (outcome.lines, outcome.quarantined) == (cluster.lines + 4, 0)
+    files = len(list((tmp_path / "journal").glob("journal-*")))
+    assert (outcome.lines, outcome.quarantined, outcome.files) == (cluster.lines + 4 + files, 0, {"whole": files})
     found = Tables(spark, str(tmp_path / "tables"))
     truth = generate.traffic(spark, cluster)
     ordinary = f"not (time - {START_SECONDS} between 15 and 29)"

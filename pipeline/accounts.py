@@ -1,0 +1,87 @@
+"""The account of the files: what each was, which have to be read, and which are the same file once more.
+
+DataFrame → DataFrame. A file is known by the name it has once it is closed, which says broker, start of the run and
+number: copies in other directories are the same file, and so is what it was while it was being written. Invariant: what
+was not read to its end, or had something set aside, is never called done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from journal_schema import Kind
+
+from .reading import OPEN
+from .schema import FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+CLOSED = ".ndjson.gz"
+BEST_FIRST = ("whole", "damaged", "torn", "open", "corrupt", "unreadable", "unread")
+"""Of two files that are the same, which tells more."""
+
+
+def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[str, str]]) -> DataFrame:
+    """Return the files table's rows of the files in `listed`: how much of each was read, and whether that was all.
+
+    verdicts: path to (state, why) of those of which there is no line.
+    """
+    closing = F.when((F.col("kind") == Kind.FILE_CLOSED.value) & F.col("problem").isNull(), F.col("lines"))
+    counted = parsed.groupBy(F.col("source").alias("path")).agg(
+        F.count("*").alias("read"),
+        F.count("problem").cast("int").alias("quarantined"),
+        F.max(closing).alias("announced"),
+    )
+    rows = [(path, state, why) for path, (state, why) in verdicts.items()]
+    said = listed.sparkSession.createDataFrame(rows, "path string, verdict string, why string")
+    state = (
+        F.when(F.col("verdict").isNotNull(), F.col("verdict"))
+        .when(F.col("announced").isNull(), F.when(F.col("path").endswith(OPEN), "open").otherwise("torn"))
+        .when(F.col("announced") + 1 == F.col("read"), "whole")
+        .otherwise("damaged")
+    )
+    return (
+        listed.join(counted, on="path", how="left")
+        .join(F.broadcast(said), on="path", how="left")
+        .na.fill(0, ["read", "quarantined"])
+        .withColumns({"state": state, "lines": F.col("read")})
+        .select([F.col(field.name).cast(field.dataType) for field in FILES])
+    )
+
+
+def best(known: DataFrame, read: DataFrame) -> DataFrame:
+    """The files table after a run: of each file what tells most of it, and of what tells as much what was read last."""
+    rank = F.array_position(F.array(*map(F.lit, BEST_FIRST)), F.col("state"))
+    runs = known.withColumn("turn", F.lit(0)).unionByName(read.where("state != 'gone'").withColumn("turn", F.lit(1)))
+    same = Window.partitionBy(journal()).orderBy("rank", F.desc("turn"), F.desc("lines"), "path")
+    numbered = runs.withColumn("rank", rank).withColumn("place", F.row_number().over(same))
+    return numbered.where("place = 1").select(FILES.names)
+
+
+def to_read(found: DataFrame, known: DataFrame) -> tuple[list[str], int]:
+    """Return the paths that are to be read, one of each file and size, and how many files need not be."""
+    # Of a file that was whole no copy can have more; a torn one may have become longer.
+    whole = known.where("state = 'whole' and quarantined = 0").select(journal().alias("journal")).distinct()
+    torn = known.where("state = 'torn' and quarantined = 0").select("source", "size_bytes").distinct()
+    new = (
+        found.withColumn("journal", journal())
+        .join(F.broadcast(whole), on="journal", how="left_anti")
+        .join(F.broadcast(torn), on=["source", "size_bytes"], how="left_anti")
+        .groupBy("source", "size_bytes")
+        .agg(F.min("path").alias("path"))
+    )
+    paths = sorted(row.path for row in new.select("path").collect())
+    return paths, found.count() - len(paths)
+
+
+def journal() -> Column:
+    """The name that a file has once it is closed."""
+    return F.when(
+        F.col("source").endswith(OPEN), F.regexp_replace("source", OPEN.replace(".", r"\.") + "$", CLOSED)
+    ).otherwise(F.col("source"))
