@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .. import stream
 from .options import put_out, session, spark_options, tell
 
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+LOOK_SECONDS = 5
+
 
 @click.command("stream", short_help="Progress, ETA and stalls from the live journals.")
 @click.argument("source", metavar="JOURNALS")
-@click.option("--into", "target", required=True, metavar="PATH", help="Seconds and checkpoint: go on where it stopped.")
+@click.option("--into", "target", required=True, metavar="TABLES", help="Tables, and what was offered.")
 @click.option("--textfile", type=click.Path(path_type=Path), help="For node_exporter's textfile collector.")
 @click.option("--once", is_flag=True, help="Stop when what is there now is done.")
 @click.option("--files-at-once", type=click.IntRange(1), default=100, show_default=True)
@@ -26,27 +32,48 @@ def command(
     *,
     once: bool,
 ) -> None:
-    """Sum up the sidecars' journals as their files are closed: set journal.rotate_every to some ten seconds.
+    """Take the sidecars' journals as their files are closed: set journal.rotate_every to some ten seconds.
 
-    Seconds go to PATH/seconds, each once, also when this is killed and started again. What they say now is printed, and
-    written to --textfile for Prometheus. A minute behind: that late a line may come.
+    TABLES are those of `ingest`, to the row: every other job reads them, and both may write them at once. After each
+    batch of files what they say now is printed, and written to --textfile for Prometheus; what is missing is said. A
+    file may come late, twice, or before it is whole. With --once exit status 1 says that something is missing.
 
     \b
     Example:
-      python -m pipeline stream /journals --into live --textfile /var/lib/node_exporter/pipeline.prom
+      python -m pipeline stream /journals --into tables --textfile /var/lib/node_exporter/pipeline.prom
     """
     with session("stream", spark_settings) as spark:
-        query = stream.start(spark, source, target, once=once, files_at_once=files_at_once)
-        told = -1
-        while query.isActive or told < 0:
-            finished = query.awaitTermination(None if once else 5)
-            progress = query.lastProgress
-            batch = progress.batchId if progress is not None else 0
-            if batch == told and not finished:
-                continue
-            told = batch
-            now = stream.state(spark.read.parquet(f"{target}/seconds"))
-            put_out(now, (None, ""))
-            if textfile is not None:
-                stream.write_textfile(textfile, stream.exposition(now.collect()))
-                tell(f"written to {textfile}")
+        live = stream.Live(spark, source, target, tell=tell)
+        query = live.start(once=once, files_at_once=files_at_once)
+        try:
+            complete = watch(query, live, textfile)
+        finally:
+            query.stop()
+    if once and not complete:
+        click.get_current_context().exit(1)
+
+
+def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bool:
+    """Tell each batch until the query ends; return whether nothing was missing."""
+    complete, ended = True, False
+    while not ended:
+        ended = bool(query.awaitTermination(LOOK_SECONDS))
+        if not ended:
+            live.look_again()
+        news = live.news()
+        for outcome in news:
+            complete = complete and outcome.is_complete
+            for trouble in outcome.troubles:
+                click.echo(trouble)
+        if news or ended:
+            _show(live, textfile)
+    return complete
+
+
+def _show(live: stream.Live, textfile: Path | None) -> None:
+    now = stream.state(live.tables.recent("seconds"), live.tables.recent("traffic"), live.tables.events)
+    put_out(now, (None, ""))
+    if textfile is not None:
+        counts = live.tables.files.groupBy("state").agg({"*": "count"}).orderBy("state").collect()
+        stream.write_textfile(textfile, stream.exposition(now.collect(), [(row[0], row[1]) for row in counts]))
+        tell(f"written to {textfile}")

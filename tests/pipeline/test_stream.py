@@ -1,12 +1,21 @@
-"""Live journals: what is written once, killed or not, and what it says."""
+"""Live journals: the tables that `ingest` makes of them, whatever came when; and what they say now."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from pyspark.testing import assertDataFrameEqual
 
-from pipeline.stream import LATE_SECONDS, exposition, start, state, write_textfile
+from pipeline.commands.live import watch
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+from pipeline.stream import Live, exposition, state, write_textfile
+from pipeline.tables import Tables
+from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journals import FIRST, traffic_line, write_file
 
 if TYPE_CHECKING:
@@ -14,49 +23,125 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-SECONDS = 200
+IN_2099 = 4_070_908_800
 
 
-def lines(first: int, end: int) -> list[str]:
+def lines(first: int, end: int, broker: int = 101, **values: Any) -> list[str]:
     """10 messages a second of 3000, in two partitions."""
     return [
-        traffic_line(FIRST + at, partitions=(0, 1), fetch_offset=10 * at, high_watermark=3000, omitted=1)
+        traffic_line(
+            FIRST + at, broker=broker, partitions=(0, 1), fetch_offset=10 * at, high_watermark=3000, omitted=1, **values
+        )
         for at in range(first, end)
     ]
 
 
-def drained(spark: SparkSession, folder: Path) -> list[Any]:
-    start(spark, str(folder / "journal"), str(folder / "live"), once=True).awaitTermination()
-    return spark.read.parquet(str(folder / "live" / "seconds")).orderBy("time").collect()
+class Watched(NamedTuple):
+    live: Live
+    once: Tables
+    """What one ingest of all the files makes of them."""
+    complete: bool
+    said: str
 
 
-def test_seconds_are_written_once_although_it_is_stopped_between_batches(spark: SparkSession, tmp_path: Path) -> None:
-    write_file(tmp_path / "journal", number=1, lines=lines(0, 100))
-    write_file(tmp_path / "journal", number=3, lines=lines(100, 120), name_ends=".open.ndjson.gz", closed=False)
-    first = drained(spark, tmp_path)
-    write_file(tmp_path / "journal", number=2, lines=lines(100, SECONDS))
-    rows = drained(spark, tmp_path)
-    assert rows[: len(first)] == first
-    # What the watermark has not passed yet stays in the checkpoint's state.
-    assert [row.time - FIRST for row in rows] == list(range(SECONDS - LATE_SECONDS - 1))
-    assert {(row.broker, row.role, row.bytes, row.omitted, row.behind) for row in rows} == {(101, "leader", 2036, 2, 2)}
-    assert rows[50].lag == 2 * (3000 - 500)
-    (now,) = state(spark.read.parquet(str(tmp_path / "live" / "seconds"))).collect()
-    assert (now.drain, now.stalled, now.rate) == (pytest.approx(20.0), False, pytest.approx(2036.0))
-    assert now.eta_seconds == pytest.approx(now.lag / 20)
+@pytest.fixture(scope="module")
+def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """Three batches, stopped in between: 101's first file with a line of 2099 in it; then 102's, five minutes late, a
+    copy of 101's and one that is being copied; then the whole of that, and 101's next file."""
+    folder = tmp_path_factory.mktemp("watched")
+    journal, target = folder / "journal", folder / "tables"
+    write_file(journal, number=1, lines=[*lines(0, 400), traffic_line(IN_2099, tick=401)])
+    write_file(journal, number=9, lines=lines(400, 420), name_ends=".open.ndjson.gz", closed=False)
+    complete = []
+    write = folder / "elsewhere"
+
+    def batch() -> None:
+        live = Live(spark, str(journal), str(target))
+        complete.append(watch(live.start(once=True), live, None))
+
+    batch()
+    write_file(journal, broker=102, number=1, lines=lines(0, 100, 102, peer="101", role="follower"))
+    shutil.copytree(journal, journal / "copy", ignore=shutil.ignore_patterns("*open*", "*102*"))
+    being_copied = write_file(journal, broker=103, number=1, lines=lines(0, 100, 103))
+    whole = being_copied.read_bytes()
+    being_copied.write_bytes(whole[: len(whole) // 2])
+    batch()
+    being_copied.write_bytes(whole)
+    write_file(journal, number=2, lines=lines(400, 500))
+    live = Live(spark, str(journal), str(target))
+    complete.append(watch(live.start(once=True), live, folder / "pipeline.prom"))
+    for path in journal.glob("*.open.*"):
+        path.unlink()
+    ingest(spark, [str(journal)], str(write))
+    return Watched(live, Tables(spark, str(write)), complete[2], (folder / "pipeline.prom").read_text())
+
+
+@pytest.mark.parametrize("name", ["traffic", "seconds", "events"])
+def test_the_tables_are_those_of_one_ingest(watched: Watched, name: str) -> None:
+    """Late by five minutes, fed twice, cut off at first, beside a line of the year 2099: each row once, none lost."""
+    assertDataFrameEqual(watched.live.tables.read(name), watched.once.read(name))
+
+
+def test_the_sum_is_that_of_the_lines(watched: Watched) -> None:
+    rows = watched.live.tables.seconds.groupBy("broker").sum("record_bytes").collect()
+    assert {row.broker: row[1] for row in rows} == {101: 500 * 2000, 102: 100 * 2000, 103: 100 * 2000}
+
+
+def test_a_line_of_the_future_is_set_aside_counted_and_said(watched: Watched) -> None:
+    (row,) = watched.live.tables.quarantine.collect()
+    assert row.problem == "its clock is in the future: 2099-01-01"
+    states = {row.source.split("-")[1]: (row.state, row.quarantined) for row in watched.live.tables.files.collect()}
+    assert states["103"] == ("whole", 0)
+    assert watched.said.endswith('replication_pipeline_files{state="whole"} 4\n')
+
+
+def test_what_is_said_is_of_now(watched: Watched) -> None:
+    (now, *_) = state(watched.live.tables.seconds, watched.live.tables.traffic, watched.live.tables.events).collect()
+    assert (now.broker, now.role, now.time - FIRST) == (101, "leader", 499)
+    assert (now.rate, now.behind, now.lag) == (pytest.approx(2036.0), 0, 0)
+
+
+def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    live = Live(spark, str(journal), str(tmp_path / "tables"))
+    query = live.start(once=False, every="1 second")
+    watching = threading.Thread(target=watch, args=(query, live, tmp_path / "pipeline.prom"))
+    watching.start()
+    try:
+        write_file(tmp_path / "made", lines=lines(0, 100))
+        (tmp_path / "made").rename(journal / "101")
+        deadline = time.monotonic() + 200
+        while not (tmp_path / "pipeline.prom").exists():
+            assert time.monotonic() < deadline
+            assert query.isActive, query.exception()
+            time.sleep(0.2)
+    finally:
+        query.stop()
+        watching.join()
+    text = (tmp_path / "pipeline.prom").read_text()
+    assert f'replication_pipeline_lag_messages{{broker="101",role="leader"}} {2 * (3000 - 990)}' in text
+    assert 'replication_pipeline_eta_seconds{broker="101",role="leader"} 201' in text
+    assert query.exception() is None
+
+
+def test_what_an_earlier_version_wrote_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "live" / "checkpoint").mkdir(parents=True)
+    with pytest.raises(InputError, match="an earlier version's stream wrote here"):
+        Live(spark, str(tmp_path), str(tmp_path / "live"))
 
 
 def test_a_stall_is_seen(spark: SparkSession) -> None:
-    rows = [(FIRST + at, 101, "leader", 0, 0, 5, 1, 1000 + at) for at in range(30)]
-    frame = spark.createDataFrame(
-        rows,
-        "time long, broker long, role string, bytes long, in_sync_bytes long, omitted long, behind long, lag long",
-    )
-    (now,) = state(frame).collect()
-    assert (now.stalled, now.eta_seconds) == (True, None)
-    text = exposition([now])
+    rows = [
+        {"at": at, "fetch_offset": 0, "high_watermark": 1000 + at, "record_bytes": 0, "omitted": 5} for at in range(30)
+    ]
+    lines = traffic(spark, rows)
+    (now,) = state(lines, lines, quotas(spark, [(0, 10.0)])).collect()
+    assert (now.stalled, now.eta_seconds, now.lag) == (True, None, 1029)
+    text = exposition([now], [("whole", 3), ("unread", 1)])
     assert 'replication_pipeline_stalled{broker="101",role="leader"} 1\n' in text
     assert "eta_seconds{" not in text
+    assert 'replication_pipeline_files{state="unread"} 1\n' in text
 
 
 def test_the_textfile_is_replaced_whole(tmp_path: Path) -> None:
