@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 
 from reassignment import Size, TopicPartition
 
-from .moves import MOVE, partition_sizes, sightings
+from .ends import one_end
+from .moves import MOVE, partition_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +25,7 @@ BUSIEST = 0.95
 def written(traffic: DataFrame) -> DataFrame:
     """Per source, topic and partition: `written_bytes_per_second`, by the growth of its high watermark while it was
     seen."""
-    seen = sightings(traffic)
+    seen = one_end(traffic)
     in_order = Window.partitionBy(*MOVE).orderBy("time")
     grown = F.greatest(F.col("high_watermark") - F.lag("high_watermark").over(in_order), F.lit(0))
     steps = seen.withColumn("messages", grown)
@@ -34,8 +35,8 @@ def written(traffic: DataFrame) -> DataFrame:
     rate = F.try_divide("messages", "seconds")
     per_partition = per_link.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
     sizes = partition_sizes(traffic)
-    return sizes.join(per_partition, ["source", "topic", "partition"], "left").select(
-        "source", "topic", "partition", "size_bytes",
+    return sizes.join(per_partition, on=["source", "topic", "partition"], how="left").select(
+        "source", "topic", "partition", "size_bytes", "last_seen",
         F.coalesce(F.col("messages_per_second") * F.col("bytes_per_message"), F.lit(0.0)).alias(
             "written_bytes_per_second"
         ),
@@ -43,25 +44,42 @@ def written(traffic: DataFrame) -> DataFrame:
 
 
 def inflow(traffic: DataFrame) -> DataFrame:
-    """Per broker: `inflow_bytes_per_second`, what it fetched in sync in all but its busiest minutes."""
-    minute = F.floor(F.col("time") / 60)
+    """Per broker: `inflow_bytes_per_second`, what it fetched in sync in all but its busiest minutes, counted from the
+    first second in which it fetched anything; a last minute that is not over counts as long as it was.
+
+    traffic: rows of the traffic or, exact in every second, of the seconds table.
+    """
+    of_broker = Window.partitionBy("broker")
+    fetched = traffic.where("role = 'follower'").withColumns(
+        {"first": F.min("time").over(of_broker), "last": F.max("time").over(of_broker)}
+    )
+    minute = F.floor((F.col("time") - F.col("first")) / 60)
+    length = F.least(F.lit(60), F.max("last") - F.max("first") + 1 - 60 * F.col("minute"))
     minutes = (
-        traffic.where("role = 'follower' and in_sync")
-        .groupBy("broker", minute.alias("minute"))
-        .agg((F.sum("record_bytes") / 60).alias("rate"))
+        fetched.withColumn("minute", minute)
+        .groupBy("broker", "minute")
+        .agg((F.sum(F.when(F.col("in_sync"), F.col("record_bytes")).otherwise(0)) / length).alias("rate"))
     )
     return minutes.groupBy("broker").agg(F.percentile("rate", F.lit(BUSIEST)).alias("inflow_bytes_per_second"))
 
 
-def measure(traffic: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
-    """Return sizes by partition and inflow by broker."""
+def measure(
+    traffic: DataFrame, link_seconds: DataFrame | None = None
+) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
+    """Return sizes by partition and inflow by broker. Of several brokers that led a partition the last one counts; a
+    partition whose size cannot be told has none.
+
+    link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
+    """
     sizes = {
         TopicPartition(row.topic, row.partition): Size(
-            _broker(row.source), row.size_bytes or 0.0, row.written_bytes_per_second
+            _broker(row.source), row.size_bytes, row.written_bytes_per_second
         )
-        for row in written(traffic).collect()
+        for row in sorted(written(traffic).collect(), key=lambda row: (row.last_seen, row.source))
+        if row.size_bytes is not None
     }
-    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in inflow(traffic).collect()}
+    brokers = inflow(traffic if link_seconds is None else link_seconds).collect()
+    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in brokers}
 
 
 def _broker(source: str) -> int | None:

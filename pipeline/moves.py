@@ -1,8 +1,9 @@
 """Moves: which replicas caught up, from where, how long it took, and which side's quota set the pace.
 
-DataFrame → DataFrame. A *move* is one replica's time behind, from its first line behind to its first line in sync.
-MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap; one that fell silent while behind is
-there too, as not finished.
+DataFrame → DataFrame. A *move* is one replica's time behind, from its first second behind to its first in sync, told by
+each end by its own clock (`ends`); what both tell of the same offsets is one move, and the end that saw more bytes
+tells it. MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap; one that fell silent while
+behind is there too, as not finished; a move's bytes are those that its end's journal has of it, to the byte.
 """
 
 from __future__ import annotations
@@ -12,14 +13,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from journal_schema import LINE_SECONDS
+
+from .ends import END, REPLICA, one_end, seconds_of_ends
 from .lag import HELD_SECONDS
 from .quotas import UNLIMITED, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.window import WindowSpec
 
-MOVE = ("source", "destination", "topic", "partition")
+MOVE = REPLICA
 SATURATED, HELD_BACK = 0.9, 0.7
 """Of the quota, over KIP-73's window: a role that moves as much is held by it; one that moves somewhat less, too, if it
 left anything out meanwhile. Moves begin slowly, and a fetch of a single partition waits and leaves nothing out."""
@@ -27,81 +32,132 @@ PACE_SECONDS = 11
 MOSTLY = 0.5
 
 
-def sightings(traffic: DataFrame) -> DataFrame:
-    """Per move's link, partition and second: `behind`, `bytes`, `messages` still to go. Where both sidecars saw it,
-    it is one; `seen_by` tells the role that is looked at."""
-    leads = F.col("role") == "leader"
-    broker, peer = F.col("broker").cast("string"), F.col("peer")
-    linked = traffic.select(
-        F.when(leads, broker).otherwise(peer).alias("source"),
-        F.when(leads, peer).otherwise(broker).alias("destination"),
-        "topic", "partition", "time", "role", "in_sync", "record_bytes", "fetch_offset", "high_watermark",
-        "log_start_offset",
+def episodes(ends: DataFrame) -> DataFrame:
+    """Number each end's times behind of a replica: its seconds behind and the one that ended each, with `active` (it
+    is one of those behind), `caught_up`, and `moved`, the bytes that count.
+
+    A replica counts as in sync on a connection on which nothing is known of it yet, so that its first answers are in a
+    line in sync though it is behind: such a *contact* belongs to the move. It is told by what comes next, since its
+    offsets are interpolated up to where it was in sync for good.
+    """
+    in_order = Window.partitionBy(*END).orderBy("time")
+    told = ends.select("*", *_neighbours(in_order))
+    new = F.col("gap").isNull() | (F.col("gap") > HELD_SECONDS)
+    soon_behind = F.coalesce((F.col("next_gap") <= LINE_SECONDS) & F.col("next_behind"), F.lit(False))
+    goes_back = soon_behind & (F.col("next_behind_offset") < F.col("sync_offset"))
+    was_behind = F.coalesce(~new & F.col("before_behind"), F.lit(False))
+    reconnects = was_behind & (F.col("sync_offset") < F.col("before_watermark"))
+    unknown = new & (F.col("sync_offset") < F.col("sync_watermark"))
+    contact = F.col("in_sync") & soon_behind & (goes_back | unknown | reconnects)
+    caught_up = F.col("behind") & F.col("in_sync") & ~goes_back & (F.col("sync_offset") >= F.col("behind_watermark"))
+    all_counts = contact | (F.col("in_sync") & (new | (was_behind & ~caught_up)))
+    marked = told.select(
+        *END, "time", "fetch_offset_before", "fetch_offset", "fetch_offset_reached",
+        (F.col("behind") | contact).alias("active"),
+        F.coalesce(caught_up, F.lit(False)).alias("caught_up"),
+        F.when(all_counts, F.col("bytes")).otherwise(F.col("behind_bytes")).alias("moved"),
+        (F.col("gap") <= HELD_SECONDS).alias("follows"),
     )  # fmt: skip
-    by_side = linked.groupBy(*MOVE, "time", "role").agg(
-        (~F.bool_or("in_sync")).alias("behind"),
-        F.sum("record_bytes").alias("bytes"),
-        F.min("fetch_offset").alias("fetch_offset"),
-        F.max("high_watermark").alias("high_watermark"),
-        F.max("log_start_offset").alias("log_start_offset"),
+    goes_on = F.col("active") & ~F.col("caught_up")
+    was_open = F.coalesce(F.lag(goes_on).over(in_order) & F.col("follows"), F.lit(False))
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    opened = marked.withColumn("was_open", was_open)
+    begins = F.col("active") & ~F.col("was_open")
+    return opened.withColumn("number", F.sum(begins.cast("int")).over(so_far)).where("active or was_open")
+
+
+def _neighbours(in_order: WindowSpec) -> tuple[Column, ...]:
+    return (
+        (F.col("time") - F.lag("time").over(in_order)).alias("gap"),
+        F.lag("behind").over(in_order).alias("before_behind"),
+        F.lag("behind_watermark").over(in_order).alias("before_watermark"),
+        (F.lead("time").over(in_order) - F.col("time")).alias("next_gap"),
+        F.lead("behind").over(in_order).alias("next_behind"),
+        F.lead("behind_offset").over(in_order).alias("next_behind_offset"),
     )
-    # The follower's side is nearer to what arrived; min_by takes it, "follower" comes before "leader".
-    facts = F.struct("role", "behind", "bytes", "fetch_offset", "high_watermark", "log_start_offset")
-    once = by_side.groupBy(*MOVE, "time").agg(F.min_by(facts, "role").alias("seen"))
-    return once.select(*MOVE, "time", "seen.*").withColumnRenamed("role", "seen_by")
 
 
-def episodes(seen: DataFrame) -> DataFrame:
-    """Number each replica's times behind; return its lines behind, and the line that ended each."""
-    in_order = Window.partitionBy(*MOVE).orderBy("time")
-    was_behind = F.coalesce(F.lag("behind").over(in_order), F.lit(False))
-    silence = F.col("time") - F.lag("time").over(in_order) > HELD_SECONDS
-    begins = F.col("behind") & (~was_behind | silence)
-    numbered = seen.withColumn("was_behind", was_behind & ~F.coalesce(silence, F.lit(False))).withColumn(
-        "number", F.sum(begins.cast("int")).over(in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow))
-    )
-    return numbered.where(F.col("behind") | F.col("was_behind"))
-
-
-def moves(traffic: DataFrame, events: DataFrame) -> DataFrame:
+def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None = None) -> DataFrame:
     """One row per move: `began`, `seconds` (MoveTime), `finished`, `bytes`, `bytes_per_second`, `bound` and, of its
-    seconds, the shares in which the leader's and the follower's quota set the pace."""
-    found = episodes(sightings(traffic.where("throttled")))
-    pace = saturation(traffic, events)
-    at_source = pace.where("role = 'leader'").select(
-        F.col("broker").cast("string").alias("source"), "time", F.col("saturated").alias("by_leader")
+    seconds, the shares in which the leader's and the follower's quota set the pace; `seen_by` is the end whose clock
+    and bytes these are. Each side's share is by its own clock.
+
+    link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
+    """
+    rows = episodes(seconds_of_ends(traffic.where("throttled")))
+    pace = saturation(traffic if link_seconds is None else link_seconds, events)
+    own = F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination"))
+    with_pace = rows.withColumn("broker", own).join(
+        pace.withColumn("broker", F.col("broker").cast("string")), on=["broker", "role", "time"], how="left"
     )
-    at_destination = pace.where("role = 'follower'").select(
-        F.col("broker").cast("string").alias("destination"), "time", F.col("saturated").alias("by_follower")
-    )
-    behind = found.where("behind")
+    active = rows.where("active")
     crowd = F.approx_count_distinct
-    out = behind.groupBy("source", "time").agg(crowd("destination").alias("destinations"))
-    into = behind.groupBy("destination", "time").agg(crowd("source").alias("sources"))
-    told = (
-        found.join(at_source, ["source", "time"], "left")
-        .join(at_destination, ["destination", "time"], "left")
-        .join(out, ["source", "time"], "left")
-        .join(into, ["destination", "time"], "left")
+    out = active.groupBy("source", "role", "time").agg(crowd("destination").alias("destinations"))
+    into = active.groupBy("destination", "role", "time").agg(crowd("source").alias("sources"))
+    told = with_pace.join(out, on=["source", "role", "time"], how="left").join(
+        into, on=["destination", "role", "time"], how="left"
     )
-    busy = F.col("behind")
-    summed = told.groupBy(*MOVE, "number").agg(
+    return _by_offsets(_summed(told)).select(
+        *MOVE, "began", "seconds", "finished", "bytes",
+        (F.col("bytes") / F.col("seconds")).alias("bytes_per_second"),
+        _bound().alias("bound"), "leader_share", "follower_share", F.col("role").alias("seen_by"),
+    )  # fmt: skip
+
+
+def _summed(told: DataFrame) -> DataFrame:
+    """One row per end and time behind."""
+    active = F.col("active")
+    summed = told.groupBy(*END, "number").agg(
         F.min("time").alias("began"),
         F.max("time").alias("ended"),
-        F.bool_or(~F.col("behind")).alias("finished"),
-        F.sum("bytes").alias("bytes"),
-        F.first("seen_by").alias("seen_by"),
-        F.avg(F.when(busy, F.coalesce(F.col("by_leader"), F.lit(False)).cast("int"))).alias("leader_share"),
-        F.avg(F.when(busy, F.coalesce(F.col("by_follower"), F.lit(False)).cast("int"))).alias("follower_share"),
-        F.avg(F.when(busy, F.col("destinations"))).alias("destinations"),
-        F.avg(F.when(busy, F.col("sources"))).alias("sources"),
+        F.bool_or(F.col("caught_up") | ~active).alias("finished"),
+        F.sum(F.when(active, F.col("moved"))).alias("bytes"),
+        F.min("fetch_offset_before").alias("from_offset"),
+        F.max("fetch_offset_reached").alias("to_offset"),
+        F.avg(F.when(active, F.coalesce(F.col("saturated"), F.lit(False)).cast("int"))).alias("held_share"),
+        F.avg(F.when(active, F.col("destinations"))).alias("destinations"),
+        F.avg(F.when(active, F.col("sources"))).alias("sources"),
     )
     seconds = F.col("ended") - F.col("began") + F.when(F.col("finished"), 0).otherwise(1)
-    return summed.select(
-        *MOVE, "began", F.greatest(seconds, F.lit(1)).alias("seconds"), "finished", "bytes",
-        (F.col("bytes") / F.greatest(seconds, F.lit(1))).alias("bytes_per_second"),
-        _bound().alias("bound"), "leader_share", "follower_share", "seen_by",
-    )  # fmt: skip
+    return summed.withColumn("seconds", F.greatest(seconds, F.lit(1)))
+
+
+def _by_offsets(found: DataFrame) -> DataFrame:
+    """Of times behind at both ends that are about the same offsets: those of the end that saw more bytes (else the
+    follower's, which is nearer to what arrived), with `leader_share` and `follower_share`, each as that side saw it."""
+    by_offset = Window.partitionBy(*MOVE).orderBy("from_offset", "to_offset", "role", "number")
+    reached = F.max("to_offset").over(by_offset.rowsBetween(Window.unboundedPreceding, -1))
+    apart = F.coalesce(F.col("from_offset") > reached, F.lit(True)).cast("int")
+    so_far = by_offset.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    islands = found.withColumn("apart", apart).withColumn("island", F.sum("apart").over(so_far))
+    island = Window.partitionBy(*MOVE, "island")
+    seen = F.struct(
+        F.sum("bytes").over(Window.partitionBy(*MOVE, "island", "role")).alias("bytes"),
+        (F.col("role") == "follower").alias("follows"),
+    )
+    leads, follows = F.col("role") == "leader", F.col("role") == "follower"
+
+    def by_side(side: Column, name: str) -> Column:
+        weight = F.sum(F.when(side, F.col("seconds"))).over(island)
+        return F.sum(F.when(side, F.col(name) * F.col("seconds"))).over(island) / weight
+
+    told = islands.withColumn("seen", seen).select(
+        "*",
+        F.max("seen").over(island).alias("most"),
+        by_side(leads, "held_share").alias("at_leader"),
+        by_side(follows, "held_share").alias("at_follower"),
+        by_side(leads, "destinations").alias("at_leader_destinations"),
+        by_side(follows, "sources").alias("at_follower_sources"),
+    )
+    own, nothing = F.col("held_share"), F.lit(0.0)
+    return told.where(F.col("seen") == F.col("most")).withColumns(
+        {
+            "leader_share": F.when(leads, own).otherwise(F.coalesce("at_leader", nothing)),
+            "follower_share": F.when(follows, own).otherwise(F.coalesce("at_follower", nothing)),
+            "destinations": F.coalesce("at_leader_destinations", "destinations"),
+            "sources": F.coalesce("at_follower_sources", "sources"),
+        }
+    )
 
 
 def _bound() -> Column:
@@ -149,34 +205,37 @@ def by_source(found: DataFrame, sizes: DataFrame) -> DataFrame:
         F.bool_and("finished").alias("finished"),
     )
     data_to_move = (
-        found.select("source", "topic", "partition").distinct().join(sizes, ["source", "topic", "partition"], "left")
+        found.select("source", "topic", "partition").distinct()
+        .join(sizes, on=["source", "topic", "partition"], how="left")
         .groupBy("source").agg(F.sum("size_bytes").alias("to_move_bytes"))
     )  # fmt: skip
     ratio = F.try_divide("to_move_bytes", "data_bytes").alias("move_ratio")
-    joined = moved.join(data_to_move, "source", "left").join(held, "source", "left")
+    joined = moved.join(data_to_move, on="source", how="left").join(held, on="source", how="left")
     return joined.select("source", "partitions", "to_move_bytes", "data_bytes", ratio, "moved_bytes", "move_seconds",
                          "finished").orderBy("source")  # fmt: skip
 
 
 def partition_sizes(traffic: DataFrame) -> DataFrame:
-    """Per source, topic and partition: `size_bytes`, messages in the leader's log by the bytes that a message took.
+    """Per source, topic and partition: `size_bytes`, messages in the leader's log by the bytes that a message took, and
+    `last_seen`, the last second in which that broker was seen to lead it.
 
-    A partition whose bytes per message were never seen has the average of all.
+    A partition whose bytes per message were never seen has the average of all. What a message took is what was brought
+    over the offsets that it was brought for: each offset counts once, and those that passed unseen do not.
     """
-    links = sightings(traffic)
-    in_order = Window.partitionBy(*MOVE).orderBy("time")
-    steps = links.withColumn(
-        "messages", F.greatest(F.lead("fetch_offset").over(in_order) - F.col("fetch_offset"), F.lit(0))
-    )
+    seconds = one_end(traffic)
+    in_order = Window.partitionBy(*MOVE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
+    from_there = F.greatest("fetch_offset_before", F.max("fetch_offset_reached").over(in_order))
+    steps = seconds.withColumn("messages", F.greatest(F.col("fetch_offset_reached") - from_there, F.lit(0)))
+    log = F.when(F.col("high_watermark") >= 0, F.col("high_watermark") - F.greatest("log_start_offset", F.lit(0)))
     partitions = steps.groupBy("source", "topic", "partition").agg(
-        F.max_by(F.col("high_watermark") - F.col("log_start_offset"), "time").alias("log_messages"),
-        F.sum(F.when(F.col("messages") > 0, F.col("bytes"))).alias("bytes"),
-        F.sum(F.when(F.col("bytes") > 0, F.col("messages"))).alias("messages"),
+        F.max_by(log, "time").alias("log_messages"),
+        F.sum("bytes").alias("bytes"),
+        F.sum("messages").alias("messages"),
+        F.max("time").alias("last_seen"),
     )
-    everywhere = Window.partitionBy()
-    average = F.try_divide(F.sum("bytes").over(everywhere), F.sum("messages").over(everywhere))
-    each = F.coalesce(F.try_divide("bytes", "messages"), average)
-    return partitions.select(
+    everywhere = partitions.where("messages > 0").agg(F.try_divide(F.sum("bytes"), F.sum("messages")).alias("average"))
+    each = F.coalesce(F.try_divide("bytes", "messages"), "average")
+    return partitions.crossJoin(F.broadcast(everywhere)).select(
         "source", "topic", "partition", each.alias("bytes_per_message"),
-        (F.col("log_messages") * each).alias("size_bytes"),
+        (F.col("log_messages") * each).alias("size_bytes"), "last_seen",
     )  # fmt: skip

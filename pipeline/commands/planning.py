@@ -41,7 +41,7 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
     """
     with session("moves", spark_settings) as spark:
         found = tables(spark, path)
-        rows = moves_job.moves(found.traffic, found.events)
+        rows = moves_job.moves(found.traffic, found.events, found.seconds)
         if by_source:
             put_out(moves_job.by_source(rows, moves_job.partition_sizes(found.traffic)), output)
         else:
@@ -154,7 +154,8 @@ def plan_command(
     """
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
     with session("plan", spark_settings) as spark:
-        sizes, inflow = measure(tables(spark, path).traffic)
+        found = tables(spark, path)
+        sizes, inflow = measure(found.traffic, found.seconds)
     wanted = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
     planned = plan(target, before, sizes, inflow, wanted)
     for load in planned.loads:
@@ -164,7 +165,7 @@ def plan_command(
             f" {load.needed(wanted.deadline):.0f} B/s to end in time"
         )
     for partition in planned.unknown:
-        tell(f"warning: {partition}: not in the journals; counted as empty")
+        tell(f"warning: {partition}: its size is not in the journals; counted as empty")
     text = quotas_toml(planned, until=until)
     if out is None:
         click.echo(text, nl=False)

@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pipeline.lag import HELD_SECONDS
+from pipeline.lines import parse
 from pipeline.moves import by_source, moves, partition_sizes
+from pipeline.unfold import replica_seconds
 from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journals import FIRST
+from tests.pipeline.recorded_moves import PARTITIONS, bytes_moved, catch_up, lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,3 +124,56 @@ def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession)
     (row,) = by_source(moves(lines, quotas(spark, [(0, QUOTA)])), partition_sizes(lines)).collect()
     assert (row.source, row.partitions, row.finished, row.move_seconds) == ("101", 1, True, 20)
     assert row.move_ratio == pytest.approx(0.5, rel=0.05)
+
+
+SKEWS = {101: 0, 201: 3, 301: 45, 401: -20}
+"""By source: how far ahead its destination's clock is, in seconds."""
+
+
+@pytest.fixture(scope="module")
+def both_ends(spark: SparkSession) -> DataFrame:
+    """The same six moves four times, each seen by both sidecars, whose clocks differ."""
+    fetches = catch_up()
+    text = [
+        (line, role)
+        for source, skew in SKEWS.items()
+        for role, ahead in (("leader", 0), ("follower", skew))
+        for line in lines(fetches, source=source, destination=source + 1, role=role, skew_seconds=ahead)
+    ]
+    return replica_seconds(parse(spark.createDataFrame(text, "value string, source string"))).cache()
+
+
+def test_moves_are_exact_to_the_byte_and_each_is_one_whatever_the_clocks_say(
+    spark: SparkSession, both_ends: DataFrame
+) -> None:
+    """A first answer before anything was known, and a connection lost on the way, cost no byte and add no move."""
+    rows = moves(both_ends, quotas(spark, [(0, None)])).collect()
+    told = bytes_moved(catch_up())
+    for source, skew in SKEWS.items():
+        own = [row for row in rows if row.source == str(source)]
+        assert len(own) == PARTITIONS, skew
+        assert {row.partition: row.bytes for row in own} == told, skew
+        assert {(row.destination, row.finished, row.seen_by) for row in own} == {(str(source + 1), True, "follower")}
+
+
+def test_sizes_are_exact_however_short_the_recording(both_ends: DataFrame) -> None:
+    told = bytes_moved(catch_up())
+    for row in partition_sizes(both_ends).collect():
+        assert row.size_bytes == pytest.approx(told[row.partition], rel=1e-9)
+
+
+def test_each_sides_pace_is_by_its_own_clock(spark: SparkSession, both_ends: DataFrame) -> None:
+    """The follower's quota is what it moved, by a clock 45 s ahead of the leader's, who has none."""
+    total = sum(bytes_moved(catch_up()).values())
+    said = quotas(spark, [(0, total / 14)], broker=302, role="follower")
+    rows = moves(both_ends.where("broker in (301, 302)"), said).collect()
+    assert {row.bound for row in rows} == {"independent"}
+    assert all(row.follower_share > 0.8 and row.leader_share == 0 for row in rows)
+
+
+def test_what_only_one_end_saw_counts_as_well(spark: SparkSession, both_ends: DataFrame) -> None:
+    """The follower's journal begins in the middle: the leader's tells all of it."""
+    late = both_ends.where("broker = 101 or (broker = 102 and tick >= 8)")
+    rows = moves(late, quotas(spark, [(0, None)])).collect()
+    assert {row.partition: row.bytes for row in rows} == bytes_moved(catch_up())
+    assert {row.seen_by for row in rows} == {"leader"}

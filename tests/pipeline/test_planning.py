@@ -99,3 +99,25 @@ def test_what_the_journals_measured(spark: SparkSession) -> None:
     assert size.leader == 102
     assert size.bytes == pytest.approx(618 * 100, rel=0.03)
     assert size.written_bytes_per_second == pytest.approx(200, rel=0.03)
+
+
+def test_of_two_brokers_that_led_a_partition_the_last_one_counts(spark: SparkSession) -> None:
+    """Whatever the order of rows: 101 led it until second 30, 105 from then on, with less in its log."""
+    rows = [
+        {"at": at, "broker": 102, "role": "follower", "peer": "101" if at < 30 else "105", "fetch_offset": 10 * at,
+         "high_watermark": 900 if at < 30 else 600}
+        for at in range(60)
+    ]  # fmt: skip
+    for ordered in (rows, rows[30:] + rows[:30]):
+        size = measure(traffic(spark, ordered))[0][ORDERS_0]
+        assert (size.leader, size.bytes) == (105, pytest.approx(60_000, rel=0.05))
+
+
+def test_minutes_that_are_not_over_count_as_long_as_they_were(spark: SparkSession) -> None:
+    """90 seconds at 3000 bytes a second, from the fiftieth second of a minute on: no minute of a clock is full."""
+    rows = [
+        {"at": 50 + at, "role": "follower", "in_sync": True, "fetch_offset": 30 * at, "high_watermark": 30 * at,
+         "record_bytes": 3000}
+        for at in range(90)
+    ]  # fmt: skip
+    assert measure(traffic(spark, rows))[1] == {101: pytest.approx(3000)}

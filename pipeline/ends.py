@@ -1,0 +1,73 @@
+"""What each end of a link saw of each replica, by the second and its own clock: both sidecars tell of the same bytes.
+
+DataFrame → DataFrame. An *end* is a link's role: `leader` as the source's sidecar saw it, `follower` as the
+destination's. Ends are never put together second by second, since the clocks of two machines differ: where one is
+enough it is one of them for a replica, and where both are needed they are matched by what does not depend on a clock,
+the offsets (`moves`).
+
+Invariant: the bytes of an end's seconds add up to what its journal's lines say of the replica.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REPLICA = ("source", "destination", "topic", "partition")
+"""Ids of brokers as text, or addresses of those that have not said their id."""
+END = (*REPLICA, "role")
+
+
+def linked(traffic: DataFrame) -> DataFrame:
+    """Rows of the traffic table with `source` and `destination` in place of broker and peer."""
+    leads = F.col("role") == "leader"
+    own, peer = F.col("broker").cast("string"), F.col("peer")
+    source, destination = F.when(leads, own).otherwise(peer), F.when(leads, peer).otherwise(own)
+    return traffic.withColumns({"source": source, "destination": destination})
+
+
+def seconds_of_ends(traffic: DataFrame) -> DataFrame:
+    """Per end, replica and second: `bytes` and `behind_bytes`; whether it was seen `behind`, `in_sync` or both; where
+    it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it was
+    not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`."""
+    behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
+    return (
+        linked(traffic)
+        .groupBy(*END, "time")
+        .agg(
+            F.sum("record_bytes").alias("bytes"),
+            F.sum(F.when(F.col("in_sync"), 0).otherwise(F.col("record_bytes"))).alias("behind_bytes"),
+            F.bool_or(~F.col("in_sync")).alias("behind"),
+            F.bool_or("in_sync").alias("in_sync"),
+            F.max(behind * F.col("fetch_offset")).alias("behind_offset"),
+            F.max(behind * F.col("high_watermark")).alias("behind_watermark"),
+            F.max(in_sync * F.col("fetch_offset")).alias("sync_offset"),
+            F.max(in_sync * F.col("high_watermark")).alias("sync_watermark"),
+            F.min("fetch_offset_before").alias("fetch_offset_before"),
+            F.min("fetch_offset").alias("fetch_offset"),
+            F.max("fetch_offset").alias("fetch_offset_reached"),
+            F.max("high_watermark").alias("high_watermark"),
+            F.max("log_start_offset").alias("log_start_offset"),
+        )
+    )
+
+
+def one_end(traffic: DataFrame) -> DataFrame:
+    """The seconds of each replica by the end that saw more of it: more bytes, or more seconds, or else the follower's,
+    which is nearer to what arrived. `seen_by` is its role."""
+    seconds = seconds_of_ends(traffic)
+    whole = Window.partitionBy(*END)
+    seen = F.struct(
+        F.sum("bytes").over(whole).alias("bytes"),
+        F.count("*").over(whole).alias("seconds"),
+        (F.col("role") == "follower").alias("follows"),
+    )
+    judged = seconds.withColumn("seen", seen)
+    most = F.max("seen").over(Window.partitionBy(*REPLICA))
+    chosen = judged.withColumn("most", most).where(F.col("seen") == F.col("most"))
+    return chosen.drop("seen", "most").withColumnRenamed("role", "seen_by")
