@@ -1,7 +1,9 @@
 """Was the bound kept: in every second, and in every eleven; how smoothly; and if not, when and why.
 
 DataFrame → DataFrame. Windows slide by whole seconds, the journal's grain. What is allowed in a window is the sum of
-its seconds' quotas times the promise. Invariant: a window is reported as over the bound if and only if it is.
+its seconds' quotas times the promise. In the second of a change the quota was one and then the other: a window with it
+is over the bound if it is by the larger one, kept if it is by the smaller one, and undecided between them. Invariant: a
+window is reported as over the bound only if it is, and as kept only if it was.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .quotas import ROLE, with_limit
+from .quotas import ROLE, periods, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
@@ -30,15 +32,19 @@ STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
 
 
 def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Throttled bytes per broker, role and second, beside the quota in force; seconds without a finite one are left
-    out, they cannot be broken."""
-    seconds = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
-    return seconds.where(F.col("limit").isNotNull() & (F.col("limit") < float("inf")))
+    """Throttled bytes per broker, role and second, beside the quota in force, and `changes`, all quotas of that role in
+    their order; seconds without a finite one are left out, they cannot be broken."""
+    seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
+    each = F.struct("since", "until", "limit", "least", "most", "enforce")
+    changes = periods(events).groupBy(*ROLE).agg(F.sort_array(F.collect_list(each)).alias("changes"))
+    limited = seconds.where(F.col("limit").isNotNull() & (F.col("limit") < float("inf")))
+    return limited.join(F.broadcast(changes), on=list(ROLE), how="left")
 
 
 def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
     """Every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`, `time`
-    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes`, `allowed`, `ratio` (over the quota), `over`."""
+    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes`, `allowed`, `ratio` (over the quota), `over`,
+    `undecided`, `runs_overlap` (in one of its seconds two runs of the sidecar were at work)."""
     each = F.array(*(F.col(_name(promise)) for promise in promises))
     return _judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
 
@@ -55,9 +61,8 @@ def _name(promise: Promise) -> str:
 def _window(promise: Promise) -> Column:
     sliding = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - promise.seconds, Window.currentRow)
     moved = F.sum("bytes").over(sliding)
-    # Seconds without a line had the same quota: only those with one know it, so theirs stands for the others.
-    quota = F.sum("limit").over(sliding) * promise.seconds / F.count("*").over(sliding)
-    promised = quota * promise.factor
+    low, quota = _quota_of_window(promise.seconds, "least"), _quota_of_window(promise.seconds, "most")
+    promised = quota * promise.factor + _burst_of_changes(promise)
     return F.struct(
         F.lit(promise.seconds).alias("window_seconds"),
         (F.col("time") - (promise.seconds - 1)).alias("from_time"),
@@ -67,12 +72,52 @@ def _window(promise: Promise) -> Column:
         promised.alias("allowed"),
         F.try_divide(moved, quota).alias("ratio"),
         (moved > promised).alias("over"),
+        ((moved <= promised) & (moved > low * promise.factor)).alias("undecided"),
+        F.bool_or("runs_overlap").over(sliding).alias("runs_overlap"),
     )
+
+
+def _burst_of_changes(promise: Promise) -> Column:
+    """What the seconds of changes in a window may bring on top: a quota that has only begun brings its burst at once,
+    which a second may have, and which eleven seconds of the same quota have room for."""
+    more = max(STRICT_PROMISES[0].factor - promise.factor, 0.0)
+    first = F.col("time") - (promise.seconds - 1)
+
+    def of_period(change: Column) -> Column:
+        begins = change["since"].between(first, F.col("time")) & (change["since"] > F.col("changes")[0]["since"])
+        return F.when(begins, change["most"] * more).otherwise(0.0)
+
+    added = F.aggregate("changes", F.lit(0.0), lambda so_far, change: so_far + of_period(change))
+    return F.when(first > F.col("since"), 0.0).otherwise(added)
+
+
+def _quota_of_window(seconds: int, of_change: str) -> Column:
+    """The sum of the quotas of so many seconds that end with this one, silent ones as well: in the second of a change
+    the `least` or the `most` that held in it. What held before the first word is unknown, and counts as the first."""
+    first = F.col("time") - (seconds - 1)
+    nothing = F.lit(0.0)
+
+    def of_period(change: Column) -> Column:
+        # Before the quota was enforced nothing was promised.
+        limit, changing = (
+            F.when(F.col("enforce") & ~change["enforce"], float("inf")).otherwise(change[name])
+            for name in ("limit", of_change)
+        )
+        ends = F.least(F.coalesce(change["until"] - 1, F.col("time")), F.col("time"))
+        whole = ends - F.greatest(change["since"] + 1, first) + 1
+        at_change = change["since"].between(first, F.col("time"))
+        return F.when(whole > 0, whole * limit).otherwise(nothing) + F.when(at_change, changing).otherwise(nothing)
+
+    before = F.col("changes")[0]["since"] - first
+    unknown = F.when(before > 0, before * F.col("changes")[0]["limit"]).otherwise(nothing)
+    added = F.aggregate("changes", unknown, lambda so_far, change: so_far + of_period(change))
+    return F.when(first > F.col("since"), seconds * F.col("limit")).otherwise(added)
 
 
 def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
     """The evidence: each window over its bound, with the cause."""
-    return windows(seconds, *promises).where("over").withColumn("cause", _cause()).drop("over", "since")
+    over = windows(seconds, *promises).where("over").withColumn("cause", _cause())
+    return over.drop("over", "undecided", "runs_overlap", "since")
 
 
 def incidents(over: DataFrame) -> DataFrame:
@@ -97,6 +142,7 @@ def _cause() -> Column:
     """In-sync replicas are never held back (KIP-73), so that they alone may take more than the quota."""
     return (
         F.when(~F.col("enforce"), "observed only: the quota was not enforced")
+        .when(F.col("runs_overlap"), "two runs of this broker's sidecar at once, each with the quota for itself")
         .when(F.col("in_sync_bytes") > F.col("allowed"), "in-sync traffic alone is more than is allowed")
         .when(
             F.col("bytes") - F.col("in_sync_bytes") <= F.col("allowed"),
@@ -108,24 +154,35 @@ def _cause() -> Column:
 
 def summary(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
     """One row per broker, role and quota in force: `mean_ratio`, `smoothness` (standard deviation of a second over the
-    quota, while something was held back), and for each promise `worst_Ns`, `worst_Ns_at`, `over_Ns` (how often)."""
-    held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0), F.col("bytes") / F.col("limit"))
+    quota, while something was held back), for each promise `worst_Ns`, `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how
+    often), `overlap_seconds` (in which two runs were at work), `kept` (null if the quota was not enforced), `verdict`.
+    """
+    steady = F.col("limit") == F.col("limit_low")
+    held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, F.col("bytes") / F.col("limit"))
     found = (
         _judged(seconds, promises)
         .groupBy(*ROLE, "since")
         .agg(
-            F.max("limit").alias("limit"),
-            F.first("enforce").alias("enforce"),
+            F.max("quota").alias("limit"),
+            F.bool_and("enforce").alias("enforce"),
             F.count("*").alias("seconds"),
             F.sum("bytes").alias("bytes"),
             F.sum("in_sync_bytes").alias("in_sync_bytes"),
             F.avg(held_back).alias("mean_ratio"),
             F.stddev_samp(held_back).alias("smoothness"),
             *(column for promise in promises for column in _worst(_name(promise))),
+            F.sum(F.col("runs_overlap").cast("int")).alias("overlap_seconds"),
         )
     )
-    over = [F.col(f"over_{_name(promise)}") for promise in promises]
-    return found.withColumn("kept", F.greatest(*over, F.lit(0)) == 0).orderBy(*ROLE, "since")
+    over, undecided = (
+        F.greatest(*(F.col(f"{what}_{_name(promise)}") for promise in promises), F.lit(0)) > 0
+        for what in ("over", "undecided")
+    )
+    verdict = (
+        F.when(~F.col("enforce"), "observed only").when(over, "broken")
+        .when(undecided, "kept, but where the quota changed").otherwise("kept")
+    )  # fmt: skip
+    return found.withColumns({"kept": F.when(F.col("enforce"), ~over), "verdict": verdict}).orderBy(*ROLE, "since")
 
 
 def _worst(name: str) -> tuple[Column, ...]:
@@ -134,4 +191,5 @@ def _worst(name: str) -> tuple[Column, ...]:
         F.max(ratio).alias(f"worst_{name}"),
         F.max_by("time", ratio).alias(f"worst_{name}_at"),
         F.sum(F.col(f"{name}.over").cast("int")).alias(f"over_{name}"),
+        F.sum(F.col(f"{name}.undecided").cast("int")).alias(f"undecided_{name}"),
     )

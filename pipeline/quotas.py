@@ -1,7 +1,7 @@
 """The quota in force, second by second, as the journals' quota events tell it.
 
-DataFrame → DataFrame. Invariant: in the second in which a quota changed the larger of the two is in force: nobody is
-accused of what was allowed a moment before.
+DataFrame → DataFrame. Events are told by the second: when in it a quota changed nobody knows. Invariant: such a second
+has two quotas, the least and the most that held in it, and nobody is accused of what was allowed a moment before.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ UNLIMITED = float("inf")
 
 
 def periods(events: DataFrame) -> DataFrame:
-    """Return `broker`, `role`, `since`, `until` (seconds; null: to the end), `limit` (inf: none), `enforce`, `policy`.
+    """Return `broker`, `role`, `since`, `until` (seconds; null: to the end), `limit` (inf: none), `enforce`, `policy`,
+    and `least` and `most` of what held in the second `since`.
 
     Files say the quota again at their head; what does not change anything starts no period.
     """
@@ -35,7 +36,11 @@ def periods(events: DataFrame) -> DataFrame:
         "policy",
     )
     # The last word of a second counts.
-    last = said.groupBy(*ROLE, "time").agg(F.max_by(F.struct("limit", "enforce", "policy"), "turn").alias("now"))
+    last = said.groupBy(*ROLE, "time").agg(
+        F.max_by(F.struct("limit", "enforce", "policy"), "turn").alias("now"),
+        F.min("limit").alias("least"),
+        F.max("limit").alias("most"),
+    )
     in_order = Window.partitionBy(*ROLE).orderBy("time")
     changed = last.withColumn("before", F.lag("now").over(in_order)).where(
         F.col("before").isNull() | (F.col("before") != F.col("now"))
@@ -45,27 +50,32 @@ def periods(events: DataFrame) -> DataFrame:
         F.col("time").alias("since"),
         F.lead("time").over(in_order).alias("until"),
         "now.*",
+        F.least("least", "before.limit").alias("least"),
+        F.greatest("most", "before.limit").alias("most"),
     )
 
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Add `limit`, `enforce` and `since` of the quota in force to rows with `broker`, `role` and `time`.
+    """Add `quota`, `enforce` and `since` of the quota in force to rows with `broker`, `role` and `time`, and `limit`
+    and `limit_low`, the most and the least that held in that second: they differ only where the quota changed.
 
-    `limit` is that of the second's end or, if larger, of its beginning. Seconds before the first word on a quota have
-    null. Quotas are few, so they are broadcast.
+    Seconds before the first word on a quota have null. Quotas are few, so they are broadcast.
     """
     found = periods(events)
-    in_order = Window.partitionBy(*ROLE).orderBy("since")
-    found = found.withColumn("limit_before", F.lag("limit").over(in_order))
     joined = seconds.alias("s").join(
         F.broadcast(found.alias("q")),
         (F.col("s.broker") == F.col("q.broker"))
         & (F.col("s.role") == F.col("q.role"))
         & (F.col("s.time") >= F.col("q.since"))
         & (F.col("q.until").isNull() | (F.col("s.time") < F.col("q.until"))),
-        "left",
+        how="left",
     )
-    limit = F.when(F.col("s.time") == F.col("q.since"), F.greatest("q.limit", "q.limit_before")).otherwise(
-        F.col("q.limit")
+    changes = F.col("s.time") == F.col("q.since")
+    return joined.select(
+        "s.*",
+        F.when(changes, F.col("q.most")).otherwise(F.col("q.limit")).alias("limit"),
+        F.when(changes, F.col("q.least")).otherwise(F.col("q.limit")).alias("limit_low"),
+        F.col("q.limit").alias("quota"),
+        "q.enforce",
+        "q.since",
     )
-    return joined.select("s.*", limit.alias("limit"), "q.enforce", "q.since")

@@ -30,10 +30,16 @@ OF_LINKS = ("broker", "peer")
 """Levels that the seconds table has, exactly."""
 
 
-def per_second(rows: DataFrame, by: Sequence[str], *, throttled_only: bool = True) -> DataFrame:
+def per_second(
+    rows: DataFrame, by: Sequence[str], *, throttled_only: bool = True, with_runs: bool = False
+) -> DataFrame:
     """Sum up rows of the traffic or of the seconds table `by` those columns and `time`: `bytes` (as the role's quota
-    counts them), `in_sync_bytes`, `record_bytes`, `fetches`, `omitted`. A second without a row has none here."""
+    counts them), `in_sync_bytes`, `record_bytes`, `fetches`, `omitted`. A second without a row has none here.
+
+    with_runs: add `runs_overlap`, whether more than one run of a sidecar tells of that second.
+    """
     counted = accounted_bytes()
+    overlap = (F.min("run") != F.max("run")).alias("runs_overlap")
     return (
         (rows.where("throttled") if throttled_only else rows)
         .groupBy(*by, "time")
@@ -43,6 +49,7 @@ def per_second(rows: DataFrame, by: Sequence[str], *, throttled_only: bool = Tru
             F.sum("record_bytes").alias("record_bytes"),
             F.sum("fetches").alias("fetches"),
             F.sum("omitted").alias("omitted"),
+            *([overlap] if with_runs else []),
         )
     )
 

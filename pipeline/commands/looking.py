@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 from pyspark.sql import functions as F
 
 from .. import audit, lag, rates
 from .options import output_options, put_out, session, spark_options, tables, tell
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
 PER = ("broker", "role")
+MOST_DOUBTS = 20
 
 
 @click.command("rates", short_help="Bytes per second, and over KIP-73's window.")
@@ -53,8 +59,9 @@ def audit_command(
 ) -> None:
     """For each broker, role and quota in force: the worst windows, the mean, the smoothness, what was over the bound.
 
-    Exit status 0 says that the job ran, not that the bound was kept: see the column `kept`. A batch larger than the
-    gate (100 ms of quota) comes whole, so with quotas below 10 batches a second a second may bring more than 1.3.
+    Exit status 0 says that the job ran, not that the bound was kept: see the column `verdict`. A batch larger than the
+    gate (100 ms of quota) comes whole, so with quotas below 10 batches a second a second may bring more than 1.3. In
+    the second of a change of quota what was allowed is not known better than between the two: it may be undecided.
 
     \b
     Example:
@@ -64,7 +71,9 @@ def audit_command(
     with session("audit", spark_settings) as spark:
         found = tables(spark, path)
         seconds = audit.seconds_with_quota(found.seconds, found.events).cache()
-        put_out(audit.summary(seconds, promises), output)
+        found_all = audit.summary(seconds, promises).cache()
+        put_out(found_all, output)
+        _tell_doubts(found_all)
         over = audit.violations(seconds, promises)
         if evidence is not None:
             over.write.mode("overwrite").parquet(evidence)
@@ -72,6 +81,21 @@ def audit_command(
         else:
             click.echo("\nworst windows over the bound:")
             put_out(over.orderBy(F.desc("ratio")).drop("quota_bytes"), (None, ""), rows=10)
+
+
+def _tell_doubts(summary: DataFrame) -> None:
+    """Say where the sum is not the whole answer."""
+    for row in summary.where("overlap_seconds > 0").limit(MOST_DOUBTS).collect():
+        tell(
+            f"broker {row.broker} as {row.role}: two runs of its sidecar at once in {row.overlap_seconds} seconds:"
+            " do two sidecars have this broker's id? Each has the quota for itself, and here they are added up"
+        )
+    undecided = " + ".join(name for name in summary.columns if name.startswith("undecided_"))
+    for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MOST_DOUBTS).collect():
+        tell(
+            f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: the quota changed"
+            f" to {row.limit:.0f} B/s within one of their seconds, and journals do not say when in it"
+        )
 
 
 @click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
@@ -83,6 +107,9 @@ def audit_command(
 def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool) -> None:
     """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
 
+    The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is empty. Where it is
+    known and `eta_seconds` is empty, it never ends at this rate.
+
     \b
     Examples:
       python -m pipeline lag tables
@@ -90,7 +117,7 @@ def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, onl
     """
     with session("lag", spark_settings) as spark:
         found = tables(spark, path)
-        rows = lag.progress(lag.sum_replica_lag(lag.per_replica(found.traffic.where("throttled"))))
+        rows = lag.progress(lag.sum_replica_lag(lag.per_replica(found.traffic.where("throttled"))), found.events)
         if only_stalls:
             rows = lag.stalls(rows, found.seconds, found.events)
         elif not history:

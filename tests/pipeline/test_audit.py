@@ -86,3 +86,58 @@ def test_the_summary_of_each_quota(spark: SparkSession) -> None:
     assert (second.worst_1s, second.over_1s, second.kept) == (pytest.approx(1.4), 1, False)
     # 100 and 120 of second 2 and 12 lie 11 seconds apart: only 1400 and 120 share a window, of 10 x 100 + 1000.
     assert second.over_11s == 0
+
+
+def verdict(found: DataFrame) -> Any:
+    (row,) = summary(found).where(f"since = {FIRST + 10}").collect()
+    return row
+
+
+@pytest.mark.parametrize(
+    ("size", "over", "undecided", "says"),
+    [
+        (1, 0, 0, "kept"),
+        (125, 0, 1, "kept, but where the quota changed"),
+        (131, 1, 0, "broken"),
+    ],
+)
+def test_a_second_with_a_change_is_judged_by_what_held_in_its_parts(
+    spark: SparkSession, size: int, over: int, undecided: int, says: str
+) -> None:
+    """From 1 to 100 MB/s within second 10: up to 1.3 MB was allowed at least, 130 MB at most, 125 MB is neither. The
+    ten silent seconds before it had 1 MB/s, not 100."""
+    mb = 1_000_000
+    found = seconds(spark, {10: size * mb}, [(0, 1.0 * mb), (10, 100.0 * mb)])
+    row = verdict(found)
+    assert (row.over_1s, row.undecided_1s, row.verdict, row.limit) == (over, undecided, says, 100.0 * mb)
+    assert row.worst_1s == pytest.approx(size / 100)
+    assert row.worst_11s == pytest.approx(size / 110)
+
+
+def test_what_is_only_observed_is_not_broken(spark: SparkSession) -> None:
+    lines = traffic(spark, [{"at": 20, "record_bytes": 200}])
+    (row,) = summary(seconds_with_quota(lines, quotas(spark, [(0, 100.0)], enforce=False))).collect()
+    assert (row.verdict, row.kept, row.over_1s) == ("observed only", None, 1)
+
+
+def test_before_it_was_enforced_nothing_was_promised(spark: SparkSession) -> None:
+    """1000 bytes in a second that was only observed do not break the eleven seconds that end after it is enforced."""
+    lines = traffic(spark, [{"at": at, "record_bytes": size} for at, size in ((8, 1000), (12, 100))])
+    said = quotas(spark, [(0, 100.0)], enforce=False).unionByName(quotas(spark, [(10, 100.0)]))
+    assert verdict(seconds_with_quota(lines, said)).verdict == "kept"
+
+
+def test_two_sidecars_with_one_brokers_id_are_named(spark: SparkSession) -> None:
+    rows = [{"at": at, "record_bytes": 100, "run": run} for at in range(20) for run in ("a", "b")]
+    found = seconds_with_quota(traffic(spark, rows), quotas(spark, [(0, 100.0)]))
+    (row,) = summary(found).collect()
+    assert (row.overlap_seconds, row.worst_1s) == (20, 2.0)
+    assert {row.cause for row in violations(found).collect()} == {
+        "two runs of this broker's sidecar at once, each with the quota for itself"
+    }
+
+
+def test_a_sidecar_that_was_restarted_is_not_two(spark: SparkSession) -> None:
+    rows = [{"at": at, "record_bytes": 100, "run": "a" if at < 10 else "b"} for at in range(20)]
+    (row,) = summary(seconds_with_quota(traffic(spark, rows), quotas(spark, [(0, 100.0)]))).collect()
+    assert (row.overlap_seconds, row.verdict) == (0, "kept")
