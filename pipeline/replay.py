@@ -15,7 +15,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
-from .moves import MOVE, partition_sizes, sightings
+from .ends import one_end
+from .moves import MOVE, partition_sizes
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LINK = ("source", "destination")
 MOST_SECONDS = 7 * 86_400.0
+"""Of one link's flow, from when it starts: journals may span many weeks."""
 
 SECOND = StructType(
     [
@@ -66,8 +68,8 @@ class WhatIf(NamedTuple):
 def demand(traffic: DataFrame) -> DataFrame:
     """Per link: `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind when
     first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
-    (second, bytes) pairs)."""
-    seen = sightings(traffic.where("throttled"))
+    (second since it starts, bytes) pairs)."""
+    seen = one_end(traffic.where("throttled"))
     sizes = partition_sizes(traffic.where("throttled")).select("source", "topic", "partition", "bytes_per_message")
     in_order = Window.partitionBy(*MOVE).orderBy("time")
     first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
@@ -77,23 +79,25 @@ def demand(traffic: DataFrame) -> DataFrame:
         )
         .withColumn("first_behind", first_behind)
         .where(F.col("time") >= F.col("first_behind"))
-        .join(F.broadcast(sizes), ["source", "topic", "partition"], "left")
+        .join(F.broadcast(sizes), on=["source", "topic", "partition"], how="left")
     )
     zero = traffic.agg(F.min("time").alias("zero"))
     each = F.coalesce("bytes_per_message", F.lit(0.0))
     starting = F.col("time") == F.col("first_behind")
-    backlog = F.when(starting, (F.col("high_watermark") - F.col("fetch_offset")) * each)
+    backlog = F.when(starting, (F.col("high_watermark") - F.col("fetch_offset_before")) * each)
     per_second = lines.groupBy(*LINK, "time").agg(
         F.sum(F.when(~starting, F.col("written") * each)).alias("bytes"),
         F.sum(backlog).alias("backlog_bytes"),
         F.countDistinct("topic", "partition").alias("partitions"),
     )
-    written = F.struct((F.col("time") - F.col("zero")).alias("second"), "bytes")
+    begins = F.min("time").over(Window.partitionBy(*LINK))
+    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
     return (
-        per_second.crossJoin(F.broadcast(zero))
+        per_second.withColumn("begins", begins)
+        .crossJoin(F.broadcast(zero))
         .groupBy(*LINK)
         .agg(
-            F.min(F.col("time") - F.col("zero")).cast("double").alias("starts"),
+            F.min(F.col("begins") - F.col("zero")).cast("double").alias("starts"),
             F.sum("backlog_bytes").alias("backlog_bytes"),
             F.max("partitions").alias("partitions"),
             F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written"),
@@ -138,7 +142,7 @@ def _rows(
 
 
 def durations(replayed: DataFrame) -> DataFrame:
-    """One row per scenario and link: `seconds` from its start until it had caught up; null: not within a week."""
+    """One row per scenario and link: `seconds` from its start until it had caught up; null: not within a week of it."""
     each = replayed.select("name", "policy", F.inline("finishes"))
     return each.select("name", "policy", *LINK, "began", (F.col("finished") - F.col("began")).alias("seconds"))
 

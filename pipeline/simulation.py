@@ -51,7 +51,7 @@ class Flow(NamedTuple):
     partitions: int = 1
     starts: float = 0.0
     arrivals: tuple[float, ...] = ()
-    """Bytes written per second meanwhile, from second 0 on; none after its end."""
+    """Bytes written per second meanwhile, from the second in which it starts on; none after its end."""
     batch_bytes: int = 1
     """What is stored comes in whole batches of so many bytes: as many as fit, one at least (KIP-74)."""
 
@@ -65,6 +65,7 @@ class Scenario(NamedTuple):
     gate_seconds: float = 0.1
     burst_seconds: float = 0.25
     most_seconds: float = 86_400.0
+    """Of each flow, from when it starts."""
 
 
 @dataclass(slots=True)
@@ -102,9 +103,9 @@ class _Running:
         self.arrived = list(accumulate(self.flow.arrivals, initial=0.0))
 
     def waiting_bytes(self, now: float) -> float:
-        arrivals = self.flow.arrivals
-        whole = min(int(now), len(arrivals))
-        begun = arrivals[whole] * (now - whole) if whole < len(arrivals) else 0.0
+        arrivals, since = self.flow.arrivals, now - self.flow.starts
+        whole = min(int(since), len(arrivals))
+        begun = arrivals[whole] * (since - whole) if whole < len(arrivals) else 0.0
         return self.flow.backlog_bytes + self.arrived[whole] + begun - self.moved
 
     @property
@@ -122,15 +123,16 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
     heapq.heapify(moments)
     while moments:
         now, _, index = heapq.heappop(moments)
-        if now > scenario.most_seconds:
-            break
         one = running[index]
         if one.carries:
             _arrive(one, outcome, now)
+        if now - one.flow.starts > scenario.most_seconds:
+            _stop(one)
+            continue
         left = one.waiting_bytes(now)
         if (left < 1 or one.takes_all) and outcome.finished[index] is None:
             outcome.finished[index] = now
-        if left < 1 and now >= len(one.flow.arrivals):
+        if left < 1 and now - one.flow.starts >= len(one.flow.arrivals):
             continue
         pause = _ask(one, left, scenario, now)
         if not math.isinf(pause):  # a quota of 0: it would ask for ever
@@ -152,11 +154,15 @@ def _sides(flow: Flow, budgets: Mapping[tuple[str, str], Budget]) -> list[_Side]
     return [_Side(role, budget, budget.turns.join()) for role, budget in found]
 
 
+def _stop(one: _Running) -> None:
+    for side in one.sides:
+        side.claim.wants = False
+
+
 def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
     """Ask both sides; return in how many seconds there is something to see: bytes, or another try."""
     if left < 1:
-        for side in one.sides:
-            side.claim.wants = False
+        _stop(one)
         return WAIT_SECONDS
     if one.deadline < now:
         one.deadline = math.inf

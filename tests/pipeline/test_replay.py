@@ -22,21 +22,27 @@ def test_the_demand_is_what_was_behind_and_what_was_written(spark: SparkSession)
     rows = [
         {"at": 0, "partition": 1, "in_sync": True, "fetch_offset": 9, "high_watermark": 9, "record_bytes": 0},
         *(
-            {"at": at, "fetch_offset": 10 * (at - 2), "high_watermark": 500 + 3 * (at - 2), "record_bytes": 1000}
+            {
+                "at": at,
+                "fetch_offset_before": 10 * (at - 2),
+                "fetch_offset": 10 * (at - 1),
+                "record_bytes": 1000,
+                "high_watermark": 500 + 3 * (at - 2),
+            }
             for at in (2, 3, 4)
         ),
     ]
     (flow,) = flows_of(demand(traffic(spark, rows)))
     assert (flow.source, flow.destination, flow.partitions, flow.starts) == ("101", "102", 1, 2.0)
     assert flow.backlog_bytes == pytest.approx(50_000)
-    assert flow.arrivals == pytest.approx((0, 0, 0, 300, 300))
+    assert flow.arrivals == pytest.approx((0, 300, 300))
 
 
 def test_a_recording_under_other_quotas(spark: SparkSession) -> None:
-    """What was recorded at 6 MB/s is 18 MB/s to go behind, less the first second: what three quotas make of it."""
+    """What was recorded at 6 MB/s is 18 MB/s to go behind: what three quotas make of it."""
     cluster = Cluster(brokers=2, partitions=4, seconds=20, written_bytes_per_second=0)
     flows = flows_of(demand(generate.traffic(spark, cluster)))
-    backlog = (2 * 3 * 20 - 1) * 6000 * 1000
+    backlog = 2 * 3 * 20 * 6000 * 1000
     assert [flow.backlog_bytes for flow in flows] == pytest.approx([backlog] * 2)
     what_ifs = [WhatIf(f"{rate} MB/s", "strict", rate * MB, None) for rate in (6, 12, 24)]
     replayed = replay(spark, flows, what_ifs, line_bytes_per_second=LINE).cache()
@@ -56,3 +62,21 @@ def test_a_plan_without_any_recording(spark: SparkSession) -> None:
     found = durations(replay(spark, flows, what_ifs, line_bytes_per_second=LINE)).collect()
     assert [row.seconds for row in found if row.name == "bound"] == pytest.approx([40.0, 40.0], rel=0.02)
     assert [row.seconds for row in found if row.name == "never"] == [None, None]
+
+
+def test_a_link_that_starts_weeks_after_the_first_has_caught_up_as_soon(spark: SparkSession) -> None:
+    """Two moves of 20 messages of 1 MB, three weeks apart, replayed at 200 kB/s."""
+    weeks = 21 * 86_400
+    rows = [
+        {"at": first + at, "peer": peer, "fetch_offset_before": 10 * at, "fetch_offset": 10 * (at + 1),
+         "high_watermark": 20, "record_bytes": 10_000_000}
+        for first, peer in ((0, "102"), (weeks, "103"))
+        for at in (0, 1)
+    ]  # fmt: skip
+    flows = flows_of(demand(traffic(spark, rows)))
+    assert [(flow.destination, flow.starts, flow.backlog_bytes) for flow in flows] == [
+        ("102", 0.0, 20 * MB), ("103", float(weeks), 20 * MB)
+    ]  # fmt: skip
+    replayed = replay(spark, flows, [WhatIf("slow", "strict", 0.2 * MB, None)], line_bytes_per_second=LINE)
+    found = {row.destination: row.seconds for row in durations(replayed).collect()}
+    assert found == {"102": pytest.approx(100, rel=0.02), "103": pytest.approx(100, rel=0.02)}
