@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .quotas import ROLE, with_limit
+from .quotas import ROLE, periods, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
@@ -95,25 +95,34 @@ def _growth(name: str) -> Column:
     return F.greatest(F.coalesce(F.col(name) - F.col(f"{name}_before"), F.lit(0)), F.lit(0))
 
 
-def progress(lag: DataFrame) -> DataFrame:
+def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
     """Add `done` (0 to 1: messages moved since nothing lagged, over those and the lag), `remaining_bytes`; from the
-    last minute `drain` (messages per second by which the lag shrinks), `eta_seconds`, `eta_low`, `eta_high` (95 %,
-    null: never, at this rate)."""
+    last minute `drain` (messages per second by which the lag shrinks; null: not known yet), `eta_seconds`, `eta_low`,
+    `eta_high` (95 %, null while the drain is known: never, at this rate).
+
+    events: with the quotas, so that what a trend was before a change of quota says nothing of what comes after it.
+    """
     before = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     so_far = (
         Window.partitionBy(*ROLE, "episode").orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    recent = Window.partitionBy(*ROLE, "episode").orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
+    steady = Window.partitionBy(*ROLE, "episode", "quota_since").orderBy("time")
+    recent = steady.rangeBetween(1 - TREND_SECONDS, Window.currentRow)
     moved, moved_bytes = F.sum("moved").over(so_far), F.sum("record_bytes").over(so_far)
     caught_up = F.sum((F.col("lag") == 0).cast("int")).over(before)
-    with_trend = lag.withColumn("episode", F.coalesce(caught_up, F.lit(0))).select(
-        "*",
-        F.try_divide(moved, moved + F.col("lag")).alias("done"),
-        (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
-        F.when(
-            F.col("time") - F.min("time").over(recent) >= LEAST_TREND_SECONDS, -F.regr_slope("lag", "time").over(recent)
-        ).alias("drain"),
-        _slope_error(recent).alias("drain_error"),
+    with_trend = (
+        _since_change(lag, events)
+        .withColumn("episode", F.coalesce(caught_up, F.lit(0)))
+        .select(
+            "*",
+            F.try_divide(moved, moved + F.col("lag")).alias("done"),
+            (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
+            F.when(
+                F.col("time") - F.min("time").over(recent) >= LEAST_TREND_SECONDS,
+                -F.regr_slope("lag", "time").over(recent),
+            ).alias("drain"),
+            _slope_error(recent).alias("drain_error"),
+        )
     )
     return with_trend.select(
         *lag.columns, "done", "remaining_bytes", "drain", "drain_error",
@@ -121,6 +130,20 @@ def progress(lag: DataFrame) -> DataFrame:
         _eta(F.col("drain") + Z_95 * F.col("drain_error")).alias("eta_low"),
         _eta(F.col("drain") - Z_95 * F.col("drain_error")).alias("eta_high"),
     )  # fmt: skip
+
+
+def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
+    """Add `quota_since`: when the quota became what it is. The second of the change belongs to what was before."""
+    if events is None:
+        return lag.withColumn("quota_since", F.lit(None).cast("long"))
+    changes = periods(events).select(*(F.col(name).alias(f"quota_{name}") for name in (*ROLE, "since", "until")))
+    in_force = (
+        (F.col("broker") == F.col("quota_broker"))
+        & (F.col("role") == F.col("quota_role"))
+        & (F.col("time") > F.col("quota_since"))
+        & (F.col("quota_until").isNull() | (F.col("time") <= F.col("quota_until")))
+    )
+    return lag.join(F.broadcast(changes), on=in_force, how="left").select(*lag.columns, "quota_since")
 
 
 def _slope_error(recent: WindowSpec) -> Column:

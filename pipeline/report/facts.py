@@ -48,6 +48,8 @@ class LagPoint(NamedTuple):
     time: int
     lag: float
     eta_seconds: float | None
+    drain: float | None = None
+    """Messages per second by which it shrinks; None: not known yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,12 @@ class Facts:
     quarantined: int
 
     @property
-    def kept(self) -> bool:
-        return all(row.kept for row in self.audit)
+    def verdict(self) -> str:
+        """`kept`, `broken`, `observed only` (no quota was enforced) or `none` (there was none)."""
+        enforced = [row.kept for row in self.audit if row.kept is not None]
+        if not enforced:
+            return "observed only" if self.audit else "none"
+        return "kept" if all(enforced) else "broken"
 
 
 def collect(spark: SparkSession, tables: Tables) -> Facts:
@@ -87,9 +93,9 @@ def collect(spark: SparkSession, tables: Tables) -> Facts:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
     step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
     seconds = audit.seconds_with_quota(exact, events).cache()
-    over = audit.incidents(audit.violations(seconds)).cache()
-    progress = lag.progress(lag.sum_replica_lag(lag.per_replica(traffic.where("throttled")))).cache()
-    found_moves = moves.moves(traffic, events).cache()
+    over = audit.incidents(audit.violations(seconds).where("enforce")).cache()
+    progress = lag.progress(lag.sum_replica_lag(lag.per_replica(traffic.where("throttled"))), events).cache()
+    found_moves = moves.moves(traffic, events, exact).cache()
     series = _series(exact, events, step)
     files = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
     return Facts(
@@ -133,10 +139,10 @@ def _lag(progress: DataFrame, step: int) -> dict[tuple[int, str], tuple[LagPoint
     point = (F.floor(F.col("time") / step) * step).alias("point")
     # Silence is not progress: a recording that ends while replicas are behind ends with them behind.
     progress = progress.where(F.col("lost") == 0)
-    last = F.max_by(F.struct("lag", "eta_seconds"), "time").alias("last")
+    last = F.max_by(F.struct("lag", "eta_seconds", "drain"), "time").alias("last")
     found: dict[tuple[int, str], list[LagPoint]] = {}
     for row in progress.groupBy(*ROLE, point).agg(last).orderBy(*ROLE, "point").collect():
-        found.setdefault((row.broker, row.role), []).append(LagPoint(row.point, row.last.lag, row.last.eta_seconds))
+        found.setdefault((row.broker, row.role), []).append(LagPoint(row.point, *row.last))
     return {key: tuple(points) for key, points in found.items()}
 
 

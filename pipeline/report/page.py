@@ -15,7 +15,7 @@ from .plots import lag_plot, moves_plot, rate_plot, share_plot, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .facts import Facts
+    from .facts import Facts, LagPoint
 
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2024; --muted: #60646c; --grid: #d9dbe0; --rate: #0b68cb;
@@ -41,6 +41,10 @@ figure { margin: 0; break-inside: avoid; }
   --limit: #c62a2f; --band: #0b68cb33; --good: #18794e; --bad: #c62a2f; --card: #f3f3f3; } body { max-width: none;
   padding: 0; font-size: 11px; } .wide { overflow: visible; } th, td { white-space: normal; } }
 """
+
+
+VERDICTS = {"kept": "good", "broken": "bad"}
+"""What is coloured."""
 
 
 def render(facts: Facts) -> str:
@@ -69,10 +73,9 @@ def _cards(facts: Facts) -> str:
     ends = [points[-1] for points in facts.lag.values() if points]
     lag = max((point.lag for point in ends), default=0)
     worst = max((row.worst_1s for row in facts.audit if row.worst_1s is not None), default=None)
-    verdict = "kept" if facts.kept else "broken"
     return _section_cards(
         [
-            (verdict if facts.audit else "none", "the bound, in every window", "good" if facts.kept else "bad"),
+            (facts.verdict, "the bound, in every window", VERDICTS.get(facts.verdict, "")),
             ("-" if worst is None else f"{worst:.2f} x", "worst second, over its quota", ""),
             (f"{size(facts.bytes)}", "throttled bytes, as quotas count them", ""),
             (f"{lag:,.0f}", "messages behind at the end, worst broker", "good" if not lag else ""),
@@ -89,20 +92,34 @@ def _section_cards(cards: Iterable[tuple[str, str, str]]) -> str:
     return f'<div class="cards">{inner}</div>'
 
 
-def _remaining(ends: Sequence[object]) -> str:
-    left = [getattr(point, "eta_seconds", None) for point in ends if getattr(point, "lag", 0)]
+def _remaining(ends: Sequence[LagPoint]) -> str:
+    left = [point for point in ends if point.lag]
     if not left:
         return "done"
-    return "never, at this rate" if any(eta is None for eta in left) else duration(max(eta or 0.0 for eta in left))
+    if any(point.drain is not None and point.eta_seconds is None for point in left):
+        return "never, at this rate"
+    if any(point.drain is None for point in left):
+        return "not known yet"
+    return duration(max(point.eta_seconds or 0.0 for point in left))
 
 
 def _audit(facts: Facts) -> str:
     rows = [
         (row.broker, row.role, f"{size(row.limit)}/s", _ratio(row.mean_ratio), _ratio(row.smoothness),
-         _ratio(row.worst_1s), _ratio(row.worst_11s), row.over_1s + row.over_11s, "yes" if row.kept else "no")
+         _ratio(row.worst_1s), _ratio(row.worst_11s), row.over_1s + row.over_11s, row.verdict)
         for row in facts.audit
     ]  # fmt: skip
-    names = ("broker", "role", "quota", "mean / Q", "st. dev. / Q", "worst 1 s / Q", "worst 11 s / Q", "over", "kept")
+    names = (
+        "broker",
+        "role",
+        "quota",
+        "mean / Q",
+        "st. dev. / Q",
+        "worst 1 s / Q",
+        "worst 11 s / Q",
+        "over",
+        "verdict",
+    )
     text = "<h2>Was the bound kept?</h2><p>Windows slide by whole seconds; mean and deviation are of seconds in which "
     text += "something was held back.</p>" + table(names, rows)
     if facts.evidence:
@@ -135,7 +152,7 @@ def _lag(facts: Facts) -> str:
     if not behind:
         return text + "<p>Nobody was.</p>"
     plots = [
-        _figure(f"Broker {broker} as {role}", lag_plot(broker, role, points))
+        _figure(f"Broker {broker} as {role}", lag_plot(broker, role, points, facts.seconds_per_point))
         for (broker, role), points in list(behind.items())[: len(facts.series) or 1]
     ]
     text += f'<div class="plots">{"".join(plots)}</div>'

@@ -17,6 +17,11 @@ from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Protocol
+
+    class Timed(Protocol):
+        @property
+        def time(self) -> int: ...
 
     from .facts import LagPoint, Series
 
@@ -31,6 +36,8 @@ STYLE: Any = {
     "grid.color": GRID, "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False,
     "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none",
 }  # fmt: skip
+SILENT_SECONDS = 30
+"""A replica that is behind speaks every second, and a role that moves bytes in every second in which it does."""
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
@@ -42,16 +49,36 @@ def size(value: float) -> str:
     return f"{value / 1000**power:.3g} {_UNITS[power]}"
 
 
+def broken(
+    points: Sequence[Timed], seconds_per_point: int, *, silent_seconds: int = SILENT_SECONDS
+) -> tuple[list[datetime], list[int | None]]:
+    """Where to draw points: their moments and indices, with a moment that has none between two that have silence
+    between them, so that a line does not go through what nobody saw."""
+    moments: list[datetime] = []
+    drawn: list[int | None] = []
+    before: int | None = None
+    for index, point in enumerate(points):
+        if before is not None and point.time - before > max(silent_seconds, 2 * seconds_per_point):
+            moments.append(_moment(before + seconds_per_point))
+            drawn.append(None)
+        moments.append(_moment(point.time))
+        drawn.append(index)
+        before = point.time
+    return moments, drawn
+
+
 def rate_plot(series: Series, seconds_per_point: int) -> str:
     """The rate of one broker's role against its quota; the band reaches to the worst second of each point."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": f"rate {series.broker} {series.role}"}):
         figure, axes = _figure(2.1)
-        times = [_moment(point.time) for point in series.points]
-        axes.plot(times, [point.mean for point in series.points], color=RATE, linewidth=1.4, label="rate")
+        times, drawn = broken(series.points, seconds_per_point)
+        points = [None if index is None else series.points[index] for index in drawn]
+        mean = [math.nan if point is None else point.mean for point in points]
+        axes.plot(times, mean, color=RATE, linewidth=1.4, label="rate")
         if seconds_per_point > 1:
-            most = [point.most for point in series.points]
-            axes.fill_between(times, [p.mean for p in series.points], most, color=BAND, label="worst second")
-        limits = [math.nan if point.limit is None else point.limit for point in series.points]
+            most = [math.nan if point is None else point.most for point in points]
+            axes.fill_between(times, mean, most, color=BAND, label="worst second")
+        limits = [math.nan if point is None or point.limit is None else point.limit for point in points]
         if any(map(math.isfinite, limits)):
             axes.step(times, limits, where="post", color=LIMIT, linewidth=1.2, linestyle="--", label="quota")
         highest = max([p.most for p in series.points] + [limit for limit in limits if math.isfinite(limit)])
@@ -61,13 +88,14 @@ def rate_plot(series: Series, seconds_per_point: int) -> str:
         return _svg(figure, f"Rate of broker {series.broker} as {series.role} against its quota")
 
 
-def lag_plot(broker: int, role: str, points: Sequence[LagPoint]) -> str:
-    """SumReplicaLag over time."""
+def lag_plot(broker: int, role: str, points: Sequence[LagPoint], seconds_per_point: int) -> str:
+    """SumReplicaLag over time, broken where nobody spoke."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": f"lag {broker} {role}"}):
         figure, axes = _figure(1.8)
-        times = [_moment(point.time) for point in points]
-        axes.fill_between(times, [point.lag for point in points], color=BAND)
-        axes.plot(times, [point.lag for point in points], color=RATE, linewidth=1.4)
+        times, drawn = broken(points, seconds_per_point)
+        lags = [math.nan if index is None else points[index].lag for index in drawn]
+        axes.fill_between(times, lags, color=BAND)
+        axes.plot(times, lags, color=RATE, linewidth=1.4)
         axes.set_ylim(0, 1.15 * max([point.lag for point in points] + [1.0]))
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_ylabel("messages")

@@ -28,8 +28,13 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
         Kind.QUOTA, FIRST, role="leader", bytes_per_second=1018.0, policy="strict", enforce=True, selection="*",
         reason="start",
     )  # fmt: skip
-    lines = [traffic_line(FIRST + n, fetch_offset=5 * n, omitted=1) for n in range(100) if n != 50]
-    lines.append(traffic_line(FIRST + 50, fetch_offset=250, omitted=1, record_bytes=2000, wire_bytes=2036))
+    lines = [
+        traffic_line(FIRST + n, fetch_offset_before=[max(5 * n - 5, 0)], fetch_offset=5 * n, omitted=1)
+        for n in range(100)
+        if n != 50
+    ]
+    twice = {"record_bytes": 2000, "wire_bytes": 2036}
+    lines.append(traffic_line(FIRST + 50, fetch_offset_before=[245], fetch_offset=250, omitted=1, **twice))
     write_file(folder / "journal", lines=[quota, *lines])
     assert main(["ingest", str(folder / "journal"), "--into", str(folder / "tables"), *MASTER]) == 0
     return folder / "tables"
@@ -54,7 +59,7 @@ def test_audit_prints_the_verdict_and_the_evidence(tables: Path, capsys: pytest.
     header, row = [line.split() for line in summary.splitlines() if line]
     found = dict(zip(header, row, strict=True))
     assert (found["broker"], found["role"], found["worst_1s"], found["over_1s"]) == ("101", "leader", "2.000", "1")
-    assert (found["worst_1s_at"], found["kept"]) == (str(FIRST + 50), "False")
+    assert (found["worst_1s_at"], found["kept"], found["verdict"]) == (str(FIRST + 50), "False", "broken")
     assert "catch-up over the bound" in evidence
 
 
@@ -122,6 +127,24 @@ def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert written["topics"]["orders"]["follower"]["replication"]["throttled"]["replicas"] == "0:102"
 
 
+def test_what_is_missing_is_printed_and_is_the_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_file(tmp_path / "journal", lines=[traffic_line(FIRST), "not a line", traffic_line(4_070_908_800)])
+    write_file(tmp_path / "journal", broker=102, lines=[traffic_line(FIRST, broker=102)], closed=False)
+    assert main(["ingest", str(tmp_path / "journal"), "--into", str(tmp_path / "tables"), *MASTER]) == 1
+    said = capsys.readouterr().out
+    assert "files: 1 torn, 1 whole; unchanged: 0" in said
+    assert "lines: 7, of them set aside: 2" in said
+    assert "its clock is in the future: 2099-01-01 (lines like that, in all files: 1)" in said
+    assert "torn: it ends before its last line says so (a kill -9, a full disk); its 2 whole lines were read" in said
+    assert main(["lag", str(tmp_path / "tables"), *MASTER]) == 0
+    assert "not complete: of 2 journal files 1 torn, 2 lines set aside" in capsys.readouterr().err
+
+
+def test_a_report_goes_to_any_path_that_hadoop_understands(tables: Path, tmp_path: Path) -> None:
+    assert main(["report", str(tables), "--out", f"file:{tmp_path}/{{a}}/report.html", *MASTER]) == 0
+    assert "<h1>Replication" in (tmp_path / "{a}" / "report.html").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
@@ -131,7 +154,7 @@ def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureF
         (["replay", "--flow", "1:2:3MB", "--leader", "1Mb/s"], 2, "expected something like 20MB/s, found '1Mb/s'"),
         (["generate", "{tmp}/g", "--partitions", "4"], 1, "expected partitions (4) to be a multiple of brokers"),
         (["audit", "{tmp}/nothing"], 1, "nothing: no tables here; run `python -m pipeline ingest` first"),
-        (["ingest", "{tmp}/nothing", "--into", "{tmp}/t"], 1, "nothing: [PATH_NOT_FOUND]"),
+        (["ingest", "{tmp}/nothing", "--into", "{tmp}/t"], 1, "nothing: no such file or directory"),
         (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.gz here"),
         (["audit", "{tmp}", "--conf", "x"], 1, "--conf: expected KEY=VALUE, found 'x'"),
         (["audit"], 2, "Missing argument"),

@@ -98,3 +98,14 @@ def test_in_sync_traffic_that_takes_the_quota_is_named(spark: SparkSession) -> N
 def test_a_drain_is_no_stall(spark: SparkSession) -> None:
     lines = traffic(spark, [behind(at, 10 * at) for at in range(30)])
     assert stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 10.0)])).count() == 0
+
+
+def test_a_change_of_quota_begins_the_trend_anew(spark: SparkSession) -> None:
+    """10 messages a second until second 40, then 100: five seconds on nothing is known, fifteen on it is a tenth."""
+    rows = [behind(at, 10 * at if at <= 40 else 400 + 100 * (at - 40), 10_000) for at in range(60)]
+    said = quotas(spark, [(0, 1000.0), (40, 10_000.0)])
+    found = {row.time - FIRST: row for row in progress(lags(spark, rows), said).collect()}
+    assert found[40].drain == pytest.approx(10.0)
+    assert (found[45].drain, found[45].eta_seconds) == (None, None)
+    assert found[55].drain == pytest.approx(100.0)
+    assert found[55].eta_seconds == pytest.approx((10_000 - 1900) / 100)

@@ -75,7 +75,7 @@ class Elements(HTMLParser):
 
 def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
     text = page.read_text("utf-8")
-    assert not facts.kept
+    assert facts.verdict == "broken"
     assert '<b class="bad">broken</b>' in text
     assert "2.00 x" in text
     assert "catch-up over the bound" in text
