@@ -23,8 +23,9 @@ import trio
 
 from fuzz.modes import MODES
 from fuzz.party import PAIRS, Party
+from fuzz.priority import be_nice
 from fuzz.scenes.greedy import Greedy, loads
-from fuzz.stage import Program, Stage, be_nice, open_stage
+from fuzz.stage import Program, Stage, open_stage
 from fuzz.victim import PAUSE_SECONDS
 from lab.sidecars import throttle_sidecar_script
 

@@ -13,10 +13,11 @@ from lab.sidecars import throttle_sidecar_script
 
 from .invariant import MIB, Bounds
 from .modes import MODES
+from .priority import be_nice
 from .reporting import as_json, table
 from .running import Order, replay, run
 from .scenes import SCENES
-from .stage import Program, be_nice
+from .stage import Program
 
 CORPUS = Path("build/fuzz")
 NO_SCENE = "none"

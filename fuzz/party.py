@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from .priority import before_attackers
+
 if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -123,7 +125,7 @@ async def open_party(versions: tuple[int, int], strangers: socket.socket | None 
     order = json.dumps({"versions": dict(zip(PAIRS, versions, strict=True))})
     inherited = () if strangers is None else (strangers.fileno(),)
     process = await trio.lowlevel.open_process(
-        [sys.executable, "-m", "fuzz.victim", order, *map(str, inherited)],
+        before_attackers([sys.executable, "-m", "fuzz.victim", order, *map(str, inherited)]),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=inherited,
     )  # fmt: skip
     try:

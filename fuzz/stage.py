@@ -8,7 +8,6 @@ Invariant: ports stay the same when the sidecar is started again, so that the vi
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import socket
 from contextlib import asynccontextmanager, nullcontext
@@ -22,6 +21,7 @@ from lab.processes import Process, accepts_connections, wait_until
 
 from .modes import MODES
 from .party import open_party
+from .priority import before_attackers
 from .stranger import StrangeLeader
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Program:
     within: Sequence[str] = ()
 
     def command(self, config: Path) -> list[str]:
-        return [*self.within, self.script, "run", "--config", str(config)]
+        return before_attackers([*self.within, self.script, "run", "--config", str(config)])
 
 
 class Sidecar:
@@ -74,7 +74,6 @@ class Sidecar:
         """Raises LabError with its last lines if it does not listen in time."""
         self.process.start()
         await wait_until(self._listens, process=self.process, what="it listened", timeout_seconds=START_SECONDS)
-        _undo_niceness(self.process.pid)
 
     def _listens(self) -> bool:
         return accepts_connections("127.0.0.1", self.ports["ingress"])
@@ -193,23 +192,10 @@ async def _running(
     try:
         await sidecar.start()
         await party.begin(sidecar.ports)
-        _undo_niceness(party.process.pid)
         yield sidecar
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
             await sidecar.process.kill()
-
-
-def _undo_niceness(pid: int) -> None:
-    """The attackers are nice, the sidecar and the victim are not: only root may say so."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, 0)
-
-
-def be_nice() -> None:
-    """Have the attackers go last, where that can be undone for those who shall not."""
-    if os.geteuid() == 0:
-        os.nice(10)
 
 
 def free_ports(count: int) -> list[int]:
