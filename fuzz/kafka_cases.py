@@ -76,7 +76,7 @@ def answer_case(seed: int, number: int) -> Case:
     """A connection of good requests, and a leader that answers them with something else."""
     rng = generator(seed, "answers", number)
     name = f"answers-{number}"
-    exchanges = [rng.choice(pool().exchanges) for _ in range(rng.choice((1, 2, 5, 10)))]
+    exchanges = [rng.choice(pool().exchanges) for _ in range(rng.choice((1, 2, 5, 10, 30)))]
     if rng.random() < 0.7:  # a replica that comes again with the same, as they do
         exchanges = [exchanges[0]] * len(exchanges)
     first = rng.choice((0, 1, 2**31 - 3, -5))

@@ -14,19 +14,22 @@ if TYPE_CHECKING:
 
 NICE_OF_ATTACKERS = 10
 ENVIRONMENT = "FUZZ_NICE"
-"""The nice value of sidecars and victims; 0 by default. Negative, and they hardly notice what else a machine does."""
+"""The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0."""
 
 
 def be_nice() -> None:
     """Have the attackers go last, where that can be undone for those who shall not."""
     if os.geteuid() == 0:
-        os.nice(NICE_OF_ATTACKERS - os.nice(0))
+        os.nice((0 if _of_victims() < 0 else NICE_OF_ATTACKERS) - os.nice(0))
 
 
 def before_attackers(command: Sequence[str]) -> list[str]:
     """The command as it is run by those who shall not go last."""
-    wanted = int(os.environ.get(ENVIRONMENT, "0"))
-    difference = wanted - os.nice(0)
+    difference = _of_victims() - os.nice(0)
     if os.geteuid() != 0 or difference == 0:
         return list(command)
     return ["nice", "-n", str(difference), *command]
+
+
+def _of_victims() -> int:
+    return int(os.environ.get(ENVIRONMENT, "0"))
