@@ -6,14 +6,17 @@ Invariant: with format json every line of the stream is one JSON object with `ti
 
 from __future__ import annotations
 
+import io
 import logging
 import math
-from typing import TYPE_CHECKING, Protocol, TextIO
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TextIO, cast
 
 import msgspec
 import structlog
 
-from .settings import LogFormat, LogSettings
+from .log_queue import LogQueue
+from .settings import LogFormat, LogLevel, LogSettings
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
@@ -44,6 +47,18 @@ def open_log(settings: LogSettings, stream: TextIO) -> Log:
         cache_logger_on_first_use=True,
     )
     return log
+
+
+def open_queued_log(settings: LogSettings, stream: TextIO) -> Log:
+    """The same for a process that must not wait for who reads its log: a thread writes the lines (proxy.log_queue)."""
+
+    def tell(lines: int) -> str:
+        told = io.StringIO()
+        open_log(replace(settings, level=LogLevel.WARNING), told).warning("log_lines_dropped", lines=lines)
+        return told.getvalue().rstrip("\n")
+
+    # It has all of a text stream that is used here.
+    return open_log(settings, cast("TextIO", LogQueue(stream, tell)))
 
 
 def _renderer(log_format: LogFormat, stream: TextIO) -> Processor:

@@ -65,6 +65,11 @@ if TYPE_CHECKING:
     SignalReceiver = AsyncIterator[int]
 
 VERSION = version("kafka-throttle-sidecar")
+DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+IGNORED_SIGNALS = (
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+)  # fmt: skip
+"""They end a process by default, and people and log rotators send some by habit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +275,19 @@ class Server:
         await self.oversight.follow_topics(self._watch, self._brokers)
 
     async def follow_signals(self, received: SignalReceiver) -> None:
-        """SIGHUP reloads the quotas; SIGTERM and SIGINT drain, a second one of them ends at once."""
+        """SIGHUP reloads the quotas; SIGTERM, SIGINT and SIGQUIT drain, a second one of them ends at once; what would
+        end the process by default, and means nothing here, is told once and ignored."""
+        told: set[int] = set()
         async for number in received:
             if number == signal.SIGHUP:
                 await self._watch.reload("SIGHUP")
-            else:
+            elif number in DRAINING_SIGNALS:
                 self.drain(signal.Signals(number).name)
-                for deadly in (signal.SIGTERM, signal.SIGINT):
+                for deadly in DRAINING_SIGNALS:
                     signal.signal(deadly, signal.SIG_DFL)
+            elif number not in told:
+                told.add(number)
+                self._log.warning("signal_ignored", signal=signal.Signals(number).name)
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
@@ -355,7 +365,7 @@ async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.Socke
 
 
 def _signals() -> AbstractContextManager[SignalReceiver]:
-    return trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    return trio.open_signal_receiver(signal.SIGHUP, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

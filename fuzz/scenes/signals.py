@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HARMLESS = (
     signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPIPE, signal.SIGWINCH, signal.SIGCONT,
-    signal.SIGURG, signal.SIGCHLD, signal.SIGTTOU, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+    signal.SIGURG, signal.SIGCHLD, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
 )  # fmt: skip
 PAUSE_SECONDS = 0.1
 

@@ -14,7 +14,7 @@ import click
 import trio
 
 from ..journal.recorder import prepare
-from ..logs import open_log
+from ..logs import open_queued_log
 from ..reload import QuotaWatch
 from ..server import serve
 from ..settings import load_settings
@@ -40,7 +40,7 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
       throttle-sidecar run --config /etc/throttle/proxy.toml --set log.level=debug
     """
     settings = load_settings(config_path, overrides, os.environ)
-    log = open_log(settings.log, sys.stdout)
+    log = open_queued_log(settings.log, sys.stdout)
     quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
     if settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)
