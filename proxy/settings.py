@@ -19,6 +19,7 @@ from .errors import InvalidValueError
 from .quotas.units import parse_size, shown
 from .settings_problems import Problems
 from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
+from .suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -205,7 +206,9 @@ class _Reader:
 
     def read(self) -> Settings:
         for key in self._document.keys() - set(written.TABLES):
-            self._problems.add_unknown(key, f"unknown key; expected one of {', '.join(written.TABLES)}")
+            self._problems.add_unknown(
+                key, f"unknown key; expected one of {', '.join(written.TABLES)}{did_you_mean(key, written.TABLES)}"
+            )
         broker = self._table("broker", written.BrokerTable, written.BrokerTable(id=-1))
         ingress, egress = self._ingress(), self._egress(own_id=broker.id)
         if "ingress" not in self._document and "egress" not in self._document:

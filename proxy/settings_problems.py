@@ -7,10 +7,11 @@ Invariant: every message is ``source: key.path: expected …, found …``.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from .errors import ConfigurationError
 from .quotas.units import shown
+from .suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,8 +52,10 @@ class Problems:
         what, path = (place["what"], name + (place["path"] or "")) if place else (str(error), name)
         if field := _FIELD.fullmatch(what):
             unknown = field["kind"].startswith("contains")
-            known = f"; expected one of {', '.join(table.__struct_fields__)}" if path == name else ""
-            self.add(f"{path}.{field['field']}", f"unknown key{known}" if unknown else "missing")
+            fields = _fields(table, path.removeprefix(name).strip("."))
+            known = f"; expected one of {', '.join(fields)}" if fields else ""
+            advice = did_you_mean(field["field"], fields)
+            self.add(f"{path}.{field['field']}", f"unknown key{known}{advice}" if unknown else "missing")
         elif expected := _EXPECTED.fullmatch(what):
             wanted = re.sub("`(.*?)`", lambda m: _TYPE_NAMES.get(m[1], m[1]), expected["expected"])
             self.add(path, f"expected {wanted}, found {shown(self._found(path))}")
@@ -68,6 +71,14 @@ class Problems:
         for key in _dotted(path).split("."):
             value = value[int(key)] if isinstance(value, list) else value[key]
         return value
+
+
+def _fields(table: type[msgspec.Struct], path: str) -> tuple[str, ...]:
+    """Of the table at `path` in it: of itself, or of the tables of one of its lists, ``peers[0]``."""
+    if not path:
+        return table.__struct_fields__
+    listed = get_type_hints(table).get(path.partition("[")[0])
+    return next((item.__struct_fields__ for item in get_args(listed) if hasattr(item, "__struct_fields__")), ())
 
 
 def _dotted(path: str) -> str:

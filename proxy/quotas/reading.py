@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
+from ..suggestions import did_you_mean
 from ..toml_reading import parse_toml
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
@@ -65,7 +66,8 @@ class _Reader:
 
     def read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - {*_LAYER_KEYS, SCHEDULES}:
-            self._refuse(key, "unknown key; expected brokers, topics, mode or schedules")
+            advice = did_you_mean(key, (*_LAYER_KEYS, SCHEDULES))
+            self._refuse(key, f"unknown key; expected brokers, topics, mode or schedules{advice}")
         base = self._layer(document)
         schedules = self._schedules(document.get(SCHEDULES, []))
         if self._problems:
@@ -93,7 +95,8 @@ class _Reader:
 
     def _schedule(self, path: str, table: Toml) -> Schedule:
         for key in table.keys() - set(_SCHEDULE_KEYS):
-            self._refuse(f"{path}.{key}", f"unknown key; expected one of {', '.join(_SCHEDULE_KEYS)}")
+            advice = did_you_mean(key, _SCHEDULE_KEYS)
+            self._refuse(f"{path}.{key}", f"unknown key; expected one of {', '.join(_SCHEDULE_KEYS)}{advice}")
         until = self._until(f"{path}.{UNTIL}", table)
         if table.keys().isdisjoint(("from", "to", "days", UNTIL)):
             self._refuse(path, "holds always: expected from and to, days or until")
@@ -129,7 +132,8 @@ class _Reader:
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
         for key in table.keys() - {"enforce", UNTIL}:
-            self._refuse(f"{path}.{key}", "unknown key; expected enforce or until")
+            advice = did_you_mean(key, ("enforce", UNTIL))
+            self._refuse(f"{path}.{key}", f"unknown key; expected enforce or until{advice}")
         enforce = table.get("enforce", True)
         if not isinstance(enforce, bool):
             self._refuse(f"{path}.enforce", f"expected true or false, found {shown(enforce)}")
@@ -239,12 +243,12 @@ def _unknown(path: str, key: str, value: object, *, of_broker: bool) -> str:
         return f"a schedule stands by itself: [[{SCHEDULES}]], and below it {section}"
     if key in RATE_KEYS:
         return "a rate belongs to a broker: set it in [brokers.default] or [brokers.N]"
-    expected = ", ".join(_SECTION_KEYS if of_broker else (*REPLICAS_KEYS, UNTIL))
+    known = _SECTION_KEYS if of_broker else (*REPLICAS_KEYS, UNTIL)
     rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
     if isinstance(value, dict):
         rest = key
     if rest is None or of_broker:
-        return f"unknown key; expected one of {expected}"
+        return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
     of_schedule = _OF_SCHEDULE.match(path)
     topic = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix("topics.").strip('"')
     place = f"{SCHEDULES}.topics" if of_schedule else "topics"

@@ -169,6 +169,11 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
             "egress.peers[0].broker: 101 is broker.id, not a peer",
         ),
         ("[egress]\nlisten = 'a:1'", "egress.listen: unknown key; expected one of mode, peers"),
+        ("[igress]", "igress: unknown key; expected one of broker, ingress"),
+        (
+            "[[egress.peers]]\nlistn = 1",
+            "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream (did",
+        ),
         ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers" or "transparent", found "magic"'),
         ("[egress]\npeers = 5", "egress.peers: expected a list, found 5"),
         ("egress = 5", "egress: expected a table, found 5"),

@@ -67,6 +67,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path)
         ([], {"THROTTLE_BROKER__ID": "x"}, 'THROTTLE_BROKER__ID: broker.id: expected an integer, found "x"'),
         (["egress.peers.0.listen=x"], {}, '--set: egress.peers[0].listen: expected host:port, found "x"'),
         (["foo.bar=1"], {}, "--set: foo.bar: unknown key; expected one of broker"),
+        (["htp.listen=1"], {}, "--set: htp.listen: unknown key; expected one of broker"),
         ([], {"THROTTLE_FOO__BAR": "1"}, "THROTTLE_FOO__BAR: foo.bar: unknown key"),
         (["broker"], {}, '--set: expected key.path=value, found "broker"'),
         (["=1"], {}, '--set: expected key.path=value, found "=1"'),
@@ -93,3 +94,21 @@ def test_a_position_may_be_replaced_whole() -> None:
     document = {"peers": [1, 2]}
     override(document, ["peers.1=3"], {})
     assert document == {"peers": [1, 3]}
+
+
+@pytest.mark.parametrize(
+    ("table", "option", "meant"),
+    [
+        ("[igress]", "htp.listen=1", ["ingress", "http"]),
+        ("[quotas]\npolcy = 1", "http.lisen=1", ["policy", "listen"]),
+    ],
+)
+def test_what_was_probably_meant_is_said_of_the_file_and_of_an_override(
+    tmp_path: Path, table: str, option: str, meant: list[str]
+) -> None:
+    path = tmp_path / "proxy.toml"
+    path.write_text(f"{FILE}\n{table}\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(path, [option], {})
+    for name in meant:
+        assert f"(did you mean {name}?)" in str(caught.value)

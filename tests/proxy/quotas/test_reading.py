@@ -111,7 +111,18 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[topics.a]\nuntil = 0001-01-01T00:00:00+05:00", "expected a date and time with an offset"),
         ('[topics.a]\nuntil = "tomorrow"', 'found "tomorrow"'),
         ("[mode]\nenforce = 1", "mode.enforce: expected true or false, found 1"),
-        ("[mode]\nenforced = true", "mode.enforced: unknown key"),
+        ("[mode]\nenforced = true", "mode.enforced: unknown key; expected enforce or until (did you mean enforce?)"),
+        (
+            "[broker.101]\nx = 1",
+            "broker: unknown key; expected brokers, topics, mode or schedules (did you mean brokers?)",
+        ),
+        ("[brokers.1]\nleader.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
+        ("[brokers.1]\nleader.replication.throtled.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
+        (
+            "[topics.a]\nleader.replication.throttled.replica = '*'",
+            "(did you mean leader.replication.throttled.replicas?)",
+        ),
+        ("[[schedules]]\nform = 1", "(did you mean from?)"),
     ],
 )
 def test_a_problem_is_named_by_its_place(written: str, problem: str) -> None:
