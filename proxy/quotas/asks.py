@@ -53,7 +53,11 @@ class Brokers(NamedTuple):
     def of(cls, content: bytes, asks: Sequence[Ask], known: Iterable[int], readers: Collection[int] | None) -> Brokers:
         if readers is not None:
             return cls(tuple((broker, broker) for broker in sorted(readers)), shared=False)
-        ids = set(known) | {broker for ask in asks for broker in _id_in(ask.place.section)}
+        ids = {broker for ask in asks for broker in _id_in(ask.place.section)}
+        if all(_id_in(ask.place.section) for ask in asks):
+            # A section of one broker means nothing to any other.
+            return cls(tuple((broker, broker) for broker in sorted(ids)), shared=True)
+        ids |= set(known)
         with suppress(UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
             sections = (path[2:4] if path[0] == SCHEDULES else path[:2] for path in facts(content))
             ids |= {broker for section in sections for broker in _id_in(section)}

@@ -122,7 +122,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """The quotas of one broker; `now` carries an offset."""
     found = {role: _Sought(quota_file.layers(now), role, broker_id, now) for role in Role}
     mode = governing_mode(quota_file, now)
-    ends = {role: _first_end([*([mode] if mode else []), *sought.sources()]) for role, sought in found.items()}
+    ends = {role: _first_end([*([mode] if mode else []), *sought.ending()]) for role, sought in found.items()}
     return Quotas(
         leader=found[Role.LEADER].quota(),
         follower=found[Role.FOLLOWER].quota(),
@@ -196,12 +196,14 @@ class _Sought:
             return self._rate
         return self._otherwise if topic is None else self._topics.get(topic, self._globs.get(topic))
 
-    def sources(self) -> Iterator[Section]:
-        """The sections that something of this quota is from."""
+    def ending(self) -> Iterator[Section]:
+        """The sections that something of this quota is from, and that end."""
         if self._rate is not None:
             yield self._rate
         lists = (self._otherwise, *self._topics.values(), *self._globs.values())
-        yield from (section for section in lists if section is not None and self._listed(section))
+        # Lists are long, and most sections have no end: whether this broker is listed is asked last.
+        ending = (section for section in lists if section is not None and section.until is not None)
+        yield from (section for section in ending if self._listed(section))
 
     def quota(self) -> RoleQuota:
         return RoleQuota(

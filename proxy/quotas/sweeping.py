@@ -36,7 +36,7 @@ def swept(text: str, now: datetime) -> Swept:
     """
     found = facts(text.encode())
     schedules = [n for n in range(schedule_count(found)) if is_over(found.get((SCHEDULES, n, UNTIL)), now)]
-    sections = [section for section in _sections(found) if _was_set_for_a_time(section_facts(found, section), now)]
+    sections = [section for section, said in _sections(found).items() if _was_set_for_a_time(said, now)]
     if not schedules and not sections:
         return Swept(text)
     changes = {Place(section, key): None for section in sections for key in section_facts(found, section)}
@@ -52,8 +52,13 @@ def is_over(until: object, now: datetime) -> bool:
     return isinstance(until, datetime) and until.tzinfo is not None and until <= now
 
 
-def _sections(found: dict[Path, object]) -> list[Path]:
-    return list(dict.fromkeys(path[:-1] for path in found if len(path) > 1 and path[0] != SCHEDULES))
+def _sections(found: dict[Path, object]) -> dict[Path, dict[str, object]]:
+    """The file's own, in one pass: there may be thousands."""
+    sections: dict[Path, dict[str, object]] = {}
+    for path, value in found.items():
+        if len(path) > 1 and path[0] != SCHEDULES:
+            sections.setdefault(path[:-1], {})[str(path[-1])] = value
+    return sections
 
 
 def _was_set_for_a_time(said: dict[str, object], now: datetime) -> bool:
