@@ -213,7 +213,7 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
         click.echo(msgspec.json.encode(plan_json(plan)).decode())
         return
     console = Console()
-    (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(plan_table(plan))
+    (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(plan_table(plan), crop=False)
 
 
 def _write_all(

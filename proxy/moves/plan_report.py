@@ -99,7 +99,8 @@ def plan_table(plan: MovePlan) -> RenderableType:
     partitions = f"{len(really)} partition{'s' if len(really) > 1 else ''}"
     parts: list[RenderableType] = [Text(f"{partitions} to move, {size} over the network{_end(plan)}"), Text()]
     parts += [_brokers(plan), Text(), _lists(throttle(plan.ground.moves, plan.rates).settings())]
-    parts += [Text(f"warning: {warning}", style="yellow") for warning in ("", *plan.warnings) if warning]
+    # On one line each, whatever the width: there may be a command in it to be typed again.
+    parts += [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]
     return Group(*parts)
 
 

@@ -146,7 +146,9 @@ class _Editor:
                 delete_value(table, each.split("."))
             if not self._own.keys() - gone and not _has_comments(table):
                 _delete_path(self._document, self._place.section)
-            undo = [Assign(self._own[key], self._own.get(UNTIL) if UNTIL in gone else None)]
+            ends = self._own.get(UNTIL)
+            # Of a section that has ended it is as it was: over.
+            undo = [Assign(self._own[key], ends if UNTIL in gone or is_over(ends, self._now) else None)]
         undo += [Assign(self._entry(number), self._ends(number)) for number in entries]
         edited = self._edited({(*self._place.section, each): None for each in gone}, undo, entries)
         return self._without_entries(edited, entries)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import Phase, event, given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
@@ -188,6 +188,12 @@ def test_what_is_over_is_taken_out_by_whoever_writes_next() -> None:
     assert done.swept == ("schedules[0]", "brokers.107")
 
 
+def test_what_had_ended_needs_no_undo() -> None:
+    file = f"[brokers.101]\n{RATE} = 5\n{OTHER} = 6\nuntil = 2026-11-20T00:00:00Z\n"
+    done = ask(file, OWN, Remove())
+    assert (done.changes_something, done.undo) == (True, ())
+
+
 def test_several_places_are_changed_at_once_or_not_at_all() -> None:
     asks = [Ask(OWN, Assign("1MiB/s")), Ask(Place(("brokers", "102"), RATE), Assign("2MiB/s"))]
     done = change(BASE.encode(), asks, NOW)
@@ -251,7 +257,7 @@ def are_the_same(one: bytes, other: bytes) -> bool:
 
 
 @pytest.mark.timeout(180)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(data=st.data(), file=files(), place=PLACES, later=st.booleans(), alone=st.booleans())
 def test_whatever_is_asked_holds_or_is_refused_and_its_undo_really_undoes(
     data: st.DataObject, file: str, place: Place, later: bool, alone: bool
