@@ -82,12 +82,13 @@ class MemoryLeg(Leg):
         self._fed = memoryview(b"")
         self._moved = 0
         self.share = Share()
+        self.share.begins(math.inf)  # no turn ends here: there is nobody to go first
 
     def feed(self, data: bytes) -> None:
         """What arrives, and the poller's call."""
         self._fed = memoryview(data)
         began = time.perf_counter()
-        self.share.begins(began + 1e9)  # no turn ends here: there is nobody to go first
+        self.share.begins(math.inf)
         self.reading.wake()
         self.share.used(began, time.perf_counter())
 
