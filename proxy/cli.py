@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from .errors import ConfigurationError
+from .terminal_text import printable_lines
 
 DISTRIBUTION = "kafka-throttle-sidecar"
 PLUGIN_GROUP = "throttle_sidecar.commands"
@@ -74,7 +75,13 @@ class LazyCommands(click.Group):
         try:
             return super().invoke(ctx)
         except ConfigurationError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(printable_lines(str(error))) from error
+        except click.ClickException as error:
+            if error.message.isprintable() or isinstance(error, click.UsageError):
+                raise
+            shown = click.ClickException(printable_lines(error.message))
+            shown.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for classes
+            raise shown from error
 
 
 def _plugins() -> dict[str, EntryPoint]:

@@ -17,6 +17,7 @@ import structlog
 
 from .log_queue import LogQueue
 from .settings import LogFormat, LogLevel, LogSettings
+from .terminal_text import printable, printable_lines
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
@@ -41,6 +42,7 @@ def open_log(settings: LogSettings, stream: TextIO) -> Log:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
             _spell_infinity,
+            *([_show_escapes] if settings.format is LogFormat.CONSOLE else []),
             _renderer(settings.format, stream),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
@@ -78,3 +80,12 @@ def _spell_infinity(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         if isinstance(value, float) and math.isinf(value):
             event[key] = "unlimited"
     return event
+
+
+def _show_escapes(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """A terminal obeys what JSON escapes: names and errors come from the wire. A traceback keeps its lines."""
+    return {key: printable_lines(value) if key == "exception" else _shown(value) for key, value in event.items()}
+
+
+def _shown(value: object) -> object:
+    return value if isinstance(value, bool | int | float | None) else printable(str(value))

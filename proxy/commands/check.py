@@ -31,6 +31,7 @@ from ..quotas import (
 )
 from ..roles import Role
 from ..settings import Policy, QuotaSettings, Settings, load_settings
+from ..terminal import say
 from .health import url_of
 from .live_check import ask_live, live_lines
 from .options import config_option, set_option
@@ -103,9 +104,7 @@ def command(
     if live or url is not None:
         asked = ask_live(url or url_of(settings.http.listen), settings.broker.id, quota_file.hash)
         report["live"] = asdict(asked)
-    click.echo(
-        _encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked)))
-    )
+    say(_encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked))))
     if asked is not None and asked.error is not None:
         ctx.exit(NOT_REACHABLE)
 

@@ -17,6 +17,7 @@ from ..errors import ConfigurationError
 from ..fleet.changing import PartlyWrittenError, PlacesRefusedError, places_of, plan, worker, write
 from ..fleet.file import load_fleet
 from ..quotas.changing import ShadowedError
+from ..terminal import say
 from .change_words import Told, refusal_json, refusal_lines
 from .status_words import whom
 from .telling import tell
@@ -91,7 +92,7 @@ def _told(wanted: FleetSet, planned: Planned[QuotaChange]) -> Told:
 
 def _print(wanted: FleetSet, told: Sequence[Told]) -> None:
     for each in told:
-        click.echo("\n".join(each.lines()))
+        say("\n".join(each.lines()))
         if wanted.dry_run and each.change.changes_something:
             before, after = (content.decode().splitlines() for content in (each.change.before, each.change.after))
             click.echo("\n".join(("", *difflib.unified_diff(before, after, each.source, each.source, lineterm=""), "")))
@@ -109,7 +110,7 @@ def _print_confirmed(confirmed: Sequence[Confirmation], *, written: int) -> None
         click.echo(f"in force: {whom(good)}")
     for each in confirmed:
         if not each.in_force:
-            click.echo(each.line, err=not each.good)
+            say(each.line, err=not each.good)
 
 
 def _in_words(wanted: FleetSet, error: ConfigurationError) -> ConfigurationError:

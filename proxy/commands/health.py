@@ -13,6 +13,7 @@ import click
 from ..asking import ask
 from ..errors import UnreachableError
 from ..settings import Address, load_settings
+from ..terminal import say
 from .options import config_option, set_option
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
         answer = ask(base, "/readyz" if ready else "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
     except UnreachableError as error:
         raise click.ClickException(str(error)) from error
-    click.echo(answer.decode("utf-8", "replace"))
+    say(answer.decode("utf-8", "replace"))
 
 
 def url_of(listen: Address) -> str:

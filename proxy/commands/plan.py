@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from rich.console import Console
 
 from reassignment import (
     Capacity,
@@ -39,6 +38,7 @@ from ..quotas import parse_quotas
 from ..quotas.facts import Place
 from ..quotas.rewriting import Said, rewritten
 from ..quotas.sweeping import is_over, swept
+from ..terminal import Console, say
 from .fleet_plan import write_fleet
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
 
-_PLAIN_WIDTH = 160
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
 next: let the sidecars read it (throttle-sidecar check says what it means), execute {reassignment},
@@ -151,7 +150,7 @@ def command(
         lines.append(_NEXT.format(reassignment=what.reassignment))
     _print(plan, as_json=as_json)
     for line in lines:
-        click.echo(line, err=as_json)
+        say(line, err=as_json)
 
 
 def _refuse_what_does_not_go_together(
@@ -212,8 +211,7 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(plan_json(plan)).decode())
         return
-    console = Console()
-    (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(plan_table(plan), crop=False)
+    Console().print(plan_table(plan), crop=False)
 
 
 def _write_all(

@@ -22,6 +22,7 @@ from ..file_replacement import edit_file
 from ..quotas.changing import QuotaChange, ShadowedError, change
 from ..quotas.editing import Assign, End, Remove
 from ..settings import load_settings
+from ..terminal import say
 from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
 from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_topic
@@ -274,7 +275,7 @@ def _change(target: _Target, asked: list[Ask], now: datetime, *, later: bool, dr
 
 def _tell(ctx: click.Context, target: _Target, told: Told, *, dry_run: bool, as_json: bool) -> None:
     if not as_json:
-        click.echo("\n".join(told.lines()))
+        say("\n".join(told.lines()))
         if dry_run and told.change.changes_something:
             click.echo(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
         elif told.change.changes_something:
@@ -303,7 +304,7 @@ def _confirm(target: _Target, told: Told, *, quiet: bool) -> list[Confirmation]:
     for each in confirm(target.urls, told.change.after):
         confirmed.append(each)
         if not quiet:
-            click.echo(each.line, err=not each.good)
+            say(each.line, err=not each.good)
     if not quiet:
         named = {str(ask.place.section[1]) for ask in told.change.asks if ask.place.section[0] == "brokers"}
         missing = sorted(named - {DEFAULT_BROKER} - {str(each.broker) for each in confirmed})

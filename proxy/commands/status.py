@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console
 from rich.live import Live
 
 from ..asking import DEFAULT_URL
 from ..errors import UnreachableError
 from ..fleet.file import load_fleet
 from ..settings import load_settings
+from ..terminal import Console, say_json
 from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _REFRESH_SECONDS = 1.0
-_PLAIN_WIDTH = 180
 _MOST_AT_ONCE = 64
 _ROLES = ("leader", "follower")
 
@@ -107,15 +106,13 @@ def command(
         for answer in answers:
             if answer.page is not None and not which.has_sidecar(answer):
                 continue
-            click.echo(answer.content or msgspec.json.encode({"url": answer.url, "error": answer.error}))
+            say_json(answer.content or msgspec.json.encode({"url": answer.url, "error": answer.error}))
     elif watch or (watch is None and console.is_terminal):
         _watch(asked, console, which, Sort(sort))
         return
     else:
         answers = _ask(asked)
-        # Into a file or a pipe: a column cut to the default 80 characters would be lost.
-        shown_on = console if console.is_terminal else Console(width=_PLAIN_WIDTH)
-        shown_on.print(layout(answers, datetime.now(UTC), width=shown_on.width, which=which, sort=Sort(sort)))
+        console.print(layout(answers, datetime.now(UTC), width=console.width, which=which, sort=Sort(sort)))
     if any(answer.error is not None for answer in answers):
         ctx.exit(1)
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console
 
 from reassignment import ReassignmentError, read_assignment
 
@@ -30,6 +29,7 @@ from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
 from ..quotas.sweeping import swept
+from ..terminal import Console, say
 from .options import fleet_option
 from .telling import tell
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """Exit statuses; 2 is wrong usage, as everywhere."""
-_PLAIN_WIDTH = 160
 _POLL_SECONDS = 1.0
 _EFFECT_SECONDS = 5.0
 """Within which brokers and sidecars must have heard of what was removed; they take a quarter of a second."""
@@ -143,10 +142,10 @@ def _exit_statuses(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except (ClusterError, UnreachableError) as error:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
         ctx.exit(_NOT_REACHABLE)
     except ConfigurationError as error:
-        click.echo(f"Error: {error}", err=True)
+        say(f"Error: {error}", err=True)
         ctx.exit(_BAD_INPUT)
 
 
@@ -192,7 +191,7 @@ def _wait(
     while not found.done and time.monotonic() < deadline:
         if summary(found) != said:
             said = summary(found)
-            click.echo(said, err=True)
+            say(said, err=True)
         time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
         found = _look(cluster, proposed, places)
     return found
@@ -227,7 +226,4 @@ def _print(found: Verification, removed: list[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(verify_json(found, removed=removed)).decode())
         return
-    console = Console()
-    (console if console.is_terminal else Console(width=_PLAIN_WIDTH)).print(
-        verify_table(found, removed=removed), soft_wrap=True
-    )
+    Console().print(verify_table(found, removed=removed), soft_wrap=True)

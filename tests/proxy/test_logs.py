@@ -65,3 +65,13 @@ def test_an_exception_stays_on_its_line() -> None:
     log.error("http_failed", exc_info=ValueError("why"))
     (line,) = lines(stream)
     assert "ValueError: why" in json.loads(line)["exception"]
+
+
+@pytest.mark.parametrize("name", ["\x1b]52;c;cm0gLXJmIC8=\x07", "\x9b2J", "two\nlines", "back\u202eward"])
+def test_names_from_the_wire_are_shown_on_a_terminal_and_not_obeyed(name: str) -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.CONSOLE, LogLevel.INFO), stream)
+    log.warning("connection_closed", peer=name, changed=[name], error=ValueError(name), requests=3)
+    log.error("http_failed", exc_info=ValueError(name))
+    assert stream.getvalue().replace("\n", "").isprintable()
+    assert "requests=3" in stream.getvalue()
