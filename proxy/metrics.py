@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .http.statistics import Refusal as HttpRefusal
+from .log_queue import told
 from .metric_row import PREFIX, Metric, PartitionRate, Read, Sample, Sources, counted, one, per_role
 from .overload import OVERLOAD_METRICS
 from .redirected import Refusal
@@ -323,6 +324,13 @@ METRICS = (
         ("task",),
         "Background tasks that failed and were started again.",
         lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
+    ),
+    Metric(
+        PREFIX + "log_dropped_total",
+        "counter",
+        ("reason",),
+        "Log lines that nobody will read.",
+        lambda sources: told(sources.statistics.log_dropped),
     ),
     Metric(
         PREFIX + "http_answers_total",

@@ -9,8 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .roles import Role
+
+if TYPE_CHECKING:
+    from .log_queue import Dropped
 
 HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""
@@ -60,6 +64,8 @@ class RoleStatistics:
 class Statistics:
     leader: RoleStatistics = field(default_factory=RoleStatistics)
     follower: RoleStatistics = field(default_factory=RoleStatistics)
+    log_dropped: Counter[Dropped] = field(default_factory=Counter)
+    """Log lines that nobody will read."""
 
     def of(self, role: Role) -> RoleStatistics:
         return self.leader if role is Role.LEADER else self.follower

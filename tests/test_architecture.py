@@ -142,7 +142,7 @@ def test_every_module_says_what_it_is_for() -> None:
 def test_broad_excepts_are_only_at_the_boundaries() -> None:
     """Errors are named where they are expected; what nobody expected costs one connection or one try of one background
     task, loudly. The poller hands every error of a flow on to the task that answers for it, the journal's thread its
-    own to the journal's task."""
+    own to the journal's task. The log puts into plainer words what raises while it is put into words."""
     broad = [
         str(path.relative_to(ROOT))
         for path in SOURCES
@@ -154,6 +154,7 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
     assert sorted(set(broad)) == [
         "proxy/http/connection.py",
         "proxy/journal/writer.py",
+        "proxy/logs.py",
         "proxy/relay/connection.py",
         "proxy/relay/poller.py",
         "proxy/supervision.py",

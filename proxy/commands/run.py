@@ -14,7 +14,8 @@ import click
 import trio
 
 from ..journal.recorder import prepare
-from ..logs import open_queued_log
+from ..log_queue import LogQueue
+from ..logs import dropped_line, open_log
 from ..reload import QuotaWatch
 from ..server import serve
 from ..settings import load_settings
@@ -40,8 +41,13 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
       throttle-sidecar run --config /etc/throttle/proxy.toml --set log.level=debug
     """
     settings = load_settings(config_path, overrides, os.environ)
-    log = open_queued_log(settings.log, sys.stdout)
-    quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
-    if settings.journal is not None:
-        prepare(settings.journal, broker=settings.broker.id)
-    trio.run(partial(serve, settings, quota_watch, statistics=Statistics(), log=log))
+    statistics = Statistics()
+    queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
+    log = open_log(settings.log, queue, statistics.log_dropped)
+    try:
+        quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
+        if settings.journal is not None:
+            prepare(settings.journal, broker=settings.broker.id)
+        trio.run(partial(serve, settings, quota_watch, statistics=statistics, log=log))
+    finally:
+        queue.finish()

@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections import Counter
 from datetime import datetime, timedelta
 
 import pytest
 
+from proxy.log_queue import Dropped
 from proxy.logs import open_log
 from proxy.settings import LogFormat, LogLevel, LogSettings
 
@@ -65,6 +67,49 @@ def test_an_exception_stays_on_its_line() -> None:
     log.error("http_failed", exc_info=ValueError("why"))
     (line,) = lines(stream)
     assert "ValueError: why" in json.loads(line)["exception"]
+
+
+class Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+class Gone(io.StringIO):
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("log_format", list(LogFormat))
+@pytest.mark.parametrize("value", ["lone \ud800", 10**400, Hostile(), {1: Hostile()}, b"\xff", "x" * 100_000])
+def test_no_value_makes_the_caller_fail(log_format: LogFormat, value: object) -> None:
+    stream = io.StringIO()
+    open_log(LogSettings(log_format, LogLevel.INFO), stream).info("connection_closed", found=value, seconds=1.5)
+    (line,) = lines(stream)
+    assert "connection_closed" in line
+    assert len(line) < 40_000
+    line.encode()
+    if log_format is LogFormat.JSON:
+        assert json.loads(line)["seconds"] == 1.5
+
+
+def test_a_stream_that_is_gone_costs_the_line() -> None:
+    dropped = Counter[Dropped]()
+    open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), Gone(), dropped).info("started")
+    assert dropped == {Dropped.FAILED: 1}
+
+
+def test_lines_of_one_cause_are_limited_in_rate_and_the_next_says_how_many_were_left_out() -> None:
+    stream, dropped, now = io.StringIO(), Counter[Dropped](), [0.0]
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream, dropped, now=lambda: now[0])
+    for peer in range(1000):
+        log.info("connection_closed", cause="malformed_frame", peer=str(peer))
+    assert len(lines(stream)) == 200
+    assert dropped == {Dropped.SUPPRESSED: 800}
+    now[0] = 10.0
+    log.info("connection_closed", cause="malformed_frame", peer="next")
+    assert json.loads(lines(stream)[-1])["suppressed"] == 800
 
 
 @pytest.mark.parametrize("name", ["\x1b]52;c;cm0gLXJmIC8=\x07", "\x9b2J", "two\nlines", "back\u202eward"])
