@@ -35,6 +35,10 @@ MOST_CHARACTERS = 32 * 1024
 """Of one value: a traceback is the longest that is logged, what is longer is cut."""
 
 
+_LINES = ("exception", "stack")
+"""Keys whose lines stay lines on a console."""
+
+
 class Lines(Protocol):
     """Where lines go: a text stream is one, a `LogQueue` another."""
 
@@ -166,7 +170,7 @@ def _spell_infinity(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
 
 def _show_escapes(event: EventDict) -> EventDict:
     """A terminal obeys what JSON escapes: names and errors come from the wire. A traceback keeps its lines."""
-    return {key: printable_lines(value) if key == "exception" else _shown(value) for key, value in event.items()}
+    return {key: printable_lines(value) if key in _LINES else _shown(value) for key, value in event.items()}
 
 
 def _shown(value: object) -> object:

@@ -49,6 +49,8 @@ class Sources:
     http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
     """Why the quota may not do what was meant, as far as anybody looks."""
+    loop_lag_seconds: Callable[[], float] = lambda: 0.0
+    """The worst of late."""
     overload: Overload | None = None
     """What gives way when too much comes; None: nothing is looked after."""
     remembered_replicas: Callable[[Role], int] = lambda _: 0

@@ -326,6 +326,13 @@ METRICS = (
         lambda sources: [((task.value,), sources.task_restarts.get(task, 0)) for task in Task],
     ),
     Metric(
+        PREFIX + "loop_lag_seconds",
+        "gauge",
+        (),
+        "How late the loop that serves every connection ran what was due, at worst in the last 15 to 30 seconds.",
+        one(lambda sources: sources.loop_lag_seconds()),
+    ),
+    Metric(
         PREFIX + "log_dropped_total",
         "counter",
         ("reason",),

@@ -8,7 +8,6 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 
 from __future__ import annotations
 
-import signal
 from contextlib import asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +21,7 @@ from .bearer_token import BearerToken
 from .changes import Changes
 from .errors import ConfigurationError
 from .exposition import Exposition
+from .heartbeat import Heartbeat
 from .http.server import HttpServer
 from .http.statistics import HttpStatistics
 from .http.turn import Turn
@@ -42,7 +42,9 @@ from .relay.exchange import Undecoded
 from .relay.leg import adopt, connect
 from .relay.poller import open_poller
 from .roles import Role
+from .service_manager import ServiceManager
 from .settings import Address
+from .signals import follow_signals, receive_signals
 from .site import Site
 from .status_page import StatusPage
 from .supervision import Supervisor, Task
@@ -53,23 +55,17 @@ from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from contextlib import AbstractContextManager
 
     from .logs import Log
     from .redirected import AcceptedSocket
     from .relay.poller import Poller
     from .reload import QuotaWatch
     from .settings import Settings
+    from .signals import SignalReceiver
     from .statistics import Statistics
-
-    SignalReceiver = AsyncIterator[int]
+    from .watchdog import Watchdog
 
 VERSION = version("kafka-throttle-sidecar")
-DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-IGNORED_SIGNALS = (
-    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
-)  # fmt: skip
-"""They end a process by default, and people and log rotators send some by habit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +104,20 @@ async def serve(
     statistics: Statistics,
     log: Log,
     signals: bool = True,
+    watchdog: Watchdog | None = None,
+    service_manager: ServiceManager | None = None,
     task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
+    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does.
+
     Raises ConfigurationError if an address cannot be listened on.
     """
-    server = Server(settings, quota_watch, statistics, log)
+    manager = service_manager or ServiceManager({})
+    server = Server(settings, quota_watch, statistics, log, watchdog, manager)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http)
-    with closing(http), _signals() if signals else nullcontext() as received:
+    with closing(http), receive_signals() if signals else nullcontext() as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings), strict=True))
         async with server.recorded(), trio.open_nursery() as background:
@@ -125,6 +126,7 @@ async def serve(
             bound = {route.key: _bound(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
+            manager.ready()
             task_status.started({"http.listen": http.address, **bound})
             await server.accept(listeners)
             background.cancel_scope.cancel()
@@ -134,12 +136,26 @@ async def serve(
 class Server:
     """The parts that every connection shares."""
 
-    def __init__(self, settings: Settings, quota_watch: QuotaWatch, statistics: Statistics, log: Log) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        quota_watch: QuotaWatch,
+        statistics: Statistics,
+        log: Log,
+        watchdog: Watchdog | None,
+        manager: ServiceManager,
+    ) -> None:
         now, limits = trio.current_time(), settings.limits
         self._settings = settings
         self._watch = quota_watch
         self._log = log
         self.supervisor = Supervisor(log)
+        self._manager = manager
+        self._heartbeat = (
+            Heartbeat([manager.beat])
+            if watchdog is None
+            else Heartbeat([watchdog.beat, manager.beat], rested=watchdog.rest)
+        )
         self._changes = Changes()
         self._draining = Draining()
         self.http = HttpStatistics()
@@ -212,6 +228,7 @@ class Server:
             survey=self._surveyor.last,
             version=VERSION,
             task_restarts=self.supervisor.restarts,
+            loop_lag_seconds=lambda: self._heartbeat.lag.worst_seconds,
             overload=Overload(self._doorkeeper, self._caretaker),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
@@ -238,6 +255,7 @@ class Server:
             Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
             Task.TOPIC_NAMES: self.follow_topic_names,
+            Task.HEARTBEAT: self._heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
@@ -245,7 +263,7 @@ class Server:
         if self.journal is not None:
             found[Task.JOURNAL] = self.journal.run
         if received is not None:
-            found[Task.SIGNALS] = partial(self.follow_signals, received)
+            found[Task.SIGNALS] = partial(follow_signals, received, self._watch.reload, self.drain, self._log)
         return found
 
     async def apply_changes(self, role: Role) -> None:
@@ -274,25 +292,11 @@ class Server:
         """Learn whether the cluster has what the lists name."""
         await self.oversight.follow_topics(self._watch, self._brokers)
 
-    async def follow_signals(self, received: SignalReceiver) -> None:
-        """SIGHUP reloads the quotas; SIGTERM, SIGINT and SIGQUIT drain, a second one of them ends at once; what would
-        end the process by default, and means nothing here, is told once and ignored."""
-        told: set[int] = set()
-        async for number in received:
-            if number == signal.SIGHUP:
-                await self._watch.reload("SIGHUP")
-            elif number in DRAINING_SIGNALS:
-                self.drain(signal.Signals(number).name)
-                for deadly in DRAINING_SIGNALS:
-                    signal.signal(deadly, signal.SIG_DFL)
-            elif number not in told:
-                told.add(number)
-                self._log.warning("signal_ignored", signal=signal.Signals(number).name)
-
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
         if not self._draining.begun.is_set():
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
+            self._manager.stopping()
             self._draining.begun.set()
 
     async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
@@ -362,10 +366,6 @@ async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.Socke
         return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
-
-
-def _signals() -> AbstractContextManager[SignalReceiver]:
-    return trio.open_signal_receiver(signal.SIGHUP, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

@@ -17,6 +17,7 @@ import msgspec
 from . import settings_file as written
 from .errors import InvalidValueError
 from .quotas.units import parse_size, shown
+from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
 from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
 from .suggestions import did_you_mean
@@ -38,6 +39,7 @@ __all__ = [
     "JournalSettings",
     "LogSettings",
     "LimitSettings",
+    "StallAction",
     "Policy",
     "LogFormat",
     "LogLevel",
@@ -144,32 +146,6 @@ class JournalSettings:
 class LogSettings:
     format: LogFormat
     level: LogLevel
-
-
-@dataclass(frozen=True, slots=True)
-class LimitSettings:
-    max_request_bytes: int
-    """The largest Fetch request that is decoded: some 4000 partitions, of which a decision takes 12 µs each of the
-    one thread; 25 000 took 0.3 s (measured). A fetcher asks for hundreds, seldom thousands."""
-    max_substitution_bytes: int
-    """The largest Fetch response that is gathered to be altered."""
-    connect_timeout_seconds: float
-    drain_seconds: float
-    max_connections: int = 10_000
-    """In all; 0: as many as the limit of open files allows."""
-    max_connections_per_source: int = 0
-    """0: any number. Brokers behind one address translation come from one source."""
-    max_held_bytes: int = 64 * 2**20
-    """Of frames that have to be whole before anything is done with them, in all."""
-    max_replicas: int = 200_000
-    """Throttled replicas remembered, of each role."""
-    max_replicas_per_connection: int = 20_000
-    max_memory_bytes: int = 2**30
-    """Resident; 0: never looked at."""
-    frame_timeout_seconds: float = 30.0
-    """For a request that has to be whole."""
-    idle_timeout_seconds: float = 900.0
-    """Longer than the 10 minutes of brokers' connections.max.idle.ms, so that it is the broker's to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +346,15 @@ class _Reader:
             max_memory_bytes=self._size("limits.max_memory", table.max_memory),
             frame_timeout_seconds=self._seconds("limits.frame_timeout", table.frame_timeout),
             idle_timeout_seconds=self._seconds("limits.idle_timeout", table.idle_timeout),
+            stall_seconds=self._stall(table.stall),
+            stall_action=self._choice("limits.stall_action", table.stall_action, StallAction),
         )
+
+    def _stall(self, value: str) -> float:
+        seconds = self._seconds("limits.stall", value)
+        if 0 < seconds < LEAST_STALL_SECONDS:
+            self._problems.add("limits.stall", f"expected at least {LEAST_STALL_SECONDS:g}s, found {shown(value)}")
+        return seconds
 
     def _size(self, path: str, value: object) -> int:
         return self._value(path, parse_size, value, stand_in=0)

@@ -112,6 +112,8 @@ class LimitsTable(Table, frozen=True):
     idle_timeout: str = "15m"
     connect_timeout: str = "10s"
     drain: str = "10s"
+    stall: str = "5s"
+    stall_action: str = "exit"
 
 
 _MOST_BYTES = 2**20

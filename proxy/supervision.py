@@ -53,6 +53,8 @@ class Task(enum.StrEnum):
     """Looks at every replica, for the pages."""
     JOURNAL = "journal"
     SIGNALS = "signals"
+    HEARTBEAT = "heartbeat"
+    """Measures how late the loop is, and tells the watchdog and systemd that it turns."""
     CARETAKER = "caretaker"
     """Ends connections that stall, watches the memory."""
     POLLER = "poller"

@@ -18,8 +18,10 @@ from ..log_queue import LogQueue
 from ..logs import dropped_line, open_log
 from ..reload import QuotaWatch
 from ..server import serve
+from ..service_manager import ServiceManager
 from ..settings import load_settings
 from ..statistics import Statistics
+from ..watchdog import EXIT_STATUS, Watchdog
 from .options import config_option, set_option
 
 if TYPE_CHECKING:
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 def command(config_path: Path, overrides: tuple[str, ...]) -> None:
     """Run the sidecar until SIGTERM.
 
-    SIGHUP reads quotas.toml again (so do changes of the file, and POST /-/reload). SIGTERM drains: no new
-    connections, those that are open may finish what is in flight. Environment variables like
+    SIGHUP reads quotas.toml again (so do changes of the file, and POST /-/reload). SIGTERM, SIGINT and SIGQUIT
+    drain: no new connections, those that are open may finish what is in flight; a second one ends at once.
+    SIGUSR1, SIGUSR2 (reserved), SIGALRM and the like are told in the log and ignored. Status 70: the loop hung
+    for limits.stall, see the log. Environment variables like
     THROTTLE_INGRESS__LISTEN replace single keys of the configuration, --set replaces them last.
 
     \b
@@ -48,6 +52,26 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
         quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
         if settings.journal is not None:
             prepare(settings.journal, broker=settings.broker.id)
-        trio.run(partial(serve, settings, quota_watch, statistics=statistics, log=log))
+        watchdog = Watchdog(
+            settings.limits.stall_seconds, settings.limits.stall_action, log, partial(_end_stalled, queue)
+        )
+        watchdog.start()
+        trio.run(
+            partial(
+                serve,
+                settings,
+                quota_watch,
+                statistics=statistics,
+                log=log,
+                watchdog=watchdog,
+                service_manager=ServiceManager(os.environ),
+            )
+        )
     finally:
         queue.finish()
+
+
+def _end_stalled(queue: LogQueue) -> None:
+    """No other way ends a process whose main thread does not come back."""
+    queue.finish()
+    os._exit(EXIT_STATUS)
