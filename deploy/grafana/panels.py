@@ -276,4 +276,59 @@ HOUSEKEEPING = Row(
     ),
 )
 
-ROWS = (AT_A_GLANCE, THROTTLE, TRAFFIC, HOUSEKEEPING)
+BOUNDS = Row(
+    "Doubts and bounds",
+    (
+        Panel(
+            "Quotas in doubt",
+            "short",
+            "1 where a quota may not throttle what was meant: nobody connects, a list names nothing, a tiny rate.",
+            (Query(f"{PREFIX}quota_doubts{{{ROLE}}}", "{{instance}} {{role}} {{reason}}"),),
+        ),
+        Panel(
+            "Restarts and lost log lines",
+            "short",
+            "Background tasks that failed and were started again, and log lines that nobody will read, in 15 minutes.",
+            (
+                Query(f"increase({PREFIX}task_restarts_total{{{ONE}}}[15m])", "{{instance}} restarts: {{task}}"),
+                Query(f"increase({PREFIX}log_dropped_total{{{ONE}}}[15m])", "{{instance}} lines: {{reason}}"),
+            ),
+        ),
+        Panel(
+            "Ends of connections",
+            "short",
+            "Relayed connections by why they ended, and pauses in accepting for want of room, in 15 minutes.",
+            (
+                Query(f"increase({PREFIX}ended_connections_total{{{ROLE}}}[15m])", "{{instance}} {{role}} {{cause}}"),
+                Query(f"increase({PREFIX}accept_pauses_total{{{ONE}}}[15m])", "{{instance}} no room: {{reason}}"),
+            ),
+        ),
+        Panel(
+            "Held bytes",
+            "bytes",
+            "Of frames that have to be whole before anything is done with them. Normally some kilobytes.",
+            (Query(f"{PREFIX}held_bytes{{{ONE}}}", "{{instance}}"),),
+        ),
+        Panel(
+            "Remembered replicas",
+            "short",
+            "Throttled replicas remembered now; and 1 while memory is short and no connection is accepted.",
+            (
+                Query(f"{PREFIX}remembered_replicas{{{ROLE}}}", "{{instance}} {{role}}"),
+                Query(f"{PREFIX}memory_short{{{ONE}}}", "{{instance}} memory is short"),
+            ),
+        ),
+        Panel(
+            "HTTP",
+            "short",
+            "Connections to the sidecar's own HTTP address; answers by status and refusals by reason in 15 minutes.",
+            (
+                Query(f"{PREFIX}http_connections{{{ONE}}}", "{{instance}} connections"),
+                Query(f"increase({PREFIX}http_answers_total{{{ONE}}}[15m])", "{{instance}} {{code}}"),
+                Query(f"increase({PREFIX}http_refused_total{{{ONE}}}[15m])", "{{instance}} refused: {{reason}}"),
+            ),
+        ),
+    ),
+)
+
+ROWS = (AT_A_GLANCE, THROTTLE, TRAFFIC, BOUNDS, HOUSEKEEPING)

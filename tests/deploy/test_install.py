@@ -70,7 +70,7 @@ def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProce
         ),
         (
             "throttle-sidecar verify move.json --bootstrap 127.0.0.1:1 --quotas quotas.toml",
-            1,
+            4,
             "pip install 'kafka-throttle-sidecar[operator]'",
         ),
         ("python -m pipeline ingest journal --into tables", 1, "pip install 'kafka-throttle-sidecar[pipeline]'"),
