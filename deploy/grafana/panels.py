@@ -286,6 +286,12 @@ BOUNDS = Row(
             (Query(f"{PREFIX}quota_doubts{{{ROLE}}}", "{{instance}} {{role}} {{reason}}"),),
         ),
         Panel(
+            "Loop lag",
+            "s",
+            "How late the one thread that carries everything turned, at worst. Beyond 0.1 s fetches wait for it.",
+            (Query(f"{PREFIX}loop_lag_seconds{{{ONE}}}", "{{instance}}"),),
+        ),
+        Panel(
             "Restarts and lost log lines",
             "short",
             "Background tasks that failed and were started again, and log lines that nobody will read, in 15 minutes.",
