@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ..logs import Log
     from ..settings import JournalSettings
 
+JOURNAL_THREADS = trio.CapacityLimiter(1)
+"""For the journal's end alone: all the threads that others share may be waiting for something that hangs."""
 FINISH_SECONDS = 2.0
 """What a disk may take at the end."""
 LEAST_STEP_SECONDS = 1.0
@@ -49,6 +51,8 @@ class Journal:
         self.ledger = Ledger(now - (started - self._first_time))
         self._events: list[Event] = []
         self._dropped_told = 0
+        self._lost_files_told = 0
+        self._directory = settings.directory
         shelf = Shelf(settings.directory, broker=broker, run=run_name(started))
         self._writer = Writer(shelf, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
         self._reported: str | None = None
@@ -75,7 +79,10 @@ class Journal:
         now = trio.current_time()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
         with trio.move_on_after(FINISH_SECONDS, shield=True):
-            await trio.to_thread.run_sync(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True)
+            await trio.to_thread.run_sync(
+                self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True, limiter=JOURNAL_THREADS
+            )
+        self._tell_what_was_removed()
 
     def _hand_on(self, now: float) -> None:
         self._writer.raise_what_ended_it()
@@ -91,6 +98,15 @@ class Journal:
                 self._log.info("journal_resumed")
             else:
                 self._log.error("journal_failed", error=self._reported)
+        self._tell_what_was_removed()
+
+    def _tell_what_was_removed(self) -> None:
+        lost = self.statistics.lost_files
+        if lost != self._lost_files_told:
+            self._lost_files_told = lost
+            self._log.error(
+                "journal_file_lost", directory=str(self._directory), dropped_lines=self.statistics.dropped_by_disk
+            )
 
     def _follow_wall_clock(self, now: float) -> bool:
         """Tell whether it was set; if so, seconds are called by the new time from here on."""

@@ -37,6 +37,13 @@ class Segment:
         self.lines += lines.count(b"\n")
         self._put(self._compressor.compress(lines))
 
+    def is_removed(self) -> bool:
+        """Whether no directory has the file any more: whatever is written goes nowhere, and no error says so.
+
+        A file that was given another name is not removed.
+        """
+        return os.fstat(self._descriptor).st_nlink == 0
+
     def flush(self) -> None:
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
 

@@ -2,7 +2,8 @@
 
 The thread is the only one that touches the disk, and a daemon: a disk that hangs keeps nobody from serving or from
 ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is written or
-counted as dropped.
+counted as dropped. Lines of an open file that somebody removes were counted as written, and are counted as dropped as
+well: the file is looked at with every batch.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class JournalStatistics:
     dropped_by_ledger: int = 0
     """Of more partitions than are remembered."""
     removed_files: int = 0
+    lost_files: int = 0
+    """Open ones that somebody else removed, as with the directory."""
 
     @property
     def dropped(self) -> int:
@@ -66,6 +69,8 @@ class Writer:
         self._queue: queue.Queue[Batch | None] = queue.Queue(QUEUED_BATCHES)
         self._segment: Segment | None = None
         self._opened_tick = 0
+        self._offered_lines = 0
+        """Lines in the open file that came with batches: without those that every file begins and ends with."""
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
@@ -132,8 +137,10 @@ class Writer:
             segment.write(self._encoded(line))
         segment.flush()
         self.statistics.lines += batch.lines
+        self._offered_lines += batch.lines
 
     def _segment_for(self, batch: Batch) -> Segment:
+        self._notice_removal()
         segment, settings = self._segment, self._settings
         if segment is not None and (
             batch.tick - self._opened_tick >= settings.rotate_every_seconds
@@ -147,7 +154,7 @@ class Writer:
         self._shelf.directory.mkdir(parents=True, exist_ok=True)
         self.statistics.removed_files += self._shelf.prune(self._settings.keep_bytes)
         segment = self._segment = Segment(self._shelf.next_open())
-        self._opened_tick = batch.tick
+        self._opened_tick, self._offered_lines = batch.tick, 0
         file = self._shelf.closed(segment.path).name
         segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file)))
         for standing in self._standing.values():
@@ -155,7 +162,15 @@ class Writer:
             segment.write(self._encoded(again))
         return segment
 
+    def _notice_removal(self) -> None:
+        if self._segment is not None and self._segment.is_removed():
+            segment, self._segment = self._segment, None
+            self.statistics.dropped_by_disk += self._offered_lines
+            self.statistics.lost_files += 1
+            segment.abandon()
+
     def _close_segment(self) -> None:
+        self._notice_removal()
         segment, self._segment = self._segment, None
         if segment is None:
             return
@@ -172,6 +187,7 @@ class Writer:
         """The file stays as far as it came; the next batch tries a new one."""
         self.problem = problem
         self.statistics.dropped_by_disk += batch.lines
+        self._notice_removal()
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.abandon()

@@ -135,6 +135,13 @@ async def test_a_disk_that_refuses_is_logged_when_it_begins_and_when_it_ends(
     assert stage.log.events == ["journal_failed", "journal_resumed"]
 
 
+async def test_a_directory_that_is_removed_is_told_once(stage: Stage, mock_clock: trio.testing.MockClock) -> None:
+    stage.journal.statistics.lost_files, stage.journal.statistics.dropped_by_disk = 1, 7
+    stage.journal._hand_on(trio.current_time())
+    stage.journal._hand_on(trio.current_time())
+    assert stage.log.events == ["journal_file_lost"]
+
+
 def test_a_directory_that_cannot_be_is_an_error_at_start(tmp_path: Path) -> None:
     (tmp_path / "journal").write_text("a file")
     with pytest.raises(ConfigurationError, match=r"journal\.directory: cannot write to .*journal: File exists"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 import time
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -119,6 +120,33 @@ def test_a_disk_that_refuses_costs_what_was_offered_meanwhile(tmp_path: Path) ->
     one.finish(10.0)
     assert (one.problem, one.statistics.dropped, one.statistics.lines) == (None, 3, 1)
     assert [line["kind"] for line in files(folder)[0]] == ["file_opened", "traffic", "file_closed"]
+
+
+def test_lines_of_a_directory_that_is_removed_are_dropped_and_a_new_one_is_begun(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    one = writer(folder)
+    one.start()
+    one.offer(batch(0, traffic=3, events=[quota(0, 5.0)]))
+    while one.statistics.lines < 4:
+        time.sleep(0.01)
+    shutil.rmtree(folder)
+    write(one, batch(1, traffic=2))
+    assert (one.statistics.lost_files, one.statistics.dropped, one.statistics.lines) == (1, 4, 6)
+    (lines,) = files(folder)
+    assert [line["kind"] for line in lines] == ["file_opened", "quota", "traffic", "traffic", "file_closed"]
+
+
+def test_a_file_that_another_sidecar_closes_or_that_is_moved_is_not_lost(tmp_path: Path) -> None:
+    one = writer(tmp_path / "journal")
+    one.start()
+    one.offer(batch(0))
+    while one.statistics.lines < 1:
+        time.sleep(0.01)
+    Shelf(tmp_path / "journal", broker=101, run="later").prepare()
+    (tmp_path / "journal").rename(tmp_path / "moved")
+    write(one, batch(1))
+    assert (one.statistics.lost_files, one.statistics.dropped) == (0, 0)
+    assert [line["kind"] for line in files(tmp_path / "moved")[0]] == ["file_opened", *["traffic"] * 2, "file_closed"]
 
 
 def test_what_was_offered_is_readable_before_the_file_is_closed(tmp_path: Path) -> None:
