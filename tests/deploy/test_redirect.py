@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,6 +22,7 @@ import trio
 
 from lab.addresses import KAFKA_PORT, REDIRECT_PORT
 from lab.embedded.leader import EmbeddedLeader
+from lab.errors import LabError
 from lab.processes import Process, wait_until
 from lab.rooms import Rooms, open_rooms
 from lab.sidecars import throttle_sidecar_script
@@ -204,6 +207,51 @@ def test_it_is_told_what_it_does(arguments: tuple[str, ...]) -> None:
     done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("usage: redirect.sh add|remove|show")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        ("--uid", "sidecar", '--uid: expected the number of a user, 0 to 4294967294, found "sidecar"'),
+        ("--uid", "4294967295", "--uid: expected the number of a user"),
+        ("--to", "0", '--to: expected a port, 1 to 65535, found "0"'),
+        ("--to", "015001", "--to: expected a port"),
+        ("--to", "99999999999999999999", "--to: expected a port"),
+        ("--ports", "9092,9o94", "--ports: expected at most 15 ports, 1 to 65535, with commas (9092,9094)"),
+        ("--ports", "9092, 9094", "--ports: expected"),
+        ("--ports", "9092,", "--ports: expected"),
+        ("--ports", "", "--ports: expected"),
+        ("--ports", "9095:9092", "--ports: expected"),
+        ("--ports", "65536", "--ports: expected"),
+        ("--ports", ",".join(map(str, range(1, 17))), "--ports: expected"),
+    ],
+)
+def test_a_mistyped_argument_is_named_before_anything_is_changed(option: str, value: str, expected: str) -> None:
+    """Where nothing is to be changed: without iptables, it would be told of that."""
+    done = subprocess.run(
+        ["/bin/sh", SCRIPT, "add", option, value], capture_output=True, text=True, check=False, env={"PATH": "/usr/bin"}
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"redirect.sh: {expected}")
+    assert done.stderr.endswith("; nothing was changed\n")
+
+
+@pytest.mark.parametrize("failing", ["iptables", "ip6tables"])
+@pytest.mark.parametrize("arguments", [("add", "--ports", "9094"), ("remove",)])
+def test_rules_that_iptables_refuses_leave_those_from_before(
+    arguments: tuple[str, ...], failing: str, rooms: Rooms, rules: partial[str], tmp_path: Path
+) -> None:
+    """A line that the kernel does not know, the last of the transaction: what came before it is not kept either."""
+    rules("add", "--ports", "9092:9093", "--uid", "7")
+    before = rules("show")
+    assert before.count("--dports 9092:9093") == 2
+    wrapper = tmp_path / f"{failing}-restore"
+    real = shutil.which(wrapper.name)
+    wrapper.write_text(f'#!/bin/sh\nsed "s/^COMMIT/-A OUTPUT -j NO_SUCH_CHAIN\\nCOMMIT/" | {real} "$@"\n')
+    wrapper.chmod(0o755)
+    with pytest.raises(LabError, match="iptables refused: the rules from before hold"):
+        rooms.run(BROKER, "env", f"PATH={tmp_path}:{os.environ['PATH']}", str(SCRIPT), *arguments)
+    assert rules("show") == before
 
 
 def _rules(saved: str) -> list[str]:
