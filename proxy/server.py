@@ -30,6 +30,7 @@ from .journal.recorder import Journal
 from .known_brokers import KnownBrokers
 from .listening import CannotListenError, open_listeners
 from .metrics import Sources
+from .name_lookups import NameLookups
 from .overload import Overload
 from .oversight import Oversight
 from .peer_names import PeerNames
@@ -114,6 +115,7 @@ async def serve(
 
     Raises ConfigurationError if an address cannot be listened on.
     """
+    trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
     server = Server(settings, quota_watch, statistics, log, watchdog, manager)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http)

@@ -26,6 +26,7 @@ from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from protocol.framing import with_length
 from proxy.errors import ConfigurationError
+from proxy.name_lookups import NameLookups
 from proxy.reload import QuotaWatch
 from proxy.server import serve
 from proxy.settings import load_settings
@@ -184,6 +185,12 @@ async def test_a_new_file_ends_a_hold_in_time(rate: str, tmp_path: Path) -> None
         assert trio.current_time() - written < TAKES_EFFECT_SECONDS
         await follower.aclose()
         await ours.aclose()
+
+
+async def test_names_have_threads_of_their_own(tmp_path: Path) -> None:
+    write_quotas(tmp_path, "1000")
+    async with running(settings(tmp_path, upstream=1)):
+        assert isinstance(trio.socket.set_custom_hostname_resolver(None), NameLookups)
 
 
 async def test_a_bad_file_changes_nothing(tmp_path: Path) -> None:

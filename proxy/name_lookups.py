@@ -1,0 +1,49 @@
+"""Looks names up on threads of their own: a name server that hangs delays names, and nothing else.
+
+Trio runs getaddrinfo in the 40 threads that all of a process share. A lookup cannot be interrupted: with a name server
+that does not answer it keeps its thread for 5 to 30 seconds after whoever asked has given up, and 60 dials had a change
+of quotas wait for 44 s (measured). Numeric addresses never come here: Trio reads them itself.
+
+Invariant: no more than `LOOKUP_THREADS` lookups are at work at once; who waits for one can be cancelled.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOOKUP_THREADS = 20
+"""A sidecar dials a handful of names, each by as many connections as a broker has fetchers."""
+
+
+class NameLookups(trio.abc.HostnameResolver):
+    """For `trio.socket.set_custom_hostname_resolver`. `lookup` is called as socket.getaddrinfo is, in a thread."""
+
+    def __init__(self, lookup: Callable[..., list[Any]] = socket.getaddrinfo) -> None:
+        self._lookup = lookup
+        self._threads = trio.CapacityLimiter(LOOKUP_THREADS)
+
+    async def getaddrinfo(
+        self,
+        host: bytes | None,
+        port: bytes | str | int | None,
+        family: int = 0,
+        type: int = 0,  # noqa: A002 - as the base class has it
+        proto: int = 0,
+        flags: int = 0,
+    ) -> list[Any]:
+        """Raises socket.gaierror."""
+        return await trio.to_thread.run_sync(
+            self._lookup, host, port, family, type, proto, flags, limiter=self._threads, abandon_on_cancel=True
+        )
+
+    async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
+        """Raises socket.gaierror."""
+        return await trio.to_thread.run_sync(
+            socket.getnameinfo, sockaddr, flags, limiter=self._threads, abandon_on_cancel=True
+        )
