@@ -4,7 +4,9 @@ ARG BASE_IMAGE=python:3.11-slim
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
-RUN python3 -m venv /opt/uv && /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check uv==0.13.8
+COPY uv.requirements.txt ./
+RUN python3 -m venv /opt/uv && \
+    /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r uv.requirements.txt
 ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy \
     UV_SYSTEM_CERTS=1 UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1
 # What it needs, as locked, in a layer of its own: it changes seldom. The extra `operator` lets `plan` and `verify` run

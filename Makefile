@@ -1,7 +1,6 @@
 # Every verb is self-sufficient: it installs what it needs, on a machine that has Python 3.11 or later, Java 17 and Maven.
 
 PYTHON ?= python3
-UV_VERSION := 0.13.8
 TOOLS := .tools
 VENV := .venv
 # Trust what this machine trusts, so that a company's own certificates do.
@@ -25,7 +24,7 @@ setup: $(STAMP)  ## Install the locked dependencies into .venv
 
 $(STAMP): pyproject.toml uv.lock
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r uv.requirements.txt
 	$(TOOLS)/bin/uv sync --frozen --all-extras --quiet
 	@touch $(STAMP)
 

@@ -23,9 +23,14 @@ def test_every_package_of_the_wheel_is_in_the_image() -> None:
     assert packages() <= let_through
 
 
-def test_its_uv_is_the_one_of_the_makefile() -> None:
-    (made_with,) = re.findall(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert re.findall(r"uv==(\S+)", DOCKERFILE) == [made_with]
+def test_its_uv_is_the_one_of_the_makefile_and_has_hashes() -> None:
+    pinned = (ROOT / "uv.requirements.txt").read_text()
+    assert re.findall(r"^uv==[0-9.]+ ", pinned, re.MULTILINE)
+    assert len(set(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", pinned))) >= 4
+    for text in (DOCKERFILE, (ROOT / "Makefile").read_text()):
+        installs = re.findall(r"pip install (.*)$", text, re.MULTILINE)
+        assert [line.endswith("--require-hashes -r uv.requirements.txt") for line in installs] == [True]
+    assert "!uv.requirements.txt" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
 def test_nothing_of_it_floats() -> None:
