@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import trio
 
-from .relay.leg import adopt
+from .relay.transport import adopt
 from .settings_values import Address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .relay.connection import Dial
-    from .relay.leg import Leg
+    from .relay.transport import PlainSocket
 
 SO_ORIGINAL_DST = 80
 """linux/netfilter_ipv4.h; IP6T_SO_ORIGINAL_DST in linux/netfilter_ipv6/ip6_tables.h is the same number."""
@@ -85,7 +85,7 @@ class Redirected:
         """For one connection: what it dials with, from a port that is known to be ours while the block lasts."""
         ports: set[int] = set()
 
-        async def dial(address: Address, *, timeout_seconds: float) -> Leg:
+        async def dial(address: Address, *, timeout_seconds: float) -> PlainSocket:
             family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
             sock = trio.socket.socket(family, socket.SOCK_STREAM)
             try:

@@ -40,8 +40,8 @@ from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
 from .relay.connection import Draining, relay
 from .relay.exchange import Undecoded
-from .relay.leg import adopt, connect
 from .relay.poller import open_poller
+from .relay.transport import adopt, connect
 from .roles import Role
 from .service_manager import ServiceManager
 from .settings import Address

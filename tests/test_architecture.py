@@ -141,8 +141,8 @@ def test_every_module_says_what_it_is_for() -> None:
 
 def test_broad_excepts_are_only_at_the_boundaries() -> None:
     """Errors are named where they are expected; what nobody expected costs one connection or one try of one background
-    task, loudly. The poller hands every error of a flow on to the task that answers for it, the journal's thread its
-    own to the journal's task. The log puts into plainer words what raises while it is put into words."""
+    task, loudly. The poller survives its own, the journal's thread hands its own to the journal's task.
+    The log puts into plainer words what raises while it is put into words."""
     broad = [
         str(path.relative_to(ROOT))
         for path in SOURCES

@@ -24,12 +24,9 @@ import trio
 from protocol.fetch_request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.quotas import Quotas, RoleQuota
+from proxy.relay.connection import Connection
 from proxy.relay.exchange import Exchange
-from proxy.relay.leg import Leg
-from proxy.relay.poller import Flow, Poller, Side
-from proxy.relay.requests import RequestRelay
-from proxy.relay.responses import ResponseRelay
-from proxy.relay.share import Share
+from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
 from proxy.settings import LimitSettings, Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
@@ -41,6 +38,7 @@ from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load, records_of
 
 if TYPE_CHECKING:
     from protocol.buffers import Bytes
+    from proxy.relay.direction import Direction
 
 NEVER_REACHED = 1000.0 * 2**30
 WARM_UP_FETCHES = 20
@@ -71,45 +69,44 @@ CASES = (
 )
 
 
-class MemoryLeg(Leg):
+class MemoryTransport:
     """Receives what it is fed, keeps what it is sent."""
 
+    splices = False
+    hung_up = False
+    writable = True
+
     def __init__(self) -> None:
-        self.polled = True
-        self.hung_up = False
-        self.reading, self.writing = Side(), Side()
+        self.readable = True
         self.kept: list[bytes] = []
         self._fed = memoryview(b"")
-        self._moved = 0
-        self.share = Share()
-        self.share.begins(math.inf)  # no turn ends here: there is nobody to go first
+
+    def fileno(self) -> int:
+        return -1
 
     def feed(self, data: bytes) -> None:
-        """What arrives, and the poller's call."""
         self._fed = memoryview(data)
-        began = time.perf_counter()
-        self.share.begins(math.inf)
-        self.reading.wake()
-        self.share.used(began, time.perf_counter())
+        self.readable = True
 
-    def receive_now(self, view: memoryview) -> int:
+    def receive_into(self, view: memoryview) -> int:
         size = min(len(view), len(self._fed))
         view[:size] = self._fed[:size]
         self._fed = self._fed[size:]
-        self.reading.ready = bool(self._fed)
-        return size or -1
+        self.readable = bool(self._fed)
+        return size or WOULD_WAIT
 
-    def send_now(self, data: Bytes) -> int:
+    def peek_into(self, view: memoryview) -> int:
+        raise NotImplementedError
+
+    def send(self, data: Bytes) -> int:
         self.kept.append(bytes(data))
         return len(data)
 
-    def moves(self, size: int) -> bool:
-        """There are no others whose turn it could be."""
-        del size
-        return False
-
     def finish_sending(self) -> None:
         """There is nobody to tell."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 class Conversation:
@@ -123,23 +120,11 @@ class Conversation:
             Role.LEADER, SETTINGS, quotas=quotas, statistics=RoleStatistics(), now=trio.current_time()
         )
         exchange = Exchange(Link(throttle, "102"), Changes(), structlog.get_logger())
-        self._follower, self._leader = MemoryLeg(), MemoryLeg()
-        self._poller = Poller()
-        legs = {"follower": self._follower, "leader": self._leader}
-        self._flows = [
-            Flow(RequestRelay(exchange, **legs, limits=LIMITS).run(), self._poller),
-            Flow(ResponseRelay(exchange, **legs, limits=LIMITS).run(), self._poller),
-        ]
-        for flow in self._flows:
-            flow.step()
+        self._follower, self._leader = MemoryTransport(), MemoryTransport()
+        self._connection = Connection(exchange, self._follower, self._leader, limits=LIMITS, poller=None)
         self._request = bytearray(case.load.request())
         self._answers: dict[bytes, bytearray] = {}
         self._correlation_id = 0
-
-    def close(self) -> None:
-        for flow in self._flows:
-            flow.close()
-        self._poller.close()
 
     def fetch(self) -> tuple[int, int]:
         """Nanoseconds that the request took, and its answer."""
@@ -147,15 +132,23 @@ class Conversation:
         _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
         asks = bytes(self._request)
         began = time.perf_counter_ns()
-        self._follower.feed(asks)
+        self._advance(self._connection.requests, self._follower, asks)
         asked = time.perf_counter_ns() - began
         tells = self._answer(b"".join(self._leader.kept))
         self._leader.kept.clear()
         began = time.perf_counter_ns()
-        self._leader.feed(tells)
+        self._advance(self._connection.responses, self._leader, tells)
         answered = time.perf_counter_ns() - began
         self._follower.kept.clear()
         return asked, answered
+
+    def _advance(self, direction: Direction, source: MemoryTransport, data: bytes) -> None:
+        """What arrives, and the poller's call: no turn ends here, there is nobody to go first."""
+        source.feed(data)
+        began = time.perf_counter()
+        self._connection.advance(direction, math.inf)
+        self._connection.share.used(began, time.perf_counter())
+        assert direction.wants is Wait.READ
 
     def _answer(self, request: bytes) -> bytes:
         after_id = request[CORRELATION_ID_AT + _INT32.size :]
@@ -182,7 +175,6 @@ def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None)
             found.append(talk.fetch())
         if profile is not None:
             profile.disable()
-        talk.close()
         return found
 
     asked, answered = (sorted(column) for column in zip(*trio.run(main), strict=True))

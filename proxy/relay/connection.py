@@ -1,42 +1,53 @@
 """One relayed connection from its accept to its one log line.
 
-Two tasks, one per direction; the first that ends in error ends both. A half-close is passed on: a peer that has
-finished sending still gets what it is owed. Invariant: whatever ends a connection, both sockets are closed, every
-grant is given back, and exactly one line says why.
+Its two directions advance whenever their sockets allow it; what needs a clock or an event is waited for here: a hold,
+the drain, and where there is no epoll the sockets. The first direction that ends in error ends both. A half-close is
+passed on: a peer that has finished sending still gets what it is owed.
+
+Invariant: whatever ends a connection, both sockets are closed, every grant is given back, and exactly one line says
+why.
 """
 
 from __future__ import annotations
 
 import contextlib
 import traceback
+from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 import trio
 
 from protocol.errors import ProtocolError
+from protocol.framing import with_length
 
+from ..throttle.decision import Answer, Hold
 from ..throttle.link import Link
-from .copying import ConnectionEndedError
+from .direction import Direction
 from .exchange import Cause, Exchange
-from .leg import Leg, connect
-from .requests import RequestRelay
-from .responses import ResponseRelay
+from .requests import REQUEST_WINDOW_BYTES, RequestReader
+from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
+from .share import TURN_SECONDS, Share
+from .transfer import Transfer
+from .transport import END, HELD, READ, TURN, WRITE, ConnectionEndedError, connect
+from .window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ..changes import Changes
     from ..logs import Log
     from ..settings import Address, LimitSettings
+    from ..throttle.decision import Demand, Forward
     from ..throttle.role_throttle import RoleThrottle
     from .caretaker import Caretaker
     from .poller import Poller
+    from .transport import Transport, Wait
 
 
 class Dial(Protocol):
     """Opens the connection to a leader. Raises OSError."""
 
-    async def __call__(self, address: Address, *, timeout_seconds: float) -> Leg: ...
+    async def __call__(self, address: Address, *, timeout_seconds: float) -> Transport: ...
 
 
 class Draining:
@@ -47,7 +58,7 @@ class Draining:
 
 
 async def relay(
-    follower: Leg,
+    follower: Transport,
     upstream: Address,
     *,
     peer: str,
@@ -63,9 +74,8 @@ async def relay(
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
-    `poller` wakes the two directions; None: Trio does, wherever there is no epoll. The one boundary for errors of our
-    own: they cost this connection, not all the others of the process. `ended` is told of the end, and after how many
-    seconds. `caretaker` ends it where it stalls or is idle for too long.
+    `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is told of the end, and
+    after how many seconds. `caretaker` ends it where it stalls or is idle for too long.
     """
     exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
     if caretaker is not None:
@@ -75,11 +85,7 @@ async def relay(
     leader = None
     try:
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
-        leader.share = follower.share
-        with _polled(poller, follower, leader):
-            await _both_ways(
-                exchange, follower, leader, limits=limits, draining=draining, poller=poller, caretaker=caretaker
-            )
+        await Connection(exchange, follower, leader, limits=limits, poller=poller).run(draining, caretaker)
     except* OSError as errors:
         exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
     except* Exception as errors:  # noqa: BLE001
@@ -97,68 +103,216 @@ async def relay(
             ended(exchange, seconds)
 
 
-@contextlib.contextmanager
-def _polled(poller: Poller | None, *legs: Leg) -> Iterator[None]:
-    if poller is None:
-        yield
-        return
-    for leg in legs:
-        poller.attach(leg)
-    try:
-        yield
-    finally:
-        for leg in legs:
-            poller.detach(leg)
+class Connection:
+    """Both directions, and what they wait for of each other."""
 
+    def __init__(
+        self,
+        exchange: Exchange,
+        follower: Transport,
+        leader: Transport,
+        *,
+        limits: LimitSettings,
+        poller: Poller | None,
+    ) -> None:
+        self.share = Share()
+        self._exchange = exchange
+        self._ends = follower, leader
+        self._poller = poller
+        self._scope = trio.CancelScope()
+        self._held = trio.Event()
+        self._asks = RequestReader(exchange, limits, trio.current_time)
+        self._tells = ResponseReader(exchange, limits, trio.current_time)
+        self.requests = Direction(
+            self._asks,
+            Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
+            Cause.FOLLOWER_CLOSED,
+        )
+        self.responses = Direction(
+            self._tells,
+            Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
+            Cause.LEADER_CLOSED,
+        )
+        self._answers = False
+        """The requests wait for answers: a request is to be answered here, or too many are in flight."""
+        self._answering = False
+        """Its answer is on its way to the follower."""
+        self._waits: dict[Direction, trio.CancelScope] = {}
+        """Where Trio waits for the sockets: in these scopes, but not for those that are due."""
+        self._due: set[Direction] = set()
 
-async def _both_ways(
-    exchange: Exchange,
-    follower: Leg,
-    leader: Leg,
-    *,
-    limits: LimitSettings,
-    draining: Draining,
-    poller: Poller | None,
-    caretaker: Caretaker | None,
-) -> None:
-    requests = RequestRelay(exchange, follower=follower, leader=leader, limits=limits)
-    responses = ResponseRelay(exchange, leader=leader, follower=follower, limits=limits)
-    async with trio.open_nursery() as nursery:
+    async def run(self, draining: Draining, caretaker: Caretaker | None = None) -> None:
+        """Until it ends; the exchange knows why."""
+        asks, tells = self.requests, self.responses
+        windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
+        tended = contextlib.nullcontext() if caretaker is None else caretaker.tends(self._exchange, windows, end)
+        try:
+            with self._scope, tended:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._drain, draining)
+                    nursery.start_soon(self._hold_requests)
+                    self._start(nursery)
+        finally:
+            asks.wants = tells.wants = END
+            if self._poller is not None:
+                for transport in self._ends:
+                    self._poller.detach(transport)
+            self._asks.lost()
+            self._tells.lost(trio.current_time())
+            asks.transfer.close()
+            tells.transfer.close()
 
-        async def direction(run: RequestRelay | ResponseRelay, ended: Cause) -> None:
-            try:
-                await (run.run() if poller is None else poller.drive(run.run(), follower.share))
-            except ConnectionEndedError as error:
-                exchange.end(ended, str(error))
-                nursery.cancel_scope.cancel()
-            except OSError as error:
-                exchange.end(Cause.BROKEN, str(error))
-                nursery.cancel_scope.cancel()
-            except ProtocolError as error:
-                exchange.end(Cause.MALFORMED, str(error))
-                nursery.cancel_scope.cancel()
-            else:
-                exchange.end(ended)
-                if ended is Cause.LEADER_CLOSED:
-                    nursery.cancel_scope.cancel()
+    def _start(self, nursery: trio.Nursery) -> None:
+        follower, leader = self._ends
+        if self._poller is None:
+            nursery.start_soon(self._wait_for, self.requests)
+            nursery.start_soon(self._wait_for, self.responses)
+        else:
+            self._poller.attach(self, follower, reads=self.requests, writes=self.responses)
+            self._poller.attach(self, leader, reads=self.responses, writes=self.requests)
 
-        windows, end = (requests.window, responses.window), nursery.cancel_scope.cancel
-        with contextlib.nullcontext() if caretaker is None else caretaker.tends(exchange, windows, end):
-            nursery.start_soon(direction, requests, Cause.FOLLOWER_CLOSED)
-            nursery.start_soon(_drain, exchange, draining, nursery.cancel_scope)
-            await direction(responses, Cause.LEADER_CLOSED)
-            nursery.cancel_scope.cancel()
+    def advance(self, direction: Direction, turn_ends: float) -> None:
+        """Let a direction go on; what goes wrong ends this connection, not all the others of the process."""
+        if direction.wants is END:
+            return
+        try:
+            wants = direction.wants = direction.advance(turn_ends)
+            if wants is not READ or self._answers:
+                self._react(direction, wants)
+        except ConnectionEndedError as error:
+            self._end(direction.ends, str(error))
+        except OSError as error:
+            self._end(Cause.BROKEN, str(error))
+        except ProtocolError as error:
+            self._end(Cause.MALFORMED, str(error))
+        except Exception:  # noqa: BLE001
+            self._end(Cause.INTERNAL, traceback.format_exc())
 
+    def lost(self, error: Exception) -> None:
+        """Nothing wakes it any more."""
+        self._end(Cause.INTERNAL, str(error))
 
-async def _drain(exchange: Exchange, draining: Draining, scope: trio.CancelScope) -> None:
-    """Once a drain begins, close as soon as nothing is owed in either direction."""
-    await draining.begun.wait()
-    exchange.draining = True
-    exchange.changes.notify()
-    while not exchange.is_idle:
-        await exchange.settled.wait()
-    exchange.end(Cause.DRAINED)
-    scope.cancel()
+    def _react(self, direction: Direction, wants: Wait) -> None:
+        if wants is TURN:
+            self._later(direction)
+        elif wants is HELD:
+            self._hold_begins()
+        elif wants is END:
+            self._exchange.end(direction.ends)
+            if direction is self.responses:
+                self._end(direction.ends)
+        if self._answers and direction is self.responses:
+            self._answer()
+
+    def _end(self, cause: Cause, error: str | None = None) -> None:
+        self._exchange.end(cause, error)
+        self.requests.wants = self.responses.wants = END
+        self._wake_trio()
+        self._scope.cancel()
+
+    def _later(self, direction: Direction) -> None:
+        """Let it go on when the others had their turn."""
+        if self._poller is not None:
+            self._poller.later(self, direction)
+            return
+        self._due.add(direction)
+        if direction in self._waits:
+            self._waits[direction].cancel()
+
+    def _wake_trio(self) -> None:
+        if self._poller is not None:
+            self._poller.owes_trio = True
+
+    def _hold_begins(self) -> None:
+        held = self._asks.held
+        if held is None or isinstance(held.decision, Answer):
+            self._answers = True
+            self._answer()
+        else:
+            self._held.set()
+            self._wake_trio()
+
+    def _answer(self) -> None:
+        """Answer what is held, in its turn: after earlier requests. The next may come once the follower has it all, and
+        where too many were in flight once there is room."""
+        held, transfer = self._asks.held, self.responses.transfer
+        if held is None:
+            if self._exchange.has_room_again:
+                self._answers = False
+                self._later(self.requests)
+            return
+        if isinstance(held.decision, Answer) and not self._answering:
+            if self._exchange.in_flight:
+                if self._exchange.opaque:
+                    raise ProtocolError("an answer of our own is due among bytes that are no frames")
+                return
+            self._answering = True
+            wait = transfer.replace(0, with_length(held.decision.frame))
+            if wait is not None:
+                self.responses.wants = wait
+                self._later(self.responses)
+        if transfer.owes:
+            return
+        self._answers = self._answering = False
+        self._asks.answered()
+        self._later(self.requests)
+
+    async def _hold_requests(self) -> None:
+        """Wait for what requests are held for, one after the other."""
+        while True:
+            await self._held.wait()
+            self._held = trio.Event()
+            held = self._asks.held
+            if held is not None and held.demand is not None and isinstance(held.decision, Hold):
+                self._asks.decided(held.demand, await self._hold(held.demand, held.decision))
+                self._later(self.requests)
+
+    async def _hold(self, demand: Demand, decision: Hold) -> Forward | Answer:
+        """Wait until something may be fetched, the follower's max_wait_ms is over, or a drain begins."""
+        exchange, statistics = self._exchange, self._exchange.statistics
+        began = trio.current_time()
+        statistics.held_requests += 1
+        try:
+            decided: Forward | Answer | Hold = decision
+            while isinstance(decided, Hold):
+                with trio.move_on_at(decided.until):
+                    await exchange.changes.wait()
+                decided = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
+            return decided
+        finally:
+            held = trio.current_time() - began
+            statistics.held_requests -= 1
+            statistics.hold_seconds.observe(held)
+            exchange.held_seconds += held
+
+    async def _drain(self, draining: Draining) -> None:
+        """Once a drain begins, close as soon as nothing is owed in either direction."""
+        exchange = self._exchange
+        await draining.begun.wait()
+        exchange.draining = True
+        exchange.changes.notify()
+        while not exchange.is_idle:
+            await exchange.settled.wait()
+        self._end(Cause.DRAINED)
+
+    async def _wait_for(self, direction: Direction) -> None:
+        """What a poller does, by Trio's own waits."""
+        source, sink = direction.transfer.source, direction.transfer.sink
+        self.advance(direction, perf_counter() + TURN_SECONDS)
+        while direction.wants is not END:
+            if direction not in self._due:
+                with trio.CancelScope() as self._waits[direction]:
+                    if direction.wants is READ:
+                        await trio.lowlevel.wait_readable(source.fileno())
+                        source.readable = True
+                    elif direction.wants is WRITE:
+                        await trio.lowlevel.wait_writable(sink.fileno())
+                        sink.writable = True
+                    else:
+                        await trio.sleep_forever()
+            self._due.discard(direction)
+            await trio.lowlevel.checkpoint()
+            self.advance(direction, perf_counter() + TURN_SECONDS)
 
 
 def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:

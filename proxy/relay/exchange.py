@@ -6,21 +6,17 @@ an answer of our own may be sent without getting in between.
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.correlation import Correlator
-from protocol.errors import ProtocolError
 
 from ..changes import Changes
 from .buffers import Buffers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from protocol.headers import RequestHead
 
     from ..logs import Log
@@ -93,6 +89,8 @@ class Exchange:
     settled: Changes = field(default_factory=Changes)
     """Notified after each response."""
     draining: bool = False
+    deciding: bool = False
+    """A request has been taken from the follower and has neither been forwarded nor answered yet."""
     opaque: bool = False
     """Frames cannot be told apart any more: bytes pass as they come."""
     cause: Cause | None = None
@@ -112,7 +110,6 @@ class Exchange:
     _reads: int = 0
     _owed: deque[_Sent] = field(default_factory=deque)
     _responding: bool = False
-    _deciding: bool = False
 
     def __post_init__(self) -> None:
         self.statistics = self.link.throttle.statistics
@@ -124,39 +121,24 @@ class Exchange:
     @property
     def is_idle(self) -> bool:
         """Nothing is owed in either direction: the connection may be closed without loss."""
-        return not self.in_flight and not self._deciding
+        return not self.in_flight and not self.deciding
 
     @property
     def room(self) -> int:
         """How many requests more may be in flight; 0: the follower is not read on, answers have to come first."""
         return 0 if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else MOST_IN_FLIGHT - self.correlator.in_flight
 
-    async def wait_room(self) -> None:
-        """Wait until half of what one connection may have in flight has been answered: each wait has its price."""
-        while not self.opaque and (
-            self.correlator.in_flight > MOST_IN_FLIGHT // 2 or len(self._owed) > MOST_DECIDED_IN_FLIGHT // 2
-        ):
-            await self.settled.wait()
+    @property
+    def has_room_again(self) -> bool:
+        """Half of what one connection may have in flight has been answered: each wait has its price."""
+        return self.opaque or (
+            self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._owed) <= MOST_DECIDED_IN_FLIGHT // 2
+        )
 
-    async def wait_answered(self) -> None:
-        """Wait until nothing is in flight, so that an answer of our own keeps its place.
-
-        Raises ProtocolError once the leader's frames cannot be told apart: there is no such place any more.
-        """
-        while self.in_flight:
-            if self.opaque:
-                raise ProtocolError("an answer of our own is due among bytes that are no frames")
-            await self.settled.wait()
-
-    @contextlib.contextmanager
-    def deciding(self) -> Iterator[None]:
-        """A request has been taken from the follower and has neither been forwarded nor answered yet."""
-        self._deciding = True
-        try:
-            yield
-        finally:
-            self._deciding = False
-            self.settled.notify()
+    def decided(self) -> None:
+        """The request that was taken from the follower has been forwarded or answered."""
+        self.deciding = False
+        self.settled.notify()
 
     def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
         """A request is about to go on."""
@@ -188,16 +170,6 @@ class Exchange:
         self._responding = True
         self.correlator.received(correlation_id)
         return True
-
-    @property
-    def owes(self) -> bool:
-        """Some response is still to come with which something is to be done."""
-        return bool(self._owed)
-
-    def awaited(self, correlation_id: int) -> Outlook | None:
-        """What is to be done with a response, if it answers the oldest request and something is. Changes nothing."""
-        oldest = self.correlator.oldest(correlation_id)
-        return None if oldest is None else oldest.outlook
 
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:
         """A response begins to arrive; return what its request asked to be done with it.

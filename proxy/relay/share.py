@@ -10,8 +10,6 @@ Invariant: who used less than `EASY_SHARE` lately never waits in line.
 
 from __future__ import annotations
 
-from time import perf_counter
-
 TURN_SECONDS = 0.001
 """The longest that a direction goes on while others may be waiting, unless a single frame takes longer."""
 LITTLE_SECONDS = 0.0002
@@ -23,24 +21,12 @@ EASY_SHARE = 0.03
 class Share:
     """One per connection; both directions draw on it."""
 
-    __slots__ = ("_ended", "_turn_ends", "_used")
+    __slots__ = ("_ended", "_used")
 
     def __init__(self) -> None:
-        self._turn_ends = 0.0
         self._used = 0.0
         """Seconds in excess of its easy share when its last turn ended: a leaky bucket."""
         self._ended = 0.0
-
-    def begins(self, now: float) -> None:
-        self._turn_ends = now + TURN_SECONDS
-
-    def begins_now(self) -> None:
-        self._turn_ends = perf_counter() + TURN_SECONDS
-
-    @property
-    def is_over(self) -> bool:
-        """The turn that began last has lasted long enough."""
-        return perf_counter() >= self._turn_ends
 
     def used(self, began: float, ended: float) -> None:
         """A turn is over."""

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
     from .window import Window
 
 CORRELATION_ID_BYTES = 4
+
+
 MOST_STEP_BYTES = 8 * 1024
-"""Looked at before the clock is: some 400 entries without records, which cost half a millisecond to walk and learn."""
-
-
+"""Looked at before the rows are counted: some 400 entries without records."""
+MOST_ROWS = 256
+"""Of one step: half a millisecond to walk and to learn, after which the clock is looked at."""
 TOPICS_END = "responses_end"
 """What the walker calls it."""
 
@@ -53,7 +55,7 @@ class FrameWalk:
         self._at = LENGTH_PREFIX_BYTES + header_bytes(version)
         self._finished = False
         self.has_more = False
-        """The window holds more to look at; a step goes so far and no further."""
+        """The window holds more to look at: another step is due before anything is read."""
         self.head: Head = {}
         self.topics_end: int | None = None
         """Offset in the frame after the last topic, once it is known."""
@@ -69,37 +71,31 @@ class FrameWalk:
     def step(self, passed: int) -> list[ResponseEntry]:
         """Look at what is in the window, whose first byte is the frame's byte `passed`; return the new rows.
 
-        At `MOST_STEP_BYTES` of it or so: then `has_more` says that another step is due before anything is read.
-        Positions in a row are the buffer's, valid until the window changes. Raises ProtocolError.
+        With `MOST_ROWS` of them or so it stops, and `has_more` says so. Positions in a row are the buffer's, valid
+        until the window changes. Raises ProtocolError.
         """
-        self._rows.clear()
+        rows = self._rows
+        rows.clear()
         origin = self._window.start - passed
         end = min(self._window.end, origin + self._total)
-        if not self._finished and origin + self._at < end:
-            self._walk_on(origin, end)
-        self.has_more = not self._finished and origin + self._at < end and self.has_more
-        if (self._finished and self._at != self._total) or (
-            not self._finished and not self.has_more and end == origin + self._total and self._at < self._total
-        ):
-            raise ProtocolError("the leader's response does not end where its frame does")
-        return self._rows
-
-    def _walk_on(self, origin: int, end: int) -> None:
-        most = MOST_STEP_BYTES
-        while True:
-            at = origin + self._at
-            until = min(end, at + most)
-            self.has_more = until < end
+        until = origin + self._at
+        while not self._finished and len(rows) < MOST_ROWS and until < end and origin + self._at < end:
+            until = min(end, max(until, origin + self._at) + MOST_STEP_BYTES)
             try:
-                found = self._steps.send((at, until))
+                at = self._steps.send((origin + self._at, until))
             except StopIteration as done:
-                found, self._finished = done.value, True
-            self._at = found - origin
+                at, self._finished = done.value, True
+            self._at = at - origin
             if self.topics_end is None and TOPICS_END in self.head:
                 self.topics_end = self.head[TOPICS_END] - origin
-            if found > at or self._finished or not self.has_more:
-                return
-            most *= 2  # a single field is longer than a step
+        self.has_more = not self._finished and origin + self._at < end and until < end
+        if self._finished:
+            torn = self._at != self._total
+        else:
+            torn = not self.has_more and end == origin + self._total and self._at < self._total
+        if torn:
+            raise ProtocolError("the leader's response does not end where its frame does")
+        return rows
 
     def give_up(self) -> list[ResponseEntry]:
         """Look no further, the rest of the frame passes as it comes; return what the failed step found."""

@@ -18,8 +18,8 @@ from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
-from proxy.relay.leg import adopt
 from proxy.relay.poller import open_poller
+from proxy.relay.transport import adopt
 from proxy.settings import Address, LimitSettings
 from tests.proxy.conversation import MIB
 from tests.proxy.recorded_log import RecordedLog

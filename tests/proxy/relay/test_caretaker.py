@@ -16,8 +16,8 @@ from proxy.relay.caretaker import REST_SECONDS, Caretaker, resident_bytes
 from tests.proxy.conversation import MIB, behind, throttle
 from tests.proxy.recorded_log import RecordedLog
 
+from .test_glance import window_of
 from .test_passing import PRODUCE, fetch
-from .test_whole_frames import window_of
 from .wire import T0, limits, read_all, read_exactly, relayed
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import trio.testing
 from protocol.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
-from proxy.relay.leg import Leg
+from proxy.relay.transport import PlainSocket
 from proxy.settings import Address
 from tests.proxy.conversation import MIB, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -76,7 +76,7 @@ async def test_nobody_listens(clock: MockClock) -> None:
         of, log = throttle(), RecordedLog()
         with ours:
             await relay(
-                Leg(theirs),
+                PlainSocket(theirs),
                 Address("127.0.0.1", taken.getsockname()[1]),
                 peer="102",
                 throttle=of,

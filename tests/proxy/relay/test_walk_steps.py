@@ -12,8 +12,8 @@ from proxy.relay import walk
 from proxy.relay.walk import FrameWalk, header_bytes
 from tests.proxy.conversation import throttle
 
+from .test_glance import window_of
 from .test_responses import meet
-from .test_whole_frames import window_of
 from .wire import Key, answer, batch, entry, relayed
 
 if TYPE_CHECKING:

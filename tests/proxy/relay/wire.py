@@ -20,8 +20,8 @@ from protocol.fetch import response_layout
 from protocol.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
-from proxy.relay.leg import Leg
 from proxy.relay.poller import open_poller
+from proxy.relay.transport import PlainSocket
 from proxy.settings import Address, LimitSettings
 from tests.proxy.conversation import MIB, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
@@ -151,7 +151,7 @@ async def relayed(
             async def run() -> None:
                 address = Address(*listener.socket.getsockname()[:2])
                 await relay(
-                    Leg(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
+                    PlainSocket(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
                     draining=draining, poller=poller, log=log, caretaker=caretaker,
                 )  # fmt: skip
                 finished.set()

@@ -1,24 +1,22 @@
-"""Whole answers go on first and are learnt from afterwards; on the wire: test_responses and test_sessions."""
+"""Answers to decided requests: what goes on, and that it is learnt from afterwards; on the wire: test_responses and
+test_sessions."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from protocol.framing import LENGTH_PREFIX_BYTES, with_length
 from proxy.changes import Changes
 from proxy.relay.exchange import Exchange
-from proxy.relay.whole_answers import WholeAnswers
+from proxy.relay.reading import Replace
+from proxy.relay.responses import ResponseReader
+from proxy.relay.transfer import Need
 from proxy.relay.window import Window
 from proxy.throttle.decision import Forward
 from tests.proxy.conversation import MIB, Conversation, throttle
 from tests.proxy.recorded_log import RecordedLog
 
-from .wire import CORRELATION_ID, T0, T1, answer, batch, entry, parsed, reserved_bytes
-
-if TYPE_CHECKING:
-    from proxy.relay.leg import Leg
+from .wire import CORRELATION_ID, T0, T1, answer, batch, entry, limits, parsed, reserved_bytes
 
 BEFORE, AFTER = 1_000_000, 1_000_500
 
@@ -29,8 +27,8 @@ class Scene:
     def __init__(self) -> None:
         self.follower = Conversation(throttle(4 * MIB), offsets={T0: BEFORE, T1: 0})
         self.exchange = Exchange(self.follower.link, Changes(), RecordedLog())
-        self.window = Window(cast("Leg", None), 64 * 1024)
-        self.answers = WholeAnswers(self.window, self.exchange)
+        self.window = Window(64 * 1024)
+        self.reader = ResponseReader(self.exchange, limits(), lambda: self.follower.now)
         self.follower.meet(high_watermark=BEFORE)
         decision = self.follower.ask()
         self.follower.answer(decision, {T1: self.follower.asked_for(decision)[T1]}, high_watermark=BEFORE)
@@ -46,8 +44,14 @@ class Scene:
         data = with_length(frame)
         self.window.buffer[: len(data)] = data
         self.window.start, self.window.end = 0, len(data)
-        found = self.answers.take(self.follower.now)
-        return None if found is None else bytes(found)
+        step = self.reader.read(self.window)
+        if isinstance(step, Replace):
+            self.window.take(step.size)
+            return bytes(step.data)
+        assert isinstance(step, int)
+        data = bytes(self.window.view(step))
+        self.window.take(step)
+        return data
 
     @property
     def high_watermark(self) -> int:
@@ -65,7 +69,7 @@ def test_nothing_is_learnt_before_it_has_gone_on() -> None:
     assert found is not None
     assert parsed(found[LENGTH_PREFIX_BYTES:]) == [(T0, 0, AFTER, 70), (T1, 0, BEFORE, 0)]
     assert (scene.high_watermark, scene.window.size) == (BEFORE, 0)
-    scene.answers.sent()
+    assert scene.reader.through()
     assert scene.high_watermark == AFTER
 
 
@@ -75,7 +79,7 @@ def test_what_was_lost_on_its_way_teaches_nothing_and_gives_its_grants_back() ->
     scene.fetch()
     assert reserved_bytes(scene.follower.throttle) > 0
     assert scene.hear(answer({"t": [entry(0, b"", high_watermark=AFTER), entry(1, batch(70))]})) is not None
-    scene.answers.lost(1.0)
+    scene.reader.lost(1.0)
     assert reserved_bytes(scene.follower.throttle) == 0
     assert scene.high_watermark == BEFORE
 
@@ -89,17 +93,40 @@ def test_what_is_added_follows_what_is_omitted() -> None:
         found = scene.hear(news())
         assert found is not None
         assert parsed(found[LENGTH_PREFIX_BYTES:])[1:] == [(T1, 0, high_watermark, 0)]
-        scene.answers.sent()
+        assert scene.reader.through()
         scene.follower.offsets[T0] = AFTER
 
 
-@pytest.mark.parametrize("cut", [0, 3, 11, 40])
-def test_what_is_not_whole_stays(cut: int) -> None:
+@pytest.mark.parametrize("cut", [0, 3, 11])
+def test_what_stands_before_the_topics_is_waited_for(cut: int) -> None:
     scene = Scene()
     scene.fetch()
     frame = with_length(news())
     scene.window.buffer[:cut] = frame[:cut]
     scene.window.start, scene.window.end = 0, cut
-    assert scene.answers.take(0.0) is None
+    step = scene.reader.read(scene.window)
+    assert isinstance(step, Need)
     assert scene.window.size == cut
     assert scene.exchange.in_flight
+
+
+def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() -> None:
+    scene = Scene()
+    scene.follower.now = 1.0
+    scene.fetch()
+    told = with_length(answer({"t": [entry(0, b"", high_watermark=AFTER), entry(1, batch(9000))]}))
+    scene.window.buffer[:5000] = told[:5000]
+    scene.window.start, scene.window.end = 0, 5000
+    assert scene.reader.read(scene.window) == 5000
+    assert scene.high_watermark == BEFORE
+    scene.window.take(5000)
+    assert not scene.reader.through()
+    assert scene.high_watermark == AFTER
+    assert scene.exchange.in_flight
+    scene.window.buffer[: len(told) - 5000] = told[5000:]
+    scene.window.start, scene.window.end = 0, len(told) - 5000
+    assert scene.reader.read(scene.window) == len(told) - 5000
+    scene.window.take(len(told) - 5000)
+    assert scene.reader.through()
+    assert not scene.exchange.in_flight
+    assert reserved_bytes(scene.follower.throttle) == 0

@@ -1,8 +1,8 @@
 """Whole frames that pass as they are, recognised by one unpack each and sent on together.
 
 Most traffic of most connections is this: small fetches, their answers, heartbeats, metadata. What these functions
-leave is for `requests` and `responses`, frame by frame: frames not whole in the window, anything that may go
-unanswered, SASL tokens, and every Fetch that may be throttled. No I/O.
+leave is read frame by frame: frames not whole in the window, anything that may go unanswered, SASL tokens, and every
+Fetch that may be throttled. No I/O.
 
 Invariant: a request is noted for its answer, and an answer is matched, before its bytes are called passable.
 """
@@ -16,10 +16,8 @@ from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
 from protocol.fetch import SUPPORTED_FETCH_VERSIONS
 from protocol.fetch_glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
 from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
-from protocol.framing import LENGTH_PREFIX_BYTES
 from protocol.headers import RequestHead
-from protocol.whole_frames import whole_request
-from protocol.whole_frames import whole_response as whole_response_in
+from protocol.whole_frames import whole_request, whole_response
 
 if TYPE_CHECKING:
     from protocol.buffers import Bytes
@@ -27,18 +25,19 @@ if TYPE_CHECKING:
     from .exchange import Exchange
     from .window import Window
 
-MOST_FRAMES_AT_ONCE = 256
-"""Found before the clock is looked at again: half a millisecond of the smallest there are."""
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
 """Always answered, and followed by nothing but Kafka frames."""
+KAFKA = State.KAFKA
+MOST_FRAMES = 64
+"""Told to go at once: some 0.1 ms, so that a turn ends when it should."""
 
 
-def passable_requests(window: Window, exchange: Exchange) -> int:
-    """Return how many bytes at the window's start may go on to the leader."""
+def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
+    """Return how many bytes at the window's start may go on to the leader, `room` requests at most."""
     buffer, at, end = window.buffer, window.start, window.end
-    if exchange.correlator.state is not State.KAFKA:
+    if exchange.correlator.state is not KAFKA:
         return 0
-    room = min(exchange.room, MOST_FRAMES_AT_ONCE)
+    room = min(room, MOST_FRAMES)
     while room > 0 and (whole := whole_request(buffer, at, end)) is not None:
         after, api_key, version, correlation_id, body_at = whole
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
@@ -80,28 +79,11 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
     return True
 
 
-def whole_fetch(window: Window, exchange: Exchange) -> bytes | None:
-    """Return the frame at the window's start, without its length prefix and still there, if it is a whole Fetch."""
-    whole = whole_request(window.buffer, window.start, window.end)
-    if whole is None or exchange.correlator.state is not State.KAFKA:
-        return None
-    after, api_key, version, _, _ = whole
-    if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
-        return None
-    return window.buffer[window.start + LENGTH_PREFIX_BYTES : after]
-
-
-def whole_response(window: Window) -> tuple[int, int] | None:
-    """(correlation id, bytes of the frame with its length prefix) of what is whole at the window's start."""
-    whole = whole_response_in(window.buffer, window.start, window.end)
-    return None if whole is None else (whole[1], whole[0] - window.start)
-
-
 def passable_responses(window: Window, exchange: Exchange) -> int:
     """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
-    for _ in range(MOST_FRAMES_AT_ONCE):
-        whole = whole_response_in(buffer, at, end)
+    for _ in range(MOST_FRAMES):
+        whole = whole_response(buffer, at, end)
         if whole is None or not exchange.received_whole(whole[1]):
             break
         at = whole[0]

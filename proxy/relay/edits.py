@@ -1,0 +1,108 @@
+"""What is done to a leader's response, as edits of its bytes: its head, what is added, records that are taken away.
+
+    edit ─▶ (at, remove, insert): at offset `at` of the frame, `insert` stands in place of `remove` bytes
+
+A frame that is whole is edited in one join, one that streams by in pieces of the same edits. Entries of omitted
+replicas stand behind the leader's topics, whose number and whose frame grow. Records over quota leave an entry with
+every field but them, of length 0: never null, which older followers do not survive (KIP-73). Bytes in, bytes out.
+
+Invariant: but for its edits whatever the leader sent stays, in its order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.errors import ProtocolError
+from protocol.fetch_response import (
+    read_topic_count,
+    records_length,
+    records_length_bytes,
+    replayed_topics,
+    topic_count_at,
+)
+from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
+from protocol.topic_blocks import count_bytes
+from protocol.varint import MAX_UVARINT_BYTES
+
+from .exchange import MAX_FRAME_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from protocol.buffers import Bytes
+    from protocol.fetch_response import ReplayedEntry
+    from protocol.walker import ResponseEntry
+
+
+class Edit(NamedTuple):
+    """Offsets in the leader's frame, from the first byte of its length prefix on."""
+
+    at: int
+    remove: int
+    insert: bytes
+
+
+class Replays(NamedTuple):
+    """Entries to add; `encoded` are so many topics."""
+
+    topics: int
+    encoded: bytes
+
+
+NO_REPLAYS = Replays(0, b"")
+
+
+def encode(version: int, entries: Sequence[ReplayedEntry]) -> Replays:
+    return Replays(*replayed_topics(version, entries)) if entries else NO_REPLAYS
+
+
+def head(version: int, buffer: Bytes, frame: tuple[int, int], *, size: int, topics: int) -> Edit:
+    """Have the frame say that it has `topics` more, and `size` bytes besides what their number needs.
+
+    `frame`: where it begins in `buffer`, and how far it is there. Raises ProtocolError if there is no count of topics,
+    or no room in a frame.
+    """
+    start, end = frame
+    count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
+    if count is None:
+        raise ProtocolError("the leader's response ends within its header")
+    new_count = count_bytes(version, count.topics + topics)
+    new_size = size + len(new_count) - (count.after - count.at)
+    if new_size > MAX_FRAME_BYTES:
+        raise ProtocolError("the leader's response leaves no room for what was omitted")
+    unchanged = buffer[start + LENGTH_PREFIX_BYTES : count.at]
+    return Edit(0, count.after - start, b"".join((LENGTH_PREFIX.pack(new_size), unchanged, new_count)))
+
+
+def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, origin: int) -> Edit:
+    """Take the records of this entry away.
+
+    `start`: from where on `buffer` holds the frame, their length included; `origin`: where the frame would begin.
+    """
+    records_at = row.records_at
+    before = buffer[max(start, records_at - MAX_UVARINT_BYTES) : records_at]
+    said = records_length_bytes(version, before, row.records_size)
+    return Edit(records_at - said - origin, said + row.records_size, records_length(version, 0))
+
+
+def growth(edits: Iterable[Edit]) -> int:
+    """How many bytes longer the frame is after these."""
+    return sum(len(insert) - remove for _, remove, insert in edits)
+
+
+def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iterable[Edit]) -> tuple[bytes, int]:
+    """The `piece` of the frame, from offset to offset, with these edits; and up to where the last of them removes.
+
+    The frame would begin at `origin` in `memory`.
+    """
+    at, end = piece
+    kept: list[Bytes] = []
+    for edit in edits:
+        if edit.at > at:
+            kept.append(memory[origin + at : origin + edit.at])
+        kept.append(edit.insert)
+        at = edit.at + edit.remove
+    if at < end:
+        kept.append(memory[origin + at : origin + end])
+    return b"".join(kept), at

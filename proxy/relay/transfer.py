@@ -1,0 +1,245 @@
+"""From one transport to the other by way of a window: what was told to go goes, until the kernel says stop.
+
+How bytes go is decided here and nowhere else: records large enough from socket to socket inside the kernel, the rest
+through the window; where partitions are small but many, a copy of what has come is looked at while the bytes stay in
+the socket, and they are spliced as well. Knows no frames, only how much of one is still to come.
+
+Invariant: bytes go in the order in which they were told to; what was handed to the kernel is counted, and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from .transport import READ, TURN, WOULD_WAIT, WRITE, ConnectionEndedError, Pipe, open_pipe
+from .window import READ_AHEAD_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.buffers import Bytes
+
+    from .transport import Transport, Wait
+    from .window import Window
+
+LEAST_SPLICED_BYTES = 128 * 1024
+"""A splice's two calls and waits are worth it from here on; less is copied (measured)."""
+LARGE_BYTES = 512 * 1024
+"""After records so large the next entry's are large, too, as a rule: little is read ahead of them, which could not be
+spliced any more. 8 x 1 MB to a reader with Kafka's buffers: twice the throughput; 40 x 200 KB are better off copied."""
+LEAST_LOOKED_AT_BYTES = 64 * 1024
+"""To look at so much and splice it costs less than to copy it there and back."""
+MOST_VAIN_LOOKS = 4
+"""In one frame. A leader with Kafka's socket buffers never has so much on its way."""
+
+
+class Need(NamedTuple):
+    """Have at least so many bytes in the window; `left`: bytes of the frame at hand that are still to come, 0 if that
+    is not known."""
+
+    least: int
+    left: int = 0
+
+
+BETWEEN_FRAMES = Need(1)
+
+
+class Transfer:
+    """One direction's. `turn_ends`, by time.perf_counter: a flush that still has something to do then leaves it."""
+
+    __slots__ = (
+        "_count",
+        "_entering",
+        "_left",
+        "_looks",
+        "_may_splice",
+        "_pipe",
+        "_read_little",
+        "_unsent",
+        "owes",
+        "sink",
+        "source",
+        "turn_ends",
+        "window",
+    )
+
+    def __init__(
+        self, source: Transport, sink: Transport, window: Window, *, count: Callable[[int], None], splices: bool
+    ) -> None:
+        self.source = source
+        self.sink = sink
+        self.window = window
+        self.owes = False
+        """Something that was told to go has not gone."""
+        self.turn_ends = 0.0
+        self._count = count
+        self._may_splice = splices and source.splices and sink.splices
+        self._pipe: Pipe | None = None
+        self._unsent: memoryview | None = None
+        """Of what was to be put in."""
+        self._left = 0
+        """Bytes of the source that are to pass as they are, wherever they are now."""
+        self._entering = 0
+        """Of those, what is to go through the pipe and is not in it yet."""
+        self._read_little = False
+        self._looks = 0
+
+    def send(self, size: int) -> Wait | None:
+        """Pass the next `size` bytes on, those of the window and those that are to come; None: all are through."""
+        window = self.window
+        start = window.start
+        if size <= window.end - start and not window.is_look:
+            sent = self.sink.send(window.memory[start : start + size])
+            window.start = start + sent
+            self._count(sent)
+            if sent == size:
+                return None
+            size -= sent
+        self._left, self.owes = size, True
+        return self.flush()
+
+    def replace(self, size: int, data: Bytes) -> Wait | None:
+        """Pass `data` on instead of the next `size` bytes, which are in the window; None: all of it is through."""
+        if self.window.is_look:
+            self._read_looked()
+        self.window.start += size
+        sent = self.sink.send(data) if data else 0
+        self._count(sent)
+        if sent == len(data):
+            return None
+        self._unsent, self.owes = memoryview(bytes(data[sent:])), True
+        return self.flush()
+
+    def flush(self) -> Wait | None:
+        """Go on with what was told to go; None: all of it is through. Raises OSError, ConnectionEndedError among them,
+        if the source ends before."""
+        while self._unsent is not None:
+            sent = self.sink.send(self._unsent)
+            if not sent:
+                return WRITE
+            self._count(sent)
+            self._unsent = self._unsent[sent:] or None
+        while self._left:
+            pipe = self._pipe
+            if pipe is not None and (self._entering or pipe.holds):
+                wait = self._splice(pipe)
+            elif self.window.end > self.window.start:
+                wait = self._send_window()
+            elif self._left >= LEAST_SPLICED_BYTES and self._open_pipe():
+                self._read_little = self._left >= LARGE_BYTES
+                self._entering = self._left
+                continue
+            else:
+                wait = self._receive_more()
+            if wait is not None:
+                return wait
+            if self._left and time.perf_counter() > self.turn_ends:
+                return TURN
+        self.owes = False
+        return None
+
+    def receive(self, need: Need) -> int:
+        """Read once: how many bytes came; 0 at the end, WOULD_WAIT if there is nothing yet. Raises OSError."""
+        window, source = self.window, self.source
+        if need is BETWEEN_FRAMES and window.start == window.end:
+            if not source.readable:
+                return WOULD_WAIT
+            self._read_little = False
+            self._looks = MOST_VAIN_LOOKS
+            received = source.receive_into(window.ahead)
+            window.start, window.end = 0, max(received, 0)
+            return received
+        if not need.left:
+            self._looks = MOST_VAIN_LOOKS
+        elif self._may_look(need.left) and self._open_pipe():
+            return self._look()
+        if window.is_look:
+            self._read_looked()
+        if not source.readable:
+            return WOULD_WAIT
+        most = window.capacity if need.left and not self._read_little else READ_AHEAD_BYTES
+        self._read_little = False
+        received = source.receive_into(window.space(need.least, max(most, need.least - window.size)))
+        if received > 0:
+            window.end += received
+        return received
+
+    def close(self) -> None:
+        if self._pipe is not None:
+            self._pipe.close()
+            self._pipe = None
+
+    def _send_window(self) -> Wait | None:
+        window = self.window
+        if window.is_look:
+            if self._left >= LEAST_LOOKED_AT_BYTES:
+                self._looks += 1
+                self._entering = self._left
+                window.start, window.is_look = window.end, False
+                return None
+            self._read_looked()
+        size = min(self._left, window.end - window.start)
+        sent = self.sink.send(window.view(size))
+        window.start += sent
+        self._left -= sent
+        self._count(sent)
+        return None if sent else WRITE
+
+    def _receive_more(self) -> Wait | None:
+        if not self.source.readable:
+            return READ
+        window = self.window
+        received = self.source.receive_into(window.space(1, min(self._left, window.capacity)))
+        if received == 0:
+            raise ConnectionEndedError(f"the peer closed {self._left} bytes before the end of a frame")
+        if received < 0:
+            return READ
+        window.end += received
+        return None
+
+    def _splice(self, pipe: Pipe) -> Wait | None:
+        if self._entering and (self.source.readable or not pipe.holds):
+            entered = pipe.fill(self.source, self._entering) if self.source.readable else WOULD_WAIT
+            if entered == 0:
+                raise ConnectionEndedError(f"the peer closed {self._entering} bytes before the end of a frame")
+            if entered > 0:
+                self._entering -= entered
+            elif not pipe.holds:
+                return READ
+        moved = pipe.drain(self.sink)
+        self._left -= moved
+        self._count(moved)
+        return None if moved else WRITE
+
+    def _may_look(self, left: int) -> bool:
+        empty = self.window.start == self.window.end
+        return empty and self._looks > 0 and left >= LEAST_SPLICED_BYTES and not self._read_little
+
+    def _look(self) -> int:
+        """Have a copy of what has come in the window."""
+        window = self.window
+        self._looks -= 1
+        if not self.source.readable:
+            self._looks += 1
+            return WOULD_WAIT
+        received = self.source.peek_into(window.space(1, window.capacity))
+        if received > 0:
+            window.end += received
+            window.is_look = True
+        elif received < 0:
+            self._looks += 1
+        return received
+
+    def _read_looked(self) -> None:
+        """What was looked at is the window's now."""
+        window = self.window
+        window.is_look = False
+        window.end = window.start + max(self.source.receive_into(window.view(window.size)), 0)
+
+    def _open_pipe(self) -> bool:
+        """Have this direction's pipe, opened when first needed; False where bytes are to be copied."""
+        if self._pipe is None and self._may_splice:
+            self._pipe = open_pipe()
+            self._may_splice = self._pipe is not None
+        return self._pipe is not None
