@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 import urllib.request
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -131,16 +132,22 @@ async def test_throttled_rates_agree_with_the_wire_and_with_the_brokers(watched_
 
 
 @pytest.mark.brokers
-async def test_a_plain_get_of_metrics_is_openmetrics(watched_cluster: Cluster) -> None:
+async def test_metrics_are_in_prometheus_text_format_and_in_openmetrics_where_that_is_asked_for(
+    watched_cluster: Cluster,
+) -> None:
     url = watched_cluster.sidecars[LEADER].url + "/metrics"
 
-    def get() -> tuple[str, str]:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+    def get(**headers: str) -> tuple[str, str]:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=5) as answer:
             return answer.headers["content-type"], answer.read().decode()
 
-    content_type, text = await trio.to_thread.run_sync(get)
+    content_type, _ = await trio.to_thread.run_sync(get)
+    assert content_type.startswith("text/plain; version=0.0.4")
+    content_type, text = await trio.to_thread.run_sync(partial(get, Accept="application/openmetrics-text"))
     assert content_type.startswith("application/openmetrics-text")
     exposed = {family.name for family in text_string_to_metric_families(text)}
     assert text.endswith("# EOF\n")
     expected = {metric.name.removesuffix("_total").removesuffix("_info") for metric in METRICS}
-    assert exposed == expected - {"PartitionBytesInRate"}
+    ours = {name for name in exposed if not name.startswith(("process_", "python"))}
+    assert ours == expected - {"PartitionBytesInRate"}
+    assert "process_cpu_seconds" in exposed
