@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,16 +145,21 @@ class Storage:
             stream.close()
 
 
+def _beside(path: Path) -> Path:
+    """A name that no other process has, nor another thread of this one: two ingests may share a driver."""
+    return path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+
+
 def write_here(path: Path, text: str) -> None:
     """Write a file of this machine: whole or not at all, and there at every moment."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = _beside(path)
     beside.write_text(text, "utf-8")
     beside.replace(path)
 
 
 def _create_here(path: Path, text: str) -> bool:
     """Hadoop's own local file system looks first and creates then. A link is made or is not."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside = _beside(path)
     beside.write_text(text, "utf-8")
     try:
         path.hardlink_to(beside)
