@@ -19,14 +19,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from protocol.fetch import FIRST_VERSION_WITH_TOPIC_IDS, request_layout, response_layout
-from protocol.layout import TAGS
-from protocol.walker import request_walker, response_walker, walk_whole
+from protocol.fetch.tables import FIRST_VERSION_WITH_TOPIC_IDS, request_layout, response_layout
+from protocol.fetch.walker import request_walker, response_walker, walk_whole
+from protocol.wire.layout import TAGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.walker import Topic
+    from protocol.wire.topics import Topic
 
 VERSIONS = (3, 17)
 PARTITIONS = 1000

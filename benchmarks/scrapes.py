@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 import trio
 
-from protocol.walker import RequestEntry
+from protocol.fetch.walker import RequestEntry
 from proxy.exposition import Exposition
 from proxy.http.server import HttpServer
 from proxy.http.turn import Turn

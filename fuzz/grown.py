@@ -9,15 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from protocol.fetch import FIRST_VERSION_WITH_SESSIONS, FIRST_VERSION_WITH_TOPIC_IDS, request_layout, response_layout
-from protocol.layout import TAGS
+from protocol.fetch.tables import (
+    FIRST_VERSION_WITH_SESSIONS,
+    FIRST_VERSION_WITH_TOPIC_IDS,
+    request_layout,
+    response_layout,
+)
+from protocol.wire.layout import TAGS
 
 from .pairs import replica_state
 
 if TYPE_CHECKING:
     from random import Random
 
-    from protocol.walker import Topic
+    from protocol.wire.topics import Topic
 
 NAMES = ("orders", "t", "clicks-eu", "__consumer_offsets", "__cluster_metadata", "t" * 249, "\u00fc" * 60)
 ERRORS = (1, 3, 6, 9, 70, 71, 74, 75, 76, 100, -1)

@@ -12,8 +12,8 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, APIS, is_flexible
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, APIS, is_flexible
 
 from .cases import Case, Door, Ending, generator
 from .grown import Exchange, exchange

@@ -12,11 +12,11 @@ import hashlib
 import struct
 from typing import Any
 
-from protocol.apis import API_FETCH
-from protocol.fetch import FIRST_VERSION_WITH_REPLICA_STATE, request_layout, response_layout
-from protocol.framing import with_length
-from protocol.headers import request_header, request_header_version, response_header, response_header_version
-from protocol.layout import TAGS, member
+from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, request_layout, response_layout
+from protocol.wire.apis import API_FETCH
+from protocol.wire.framing import with_length
+from protocol.wire.headers import request_header, request_header_version, response_header, response_header_version
+from protocol.wire.layout import TAGS, member
 
 CLIENT_ID = "victim-fetcher"
 REPLICA_ID = 102

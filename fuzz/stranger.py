@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.apis import API_FETCH, API_METADATA, is_flexible
 from protocol.errors import ProtocolError
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS, response_layout
-from protocol.fetch_request import parse_fetch_request
-from protocol.headers import peek_request
-from protocol.layout import TAGS
+from protocol.fetch.request import parse_fetch_request
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, response_layout
+from protocol.wire.apis import API_FETCH, API_METADATA, is_flexible
+from protocol.wire.headers import peek_request
+from protocol.wire.layout import TAGS
 
 from .delivery import send_all
 

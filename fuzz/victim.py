@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from protocol.errors import ProtocolError
-from protocol.fetch_request import parse_fetch_request
+from protocol.fetch.request import parse_fetch_request
 
 from . import pairs
 

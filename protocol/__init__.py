@@ -1,15 +1,13 @@
 """Kafka's wire format as values. Sans-I/O: nothing here knows a socket, a clock or a throttle.
 
-- **Layout** (`layout`, `primitives`): a table of fields with version ranges; one Construct Struct per version.
-- **Header, Fetch** (`headers`, `fetch`): those tables. The only place where the wire format is written down.
-- **Walker** (`walker`, `walker_compiler`, `walker_rows`): a flat parser generated from the Structs, for streams and the
-  data path. What does not fit its strokes is read field by field (`stepwise`).
-- **Request, response** (`fetch_request`, `fetch_response`): taking partitions out of one, adding entries to the other.
-- **Topic block** (`topic_blocks`): a topic and its partitions, as either is written.
-- **Metadata** (`metadata`): which topic id is which name.
-- **Correlator** (`correlation`): which request a response answers.
-- **Framing** (`framing`): the length prefix, checked before anything is allocated.
-- **JSON** (`kafka_json`): frames as Kafka's own tools print them.
+- **wire**: what every message shares. The length prefix (`framing`, `whole_frames`), the header (`headers`), which
+  request a response answers (`correlation`), types (`primitives`, `varint`, `topics`), and tables of fields with
+  version ranges, which become one Construct Struct per version (`layout`).
+- **walkers**: flat parsers generated from those Structs, for streams and the data path.
+- **fetch**: the tables of Fetch, the only place where its format is written down (`tables`); its walkers (`walker`);
+  requests with partitions taken out (`request`), responses with partitions added (`response`).
+- **session**: a follower's fetch sessions, translated into the sidecar's own at the leader.
+- **metadata**: which topic id is which name. **kafka_json**: frames as Kafka's own tools print them.
 
-Any input yields a value or `errors.ProtocolError`, nothing else.
+Each folder imports those above it alone. Any input yields a value or `errors.ProtocolError`, nothing else.
 """

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from construct import Struct
 
-from .apis import API_FETCH, api_name
 from .errors import ProtocolError
-from .fetch import REQUEST, RESPONSE, request_layout, response_layout
-from .headers import (
+from .fetch.tables import REQUEST, RESPONSE, request_layout, response_layout
+from .fetch.walker import Walk, walk_whole
+from .walkers.compiler import compile_walker
+from .walkers.entry import RECORDS_SIZE
+from .walkers.rows import Rows
+from .wire.apis import API_FETCH, api_name
+from .wire.headers import (
     peek_request,
     peek_response,
     request_header,
@@ -24,19 +28,15 @@ from .headers import (
     response_header,
     response_header_version,
 )
-from .layout import TAGS, ArrayOf, Field, StructOf, bare, default_of, item_struct, member, parse_whole
-from .primitives import NULL, UUID, KArray, KRecords, Skipped, TaggedFields
-from .walker import Walk, walk_whole
-from .walker_compiler import compile_walker
-from .walker_entry import RECORDS_SIZE
-from .walker_rows import Rows
+from .wire.layout import TAGS, ArrayOf, Field, StructOf, bare, default_of, item_struct, member, parse_whole
+from .wire.primitives import NULL, UUID, KArray, KRecords, Skipped, TaggedFields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from construct import Construct
 
-    from .buffers import Bytes
+    from .wire.buffers import Bytes
 
 Engine: TypeAlias = Literal["construct", "walker"]
 ENGINES: tuple[Engine, ...] = ("construct", "walker")

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from construct import FormatField, Int16sb, Int32sb, Struct
 
-from .apis import API_METADATA, is_flexible
 from .errors import ProtocolError
-from .headers import peek_response, request_header, request_header_version, response_header_version
-from .layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, parse_whole
-from .primitives import UUID
+from .wire.apis import API_METADATA, is_flexible
+from .wire.headers import peek_response, request_header, request_header_version, response_header_version
+from .wire.layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, parse_whole
+from .wire.primitives import UUID
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from construct import Container
 
-    from .buffers import Bytes
-    from .walker import Topic
+    from .wire.buffers import Bytes
+    from .wire.topics import Topic
 
 SUPPORTED_METADATA_VERSIONS = range(10, 14)
 """Those with topic ids."""

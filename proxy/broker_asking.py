@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
 if TYPE_CHECKING:
     from .settings import Address

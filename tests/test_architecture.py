@@ -98,6 +98,21 @@ def test_protocol_needs_the_standard_library_and_construct_alone() -> None:
     assert {name for path in below("protocol") for name in imports(path)} <= allowed
 
 
+def test_the_folders_of_protocol_import_those_before_them_alone() -> None:
+    """Sessions know Fetch, Fetch knows walkers, walkers know types; never the other way, not even for a type."""
+    folders = ["wire", "walkers", "fetch", "session"]
+    upwards = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.module}"
+        for rank, folder in enumerate(folders)
+        for path in below(f"protocol/{folder}")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and node.level == 2
+        and (node.module or "").partition(".")[0] not in (*folders[:rank], "errors")
+    ]
+    assert upwards == []
+
+
 @pytest.mark.parametrize("package", ["journal_schema", "reassignment"])
 def test_what_all_share_needs_the_standard_library_alone(package: str) -> None:
     allowed = {*sys.stdlib_module_names, package}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
 from .loads import BULK, REFERENCE_VERSION, SMALL
 from .measuring import Times, measure

@@ -10,10 +10,10 @@ import itertools
 import struct
 from typing import TYPE_CHECKING, Any
 
-from protocol.apis import API_FETCH, is_flexible
-from protocol.fetch import response_layout
-from protocol.headers import response_header, response_header_version
-from protocol.layout import TAGS, item_struct
+from protocol.fetch.tables import response_layout
+from protocol.wire.apis import API_FETCH, is_flexible
+from protocol.wire.headers import response_header, response_header_version
+from protocol.wire.layout import TAGS, item_struct
 
 from .loads import FETCH_OFFSET, HIGH_WATERMARK, PREFIX_BYTES, topic_block
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from construct import Construct
 
-    from protocol.walker import Topic
+    from protocol.wire.topics import Topic
 
 _BATCH_HEAD = struct.Struct(">qiib")
 _LEAST_BATCH_BYTES = 61

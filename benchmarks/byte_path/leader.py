@@ -17,7 +17,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.fetch_request import FetchRequest, parse_fetch_request
+from protocol.fetch.request import FetchRequest, parse_fetch_request
 
 from .answers import response
 from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of

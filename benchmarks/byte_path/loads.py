@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from protocol.apis import API_FETCH
-from protocol.fetch import FIRST_VERSION_WITH_REPLICA_STATE, FIRST_VERSION_WITH_TOPIC_IDS, request_layout
-from protocol.framing import with_length
-from protocol.headers import request_header, request_header_version
-from protocol.layout import TAGS, member
+from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, FIRST_VERSION_WITH_TOPIC_IDS, request_layout
+from protocol.wire.apis import API_FETCH
+from protocol.wire.framing import with_length
+from protocol.wire.headers import request_header, request_header_version
+from protocol.wire.layout import TAGS, member
 
 if TYPE_CHECKING:
-    from protocol.primitives import TaggedFields
-    from protocol.walker import Topic
+    from protocol.wire.primitives import TaggedFields
+    from protocol.wire.topics import Topic
 
 LEADER_ID, REPLICA_ID = 101, 102
 PREFIX_BYTES = 4

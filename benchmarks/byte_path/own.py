@@ -21,7 +21,7 @@ import click
 import structlog
 import trio
 
-from protocol.fetch_request import parse_fetch_request
+from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
@@ -37,7 +37,7 @@ from .answers import response
 from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load, records_of
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
     from proxy.relay.direction import Direction
 
 NEVER_REACHED = 1000.0 * 2**30

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import struct
 
-from protocol.apis import API_FETCH, is_flexible
-from protocol.fetch import request_layout
-from protocol.layout import TAGS
+from protocol.fetch.tables import request_layout
+from protocol.wire.apis import API_FETCH, is_flexible
+from protocol.wire.layout import TAGS
 
 from ..pairs import replica_state
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import trio
 
-from protocol.layout import TAGS
 from protocol.metadata import METADATA_VERSION, metadata_response_layout
+from protocol.wire.layout import TAGS
 
 from ..cases import generator
 from ..delivery import READ_BYTES, send_all

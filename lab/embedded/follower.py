@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.fetch import request_layout, response_layout
-from protocol.framing import with_length
-from protocol.headers import request_header
+from protocol.fetch.tables import request_layout, response_layout
+from protocol.wire.framing import with_length
+from protocol.wire.headers import request_header
 
 from .leader import read_frame
 from .log import PartitionLog
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from protocol.primitives import Skipped
+    from protocol.wire.primitives import Skipped
 
 API_FETCH = 1
 HEADER_VERSION = 1

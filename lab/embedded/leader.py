@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.fetch import response_layout
-from protocol.fetch_request import FetchRequest, parse_fetch_request
-from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
+from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.tables import response_layout
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
 from .log import PartitionLog
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from protocol.fetch import FIRST_VERSION_WITH_TOPIC_IDS
-from protocol.fetch_session import (
-    FETCH_SESSION_ID_NOT_FOUND,
+from protocol.fetch.tables import (
     FINAL_EPOCH,
+    FIRST_VERSION_WITH_TOPIC_IDS,
     INITIAL_EPOCH,
-    MAX_EPOCH,
     NO_SESSION_ID,
+)
+from protocol.session.requests import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    MAX_EPOCH,
 )
 
 from .session_values import Ask, Read, SessionResponse
@@ -26,7 +28,7 @@ from .session_values import Ask, Read, SessionResponse
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from protocol.fetch_session import PartitionKey, SessionRequest
+    from protocol.session.requests import PartitionKey, SessionRequest
 
 INVALID_FETCH_SESSION_EPOCH = 71
 FETCH_SESSION_TOPIC_ID_ERROR = 106

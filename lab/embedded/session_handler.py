@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch_session import (
+from protocol.fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
+from protocol.session.requests import (
     FETCH_SESSION_ID_NOT_FOUND,
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    NO_SESSION_ID,
     SessionRequest,
 )
 
@@ -26,7 +24,7 @@ from .session_cache import epoch_after
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from protocol.fetch_session import PartitionKey
+    from protocol.session.requests import PartitionKey
 
     from .session_values import Ask, SessionResponse
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from protocol.fetch_session import PartitionKey
+    from protocol.session.requests import PartitionKey
 
 
 class Ask(NamedTuple):

@@ -14,10 +14,10 @@ import functools
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import topic_count_at
-from protocol.framing import LENGTH_PREFIX_BYTES
-from protocol.topic_blocks import count_bytes
-from protocol.walker import ResponseEntry, response_walker, walk_whole
+from protocol.fetch.response import topic_count_at
+from protocol.fetch.topic_blocks import count_bytes
+from protocol.fetch.walker import ResponseEntry, response_walker, walk_whole
+from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from . import edits
 from .edits import Edit
@@ -29,7 +29,7 @@ from .walk import CORRELATION_ID_BYTES, TOPICS_END, FrameWalk, header_bytes, say
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from protocol.fetch_response import ReplayedEntry
+    from protocol.fetch.response import ReplayedEntry
 
     from ..settings import LimitSettings
     from ..throttle.outlook import Outlook

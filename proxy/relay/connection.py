@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 
 from ..throttle.decision import Answer, Hold
 from ..throttle.link import Link

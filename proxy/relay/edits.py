@@ -14,25 +14,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import (
+from protocol.fetch.response import (
     read_topic_count,
     records_length,
     records_length_bytes,
     replayed_topics,
     topic_count_at,
 )
-from protocol.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
-from protocol.topic_blocks import count_bytes
-from protocol.varint import MAX_UVARINT_BYTES
+from protocol.fetch.topic_blocks import count_bytes
+from protocol.wire.framing import LENGTH_PREFIX, LENGTH_PREFIX_BYTES
+from protocol.wire.varint import MAX_UVARINT_BYTES
 
 from .exchange import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from protocol.buffers import Bytes
-    from protocol.fetch_response import ReplayedEntry
-    from protocol.walker import ResponseEntry
+    from protocol.fetch.response import ReplayedEntry
+    from protocol.fetch.walker import ResponseEntry
+    from protocol.wire.buffers import Bytes
 
 
 class Edit(NamedTuple):

@@ -11,13 +11,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.correlation import Correlator
+from protocol.wire.correlation import Correlator
 
 from ..changes import Changes
 from .buffers import Buffers
 
 if TYPE_CHECKING:
-    from protocol.headers import RequestHead
+    from protocol.wire.headers import RequestHead
 
     from ..logs import Log
     from ..statistics import RoleStatistics

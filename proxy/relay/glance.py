@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
-from protocol.correlation import MAX_PLAUSIBLE_VERSION, State
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
-from protocol.fetch_glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
-from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID
-from protocol.headers import RequestHead
-from protocol.whole_frames import whole_request, whole_response
+from protocol.fetch.glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
+from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
+from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State
+from protocol.wire.headers import RequestHead
+from protocol.wire.whole_frames import whole_request, whole_response
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
 
     from .exchange import Exchange
     from .window import Window

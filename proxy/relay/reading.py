@@ -16,7 +16,7 @@ from .transfer import BETWEEN_FRAMES, Need
 from .transport import Wait
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
 
     from .window import Window
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.apis import API_FETCH
-from protocol.correlation import State, expects_response
 from protocol.errors import ProtocolError
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
-from protocol.fetch_glance import peek_session
-from protocol.fetch_request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request, peek_replica_id
-from protocol.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
-from protocol.headers import REQUEST_CORRELATION_ID_AT, peek_request, request_correlation_id
-from protocol.whole_frames import whole_request
+from protocol.fetch.glance import peek_session
+from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request, peek_replica_id
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.wire.apis import API_FETCH
+from protocol.wire.correlation import State, expects_response
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
+from protocol.wire.headers import REQUEST_CORRELATION_ID_AT, peek_request, request_correlation_id
+from protocol.wire.whole_frames import whole_request
 
 from ..throttle.decision import Answer, Forward, Hold
 from .exchange import MAX_FRAME_BYTES, Undecoded
@@ -32,9 +32,9 @@ from .transport import HELD, TURN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.fetch_glance import SessionAt
-    from protocol.fetch_request import FetchRequest
-    from protocol.headers import RequestHead
+    from protocol.fetch.glance import SessionAt
+    from protocol.fetch.request import FetchRequest
+    from protocol.wire.headers import RequestHead
 
     from ..settings import LimitSettings
     from ..throttle.decision import Demand

@@ -15,8 +15,8 @@ import struct
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from protocol.framing import LENGTH_PREFIX_BYTES, frame_size
-from protocol.whole_frames import whole_response
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
+from protocol.wire.whole_frames import whole_response
 
 from .answer import AnswerReader
 from .exchange import MAX_FRAME_BYTES, Undecoded

@@ -18,7 +18,7 @@ from .window import READ_AHEAD_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
 
     from .transport import Transport, Wait
     from .window import Window

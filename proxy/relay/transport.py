@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
 
     from ..settings import Address
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from protocol.apis import API_FETCH
 from protocol.errors import ProtocolError
-from protocol.framing import LENGTH_PREFIX_BYTES
-from protocol.headers import response_header_version
-from protocol.walker import Head, ResponseEntry, response_walker
+from protocol.fetch.walker import Head, ResponseEntry, response_walker
+from protocol.wire.apis import API_FETCH
+from protocol.wire.framing import LENGTH_PREFIX_BYTES
+from protocol.wire.headers import response_header_version
 
 if TYPE_CHECKING:
     from .window import Window

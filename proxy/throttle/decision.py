@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from protocol.headers import request_correlation_id
+from protocol.wire.headers import request_correlation_id
 
 if TYPE_CHECKING:
-    from protocol.fetch_request import Asked, FetchRequest
-    from protocol.fetch_session_translator import Translation
+    from protocol.fetch.request import Asked, FetchRequest
+    from protocol.session.translator import Translation
 
     from .outlook import Outlook
 

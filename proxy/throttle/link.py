@@ -17,8 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from protocol.fetch import FIRST_VERSION_WITH_SESSIONS
-from protocol.fetch_request import (
+from protocol.fetch.request import (
     MAX_INT32,
     Asked,
     FetchRequest,
@@ -26,16 +25,16 @@ from protocol.fetch_request import (
     rebuild_fetch_request,
     rebuild_session_request,
 )
-from protocol.fetch_response import empty_fetch_response, error_fetch_response
-from protocol.fetch_session import (
-    NO_SESSION_ID,
+from protocol.fetch.response import empty_fetch_response, error_fetch_response
+from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS, NO_SESSION_ID
+from protocol.session.requests import (
     Choice,
     LocalAnswer,
     SessionRequest,
     full_upstream,
 )
-from protocol.fetch_session_translator import SessionTranslator
-from protocol.headers import request_correlation_id
+from protocol.session.translator import SessionTranslator
+from protocol.wire.headers import request_correlation_id
 
 from ..roles import Role
 from .decision import Answer, Demand, Forward, Hold
@@ -47,11 +46,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator
 
     from admission.budget import Wish
-    from protocol.fetch_glance import SessionAt
-    from protocol.fetch_response import ReplayedEntry
-    from protocol.fetch_session import PartitionKey
-    from protocol.fetch_session_translator import Translation
-    from protocol.walker import RequestEntry
+    from protocol.fetch.glance import SessionAt
+    from protocol.fetch.response import ReplayedEntry
+    from protocol.fetch.walker import RequestEntry
+    from protocol.session.requests import PartitionKey
+    from protocol.session.translator import Translation
 
     from .decision import Decision
     from .replica import Replica

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.fetch_response import first_batch_size
+from protocol.fetch.response import first_batch_size
 
 from ..roles import Role
 from .replica import Standing
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence, Set
 
     from admission.turns import Claim
-    from protocol.buffers import Bytes
-    from protocol.fetch_request import Asked
-    from protocol.fetch_response import ReplayedEntry
-    from protocol.fetch_session import PartitionKey
-    from protocol.fetch_session_translator import Translation
-    from protocol.walker import ResponseEntry
+    from protocol.fetch.request import Asked
+    from protocol.fetch.response import ReplayedEntry
+    from protocol.fetch.walker import ResponseEntry
+    from protocol.session.requests import PartitionKey
+    from protocol.session.translator import Translation
+    from protocol.wire.buffers import Bytes
 
     from .replica import Replica
     from .replicas import Replicas

@@ -19,13 +19,13 @@ import math
 from typing import TYPE_CHECKING
 
 from admission.budget import Wish
-from protocol.fetch_response import ReplayedEntry
+from protocol.fetch.response import ReplayedEntry
 
 from .meter import Meter
 
 if TYPE_CHECKING:
-    from protocol.fetch_session import PartitionKey
-    from protocol.walker import RequestEntry
+    from protocol.fetch.walker import RequestEntry
+    from protocol.session.requests import PartitionKey
 
 UNKNOWN = -1
 LEAST_NEED_BYTES = 64 * 1024

@@ -18,8 +18,8 @@ from .replica import Replica, Standing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from protocol.fetch_session import PartitionKey
-    from protocol.walker import RequestEntry
+    from protocol.fetch.walker import RequestEntry
+    from protocol.session.requests import PartitionKey
 
     from .role_throttle import RoleThrottle
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
-from protocol.fetch_session_registry import FetchSessions
+from protocol.session.registry import FetchSessions
 
 from ..quotas.rules import METADATA_TOPIC_ID
 from ..topic_names import TopicNames, written
@@ -19,8 +19,8 @@ from .remembered import Remembered
 
 if TYPE_CHECKING:
     from admission.turns import Claim
-    from protocol.fetch_request import Asked
-    from protocol.fetch_session import PartitionKey
+    from protocol.fetch.request import Asked
+    from protocol.session.requests import PartitionKey
 
     from ..journal.ledger import Ledger
     from ..quotas.rules import Quotas, RoleQuota

@@ -16,8 +16,9 @@ from .replica import UNKNOWN, Standing
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from protocol.fetch_session import PartitionKey
-    from protocol.walker import RequestEntry, ResponseEntry, Topic
+    from protocol.fetch.walker import RequestEntry, ResponseEntry
+    from protocol.session.requests import PartitionKey
+    from protocol.wire.topics import Topic
 
     from ..journal.ledger import Ledger
     from .replicas import Replicas

@@ -16,10 +16,10 @@ from fuzz.invariant import Breach, Broken
 from fuzz.kafka_cases import answer_case, pool, request_case
 from fuzz.mutations import MOST_BYTES, MUTATIONS, chunks, mutated, prefixed
 from fuzz.scenes.quota_files import ODD, hostile_file
-from protocol.apis import API_FETCH, APIS
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
-from protocol.headers import peek_request
-from protocol.layout import parse_whole
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, request_layout, response_layout
+from protocol.wire.apis import API_FETCH, APIS
+from protocol.wire.headers import peek_request
+from protocol.wire.layout import parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable

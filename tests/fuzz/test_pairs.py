@@ -6,10 +6,10 @@ import pytest
 
 from fuzz import pairs
 from fuzz.victim import asked_wrongly
-from protocol.fetch import response_layout
-from protocol.fetch_request import parse_fetch_request
-from protocol.headers import FLEXIBLE_RESPONSE_HEADER, peek_response
-from protocol.walker import response_walker, walk_whole
+from protocol.fetch.request import parse_fetch_request
+from protocol.fetch.tables import response_layout
+from protocol.fetch.walker import response_walker, walk_whole
+from protocol.wire.headers import FLEXIBLE_RESPONSE_HEADER, peek_response
 
 VERSIONS = (3, 4, 5, 6, 11, 12)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from protocol.apis import API_FETCH, is_flexible
-from protocol.fetch import (
+from protocol.fetch.tables import (
     FIRST_VERSION_WITH_TOPIC_IDS,
     REQUEST,
     RESPONSE,
@@ -19,11 +18,12 @@ from protocol.fetch import (
     request_layout,
     response_layout,
 )
-from protocol.headers import request_header, request_header_version, response_header, response_header_version
+from protocol.fetch.walker import request_walker, response_walker
 from protocol.kafka_json import is_default
-from protocol.layout import TAGS, StructOf, bare, member
-from protocol.primitives import UUID, KArray, KRecords, KString, TaggedFields
-from protocol.walker import request_walker, response_walker
+from protocol.wire.apis import API_FETCH, is_flexible
+from protocol.wire.headers import request_header, request_header_version, response_header, response_header_version
+from protocol.wire.layout import TAGS, StructOf, bare, member
+from protocol.wire.primitives import UUID, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from construct import Construct, Struct
     from hypothesis.strategies import SearchStrategy
 
-    from protocol.layout import Field
-    from protocol.walker import Walk
+    from protocol.fetch.walker import Walk
+    from protocol.wire.layout import Field
 
 GOLDEN = Path(__file__).parent / "golden"
 RESPONSE_HEADER_BYTES = 4

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
 
 from lab.jars import java_command, kafka_jars
-from protocol.apis import API_FETCH
-from protocol.fetch import REQUEST, RESPONSE, request_layout, response_layout
-from protocol.headers import (
+from protocol.fetch.tables import REQUEST, RESPONSE, request_layout, response_layout
+from protocol.kafka_json import ENGINES, is_default, request_json, response_json
+from protocol.wire.apis import API_FETCH
+from protocol.wire.headers import (
     peek_request,
     peek_response,
     request_header,
@@ -19,9 +20,8 @@ from protocol.headers import (
     response_header,
     response_header_version,
 )
-from protocol.kafka_json import ENGINES, is_default, request_json, response_json
-from protocol.layout import TAGS, Field, StructOf, bare, member, parse_whole
-from protocol.primitives import UUID, KArray, KRecords, KString, TaggedFields
+from protocol.wire.layout import TAGS, Field, StructOf, bare, member, parse_whole
+from protocol.wire.primitives import UUID, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

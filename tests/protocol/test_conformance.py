@@ -14,10 +14,12 @@ import pytest
 from construct import Int8sb, Int16sb, Int32sb, Int64sb
 
 from lab.jars import kafka_jars
-from protocol import fetch, headers, metadata
-from protocol.apis import API_FETCH, API_METADATA, is_flexible
-from protocol.layout import NOTHING_SAID, ArrayOf, Encodings, Field, StructOf
-from protocol.primitives import UUID, KRecords, KString
+from protocol import metadata
+from protocol.fetch import tables as fetch
+from protocol.wire import headers
+from protocol.wire.apis import API_FETCH, API_METADATA, is_flexible
+from protocol.wire.layout import NOTHING_SAID, ArrayOf, Encodings, Field, StructOf
+from protocol.wire.primitives import UUID, KRecords, KString
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
 from .kafka_codec import KafkaCodec, round_trips
 

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.apis import API_METADATA
 from protocol.errors import ProtocolError
-from protocol.headers import response_header, response_header_version
-from protocol.layout import TAGS
 from protocol.metadata import (
     METADATA_VERSION,
     NAMED_METADATA_VERSIONS,
@@ -22,6 +19,9 @@ from protocol.metadata import (
     partitions_by_topic,
     topic_names_by_id,
 )
+from protocol.wire.apis import API_METADATA
+from protocol.wire.headers import response_header, response_header_version
+from protocol.wire.layout import TAGS
 
 from .kafka_codec import KafkaCodec
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from protocol.fetch import request_layout
-from protocol.fetch_request import FetchRequest, parse_fetch_request
-from protocol.headers import request_header
-from protocol.walker import ResponseEntry
+from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.tables import request_layout
+from protocol.fetch.walker import ResponseEntry
+from protocol.wire.headers import request_header
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.settings import Policy, QuotaSettings

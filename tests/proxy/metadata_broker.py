@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from protocol.framing import with_length
-from protocol.headers import peek_request, response_header, response_header_version
-from protocol.layout import TAGS, parse_whole
 from protocol.metadata import metadata_request_layout, metadata_response_layout
+from protocol.wire.framing import with_length
+from protocol.wire.headers import peek_request, response_header, response_header_version
+from protocol.wire.layout import TAGS, parse_whole
 from proxy.settings import Address
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, SessionResponse
-from protocol.fetch_request import parse_fetch_request
+from protocol.fetch.request import parse_fetch_request
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
@@ -22,7 +22,7 @@ from .session_conversation import LEADER, MESSAGE_BYTES, SessionLeader, parsed_a
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.fetch_session import PartitionKey
+    from protocol.session.requests import PartitionKey
 
 HOP_SECONDS = 0.0005
 

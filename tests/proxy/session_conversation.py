@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from lab.embedded.session_cache import FetchSessionCache
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, Read, SessionResponse
-from protocol.apis import API_FETCH
-from protocol.fetch import FIRST_VERSION_WITH_REPLICA_STATE, request_layout, response_layout
-from protocol.fetch_glance import SessionAt
-from protocol.fetch_request import FetchRequest, parse_fetch_request
-from protocol.fetch_session import PartitionKey, SessionRequest
-from protocol.headers import request_header, request_header_version, response_header_version
-from protocol.layout import TAGS, bare, member
-from protocol.walker import ResponseEntry
+from protocol.fetch.glance import SessionAt
+from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, request_layout, response_layout
+from protocol.fetch.walker import ResponseEntry
+from protocol.session.requests import PartitionKey, SessionRequest
+from protocol.wire.apis import API_FETCH
+from protocol.wire.headers import request_header, request_header_version, response_header_version
+from protocol.wire.layout import TAGS, bare, member
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
 

@@ -24,7 +24,7 @@ import trio.testing
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from proxy.errors import ConfigurationError
 from proxy.name_lookups import NameLookups
 from proxy.reload import QuotaWatch

@@ -12,10 +12,10 @@ import trio
 import trio.testing
 
 from protocol.errors import ProtocolError
-from protocol.framing import with_length
-from protocol.headers import peek_request, response_header
-from protocol.layout import TAGS, parse_whole
 from protocol.metadata import METADATA_VERSION, metadata_request_layout, metadata_response_layout
+from protocol.wire.framing import with_length
+from protocol.wire.headers import peek_request, response_header
+from protocol.wire.layout import TAGS, parse_whole
 from proxy.settings import Address
 from proxy.topic_names import (
     AGAIN_SECONDS,

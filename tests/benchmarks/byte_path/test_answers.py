@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from benchmarks.byte_path.answers import batch, response
 from benchmarks.byte_path.loads import BULK, REPLICA_ID, SMALL, Load, records_of, topic_of
-from protocol.apis import API_FETCH, is_flexible
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS, response_layout
-from protocol.fetch_request import parse_fetch_request
-from protocol.fetch_response import first_batch_size
-from protocol.framing import LENGTH_PREFIX_BYTES
-from protocol.layout import parse_whole
+from protocol.fetch.request import parse_fetch_request
+from protocol.fetch.response import first_batch_size
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, response_layout
+from protocol.wire.apis import API_FETCH, is_flexible
+from protocol.wire.framing import LENGTH_PREFIX_BYTES
+from protocol.wire.layout import parse_whole
 
 WANTED = st.lists(st.tuples(st.sampled_from([10, 70_000]), st.integers(0, 50), st.integers(0, 70_000)), max_size=20)
 

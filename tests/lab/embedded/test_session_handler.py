@@ -6,7 +6,7 @@ import pytest
 
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, Read, SessionResponse
-from protocol.fetch_session import PartitionKey, SessionRequest
+from protocol.session.requests import PartitionKey, SessionRequest
 
 A, B, C = ("a", 0), ("b", 0), ("c", 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import proxy.commands.decode
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from proxy.relay.transport import WOULD_WAIT
 
 if TYPE_CHECKING:
-    from protocol.buffers import Bytes
+    from protocol.wire.buffers import Bytes
 
 EVER = float("inf")
 

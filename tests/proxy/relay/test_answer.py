@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.framing import LENGTH_PREFIX_BYTES, with_length
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from proxy.changes import Changes
 from proxy.relay.exchange import Exchange
 from proxy.relay.reading import Replace

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from proxy.relay.buffers import Buffers
 from proxy.relay.caretaker import REST_SECONDS, Caretaker, resident_bytes
 from tests.proxy.conversation import MIB, behind, throttle

@@ -15,7 +15,7 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
 from proxy.relay.transport import PlainSocket
@@ -398,7 +398,7 @@ async def test_quotas_that_change_all_the_time_lose_nothing(rate: float, clock: 
                 await trio.testing.wait_all_tasks_blocked()
 
         async def lead() -> None:
-            from protocol.fetch_request import parse_fetch_request
+            from protocol.fetch.request import parse_fetch_request
 
             while True:
                 request = parse_fetch_request(await wire.asked())

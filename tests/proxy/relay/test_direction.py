@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from proxy.throttle.role_throttle import RoleThrottle
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 
 FOREVER = 1e9
 

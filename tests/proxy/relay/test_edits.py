@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
-from protocol.fetch_response import ReplayedEntry
-from protocol.framing import LENGTH_PREFIX_BYTES, with_length
+from protocol.fetch.response import ReplayedEntry
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from proxy.relay.edits import Edit, Replays, applied, encode, head
 from proxy.relay.exchange import MAX_FRAME_BYTES
 

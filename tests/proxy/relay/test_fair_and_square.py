@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from admission.token_bucket import TokenBucket
-from protocol.fetch import request_layout
-from protocol.fetch_request import FetchRequest, parse_fetch_request
-from protocol.headers import request_header
+from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.tables import request_layout
+from protocol.wire.headers import request_header
 from proxy.roles import Role
 from proxy.settings import Policy
 from proxy.throttle.decision import Answer, Forward, Hold

@@ -8,7 +8,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from proxy.settings import Policy
 from tests.proxy.conversation import MIB, quotas, throttle
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from protocol.correlation import State
-from protocol.fetch_request import parse_fetch_request
-from protocol.framing import with_length
+from protocol.fetch.request import parse_fetch_request
+from protocol.wire.correlation import State
+from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.exchange import Exchange
 from proxy.relay.glance import passable_requests, passable_responses

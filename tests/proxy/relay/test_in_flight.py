@@ -9,10 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from protocol import headers
 from protocol.errors import ProtocolError
-from protocol.framing import with_length
-from protocol.varint import write_uvarint
+from protocol.wire import headers
+from protocol.wire.framing import with_length
+from protocol.wire.varint import write_uvarint
 from proxy.relay import requests
 from proxy.relay.exchange import MOST_DECIDED_IN_FLIGHT, MOST_IN_FLIGHT
 

@@ -13,7 +13,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.framing import with_length
+from protocol.wire.framing import with_length
 from proxy.quotas import Quotas
 from tests.proxy.conversation import fetch_frame, throttle
 

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from protocol.fetch_request import parse_fetch_request
-from protocol.framing import with_length
+from protocol.fetch.request import parse_fetch_request
+from protocol.wire.framing import with_length
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from tests.proxy.conversation import MIB, fetch_frame, quotas, throttle

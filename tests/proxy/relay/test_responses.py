@@ -11,8 +11,8 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.fetch_request import parse_fetch_request
-from protocol.framing import with_length
+from protocol.fetch.request import parse_fetch_request
+from protocol.wire.framing import with_length
 from proxy.roles import Role
 from tests.proxy.conversation import MIB, fetch_frame, throttle
 
@@ -175,7 +175,7 @@ async def test_the_log_start_offset_is_replayed_too(clock: trio.testing.MockCloc
     async with relayed() as wire:
         await meet(wire, THREE, version=5)
         _, received = await wire.exchange(THREE, answer([entry(0, batch(420_000))], version=5), version=5)
-        from protocol.fetch import response_layout
+        from protocol.fetch.tables import response_layout
 
         body = response_layout(5).parse(received[4:])
         starts = [found.log_start_offset for block in body.responses for found in block.partitions]
@@ -287,8 +287,8 @@ async def test_one_connection_for_a_consumer_and_a_replica(clock: trio.testing.M
 
 
 def consumer_frame() -> bytes:
-    from protocol.fetch import request_layout
-    from protocol.headers import request_header
+    from protocol.fetch.tables import request_layout
+    from protocol.wire.headers import request_header
 
     head = {"api_key": 1, "api_version": 3, "correlation_id": 99, "client_id": "c"}
     body = {"replica_id": -1, "max_wait_ms": 5, "min_bytes": 1, "max_bytes": 100, "topics": []}

@@ -13,13 +13,13 @@ import trio
 import trio.testing
 
 from lab.embedded.session_values import Ask
-from protocol.apis import API_FETCH
-from protocol.fetch import SUPPORTED_FETCH_VERSIONS, response_layout
-from protocol.fetch_request import FetchRequest, parse_fetch_request
-from protocol.fetch_session import SessionRequest
-from protocol.framing import with_length
-from protocol.headers import response_header, response_header_version
-from protocol.layout import TAGS, bare, member, parse_whole
+from protocol.fetch.request import FetchRequest, parse_fetch_request
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, response_layout
+from protocol.session.requests import SessionRequest
+from protocol.wire.apis import API_FETCH
+from protocol.wire.framing import with_length
+from protocol.wire.headers import response_header, response_header_version
+from protocol.wire.layout import TAGS, bare, member, parse_whole
 from proxy.quotas import Quotas, RoleQuota
 from tests.proxy.conversation import MIB, quotas, throttle
 from tests.proxy.session_conversation import session_frame, topic_of

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from protocol.framing import with_length
-from protocol.walker import response_walker, walk_whole
+from protocol.fetch.walker import response_walker, walk_whole
+from protocol.wire.framing import with_length
 from proxy.relay import walk
 from proxy.relay.walk import FrameWalk, header_bytes
 from tests.proxy.conversation import throttle

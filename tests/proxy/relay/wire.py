@@ -16,8 +16,8 @@ import trio
 import trio.testing
 
 from admission.budget import StrictBudget
-from protocol.fetch import response_layout
-from protocol.framing import with_length
+from protocol.fetch.tables import response_layout
+from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller

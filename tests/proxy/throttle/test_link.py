@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.fetch import response_layout
+from protocol.fetch.tables import response_layout
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_CHECK_SECONDS, REFRESH_SECONDS

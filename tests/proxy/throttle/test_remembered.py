@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from protocol.topic_names import MAX_REMEMBERED, TopicNames
+from protocol.wire.topics import MAX_REMEMBERED, DecodedNames
 from proxy.journal import ledger as ledgers
 from proxy.journal.ledger import Ledger, Position, TrafficKey
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
@@ -80,7 +80,7 @@ def test_topics_without_listed_partitions_are_remembered_for_a_while(monkeypatch
 
 
 def test_a_name_that_no_topic_can_have_is_decoded_and_not_kept() -> None:
-    names = TopicNames()
+    names = DecodedNames()
     assert names[b"x" * 250] == "x" * 250
     assert not dict.__len__(names)
     for number in range(MAX_REMEMBERED + 1):

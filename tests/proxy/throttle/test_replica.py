@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from protocol.walker import RequestEntry
+from protocol.fetch.walker import RequestEntry
 from proxy.throttle.replica import LEAST_NEED_BYTES, UNKNOWN, Replica, Standing
 
 

@@ -1,0 +1,207 @@
+"""Fetch responses that the sidecar writes itself, or adds to: entries without records (KIP-73), errors.
+
+Must not know when that is right to do: high watermarks and log start offsets are the caller's to answer for.
+Invariant: such an entry has error 0 and records of length 0. Null records kill the fetchers of old brokers.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import struct
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import ProtocolError
+from ..wire.apis import API_FETCH, is_flexible
+from ..wire.headers import response_header, response_header_version
+from ..wire.layout import TAGS, item_struct, offset_bytes
+from ..wire.varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
+from .tables import FIRST_VERSION_WITH_SESSIONS, response_layout
+from .topic_blocks import NO_TAGS, count_bytes, end_of_block, topic_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..wire.buffers import Bytes
+    from ..wire.topics import Topic
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_BATCH_LENGTH = struct.Struct(">8xi")  # after the base offset; the same place in message formats v0 to v2
+_SMALLEST_MESSAGE_BYTES = 14  # format v0: crc, magic, attributes, null key, null value
+
+
+class ReplayedEntry(NamedTuple):
+    """One partition to answer without records."""
+
+    topic: Topic
+    partition: int
+    high_watermark: int
+    log_start_offset: int
+
+
+class TopicCount(NamedTuple):
+    """How many topics a response has: ``buffer[at:after]`` says ``topics``."""
+
+    at: int
+    after: int
+    topics: int
+
+
+class _Template(NamedTuple):
+    """Packs an entry without records: partition, what is always the same, high watermark, the same again, log start
+    offset if the version has one, the same again."""
+
+    pack: Callable[..., bytes]
+    constants: tuple[bytes, bytes, bytes]
+    has_log_start_offset: bool
+
+
+@functools.cache
+def _template(version: int) -> _Template:
+    entry = item_struct(item_struct(response_layout(version), "responses"), "partitions")
+    values: dict[str, Any] = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": 0,
+        "last_stable_offset": -1,  # followers do not look at it, nor at the next but one
+        "log_start_offset": -1,
+        "aborted_transactions": None,
+        "preferred_read_replica": -1,
+        "records": b"",
+        TAGS: [],
+    }
+    names = {field.name for field in entry.subcons}
+    encoded, has_log_start_offset = entry.build(values), "log_start_offset" in names
+    first = offset_bytes(entry, "partition_index") + _INT32.size
+    high_watermark = offset_bytes(entry, "high_watermark")
+    second = high_watermark + _INT64.size
+    third = offset_bytes(entry, "log_start_offset") if has_log_start_offset else len(encoded)
+    last = third + _INT64.size
+    constants = encoded[first:high_watermark], encoded[second:third], encoded[last:]
+    sizes = [f"{len(constant)}s" for constant in constants]
+    formats = f">i{sizes[0]}q{sizes[1]}" + (f"q{sizes[2]}" if has_log_start_offset else "")
+    return _Template(struct.Struct(formats).pack, constants, has_log_start_offset)
+
+
+@functools.cache
+def topic_count_at(version: int) -> int:
+    """Where a response frame has the count of its topics, its length prefix not counted.
+
+    An int32 below v12. From there on a varint (see read_topic_count), and here if the header has no tagged
+    fields, which brokers never put there.
+    """
+    return len(_header(version, 0)) + offset_bytes(response_layout(version), "responses")
+
+
+def read_topic_count(version: int, buffer: Bytes, at: int, end: int) -> TopicCount | None:
+    """The count of topics that stands at ``at``; None if it is not all there before ``end``.
+
+    Raises ProtocolError if it cannot be one.
+    """
+    if is_flexible(API_FETCH, version):
+        found = read_uvarint(buffer, at, end)
+        return None if found is None else TopicCount(at, found[1], found[0] - 1)
+    if end - at < _INT32.size:
+        return None
+    return TopicCount(at, at + _INT32.size, _INT32.unpack_from(buffer, at)[0])
+
+
+def records_length(version: int, size_bytes: int) -> bytes:
+    """What stands right before records of that size; an entry without records has this of 0."""
+    return write_uvarint(size_bytes + 1) if is_flexible(API_FETCH, version) else _INT32.pack(size_bytes)
+
+
+def records_length_bytes(version: int, kept: Bytes, size_bytes: int) -> int:
+    """How many bytes at the end of ``kept`` say that records of this size (more than 0) follow.
+
+    In flexible versions a leader may write the length as a longer varint than it needs. The bytes before it cannot be
+    taken for a part of it: with each byte more the number would be another one. Raises ProtocolError if none say so.
+    """
+    if not is_flexible(API_FETCH, version):
+        return _INT32.size
+    end = len(kept)
+    for count in range(1, min(MAX_UVARINT_BYTES, end) + 1):
+        found = _varint_of(kept, end - count, end)
+        if found == size_bytes + 1:
+            return count
+    raise ProtocolError(f"no length of {size_bytes} bytes stands before the records")
+
+
+def _varint_of(kept: Bytes, at: int, end: int) -> int | None:
+    """The varint that is exactly ``kept[at:end]``; None if that is none."""
+    try:
+        found = read_uvarint(kept, at, end)
+    except ProtocolError:
+        return None
+    return found[0] if found is not None and found[1] == end else None
+
+
+def replayed_topics(version: int, entries: Sequence[ReplayedEntry]) -> tuple[int, bytes]:
+    """(topic blocks, their bytes) to add to the end of a response's topics, to whose count they are added too.
+
+    Consecutive entries of one topic share a block. Raises ProtocolError for a version not in
+    SUPPORTED_FETCH_VERSIONS.
+    """
+    pack, (first, second, last), has_log_start_offset = _template(version)
+    blocks, pieces = 0, list[bytes]()
+    for topic, grouped in itertools.groupby(entries, key=itemgetter(0)):
+        if has_log_start_offset:
+            encoded = [pack(partition, first, high, second, start, last) for _, partition, high, start in grouped]
+        else:
+            encoded = [pack(partition, first, high, second) for _, partition, high, _ in grouped]
+        pieces += (topic_bytes(version, topic), count_bytes(version, len(encoded)), *encoded, end_of_block(version))
+        blocks += 1
+    return blocks, b"".join(pieces)
+
+
+def empty_fetch_response(
+    version: int, correlation_id: int, entries: Sequence[ReplayedEntry], *, session_id: int = 0
+) -> bytes:
+    """A whole response frame, its length prefix not included, of these entries; throttle_time_ms is 0.
+
+    In a session that may be none: nothing has changed. Raises ProtocolError for a version not in
+    SUPPORTED_FETCH_VERSIONS.
+    """
+    blocks, topics = replayed_topics(version, entries)
+    return _frame(version, correlation_id, error_code=0, session_id=session_id, topics=(blocks, topics))
+
+
+def error_fetch_response(version: int, correlation_id: int, error_code: int, *, session_id: int = 0) -> bytes:
+    """A whole response frame that is nothing but a top-level error, which there is from v7 on (KIP-227).
+
+    Raises ValueError for a version without.
+    """
+    if version < FIRST_VERSION_WITH_SESSIONS:
+        raise ValueError(f"Fetch v{version} has no top-level error")
+    return _frame(version, correlation_id, error_code=error_code, session_id=session_id, topics=(0, b""))
+
+
+def first_batch_size(buffer: Bytes, records_at: int, end: int) -> int | None:
+    """Bytes of the first batch (or message) of the records at ``records_at``, as it says itself.
+
+    None if fewer than 12 bytes stand before ``end``, or the length is nonsense. The batch may well be
+    longer than the records at hand.
+    """
+    if end - records_at < _BATCH_LENGTH.size:
+        return None
+    (length,) = _BATCH_LENGTH.unpack_from(buffer, records_at)
+    return _BATCH_LENGTH.size + length if length >= _SMALLEST_MESSAGE_BYTES else None
+
+
+def _header(version: int, correlation_id: int) -> bytes:
+    header = response_header(response_header_version(API_FETCH, version))
+    return bytes(header.build({"correlation_id": correlation_id, TAGS: []}))
+
+
+def _frame(version: int, correlation_id: int, *, error_code: int, session_id: int, topics: tuple[int, bytes]) -> bytes:
+    body = response_layout(version)
+    start = bytearray(offset_bytes(body, "responses"))
+    if version >= FIRST_VERSION_WITH_SESSIONS:
+        _INT16.pack_into(start, offset_bytes(body, "error_code"), error_code)
+        _INT32.pack_into(start, offset_bytes(body, "session_id"), session_id)
+    blocks, encoded = topics
+    tags = NO_TAGS if is_flexible(API_FETCH, version) else b""
+    return b"".join((_header(version, correlation_id), start, count_bytes(version, blocks), encoded, tags))

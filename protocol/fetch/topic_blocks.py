@@ -1,0 +1,102 @@
+"""How the topics of a Fetch message are written: blocks of a name or an id, a count, and entries.
+
+For those who put messages together from entries. Must not know what is in an entry. Invariant: what is
+written is what `tables` says; tests hold it to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ..wire.apis import API_FETCH, is_flexible
+from ..wire.varint import write_uvarint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ..wire.buffers import Bytes
+    from ..wire.topics import Topic
+
+T = TypeVar("T")
+
+NO_TAGS = b"\0"
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+
+
+class _Writers(NamedTuple):
+    """How a version writes a count, a topic and what ends a block."""
+
+    number: Callable[[int], bytes]
+    topic: Callable[[Topic], bytes]
+    end: bytes
+
+
+def _compact_count(count: int) -> bytes:
+    return write_uvarint(count + 1)
+
+
+def _compact_topic(topic: Topic) -> bytes:
+    if isinstance(topic, bytes):
+        return topic
+    name = topic.encode()
+    return write_uvarint(len(name) + 1) + name
+
+
+def _plain_topic(topic: Topic) -> bytes:
+    name = str(topic).encode()
+    return _INT16.pack(len(name)) + name
+
+
+_COMPACT = _Writers(_compact_count, _compact_topic, NO_TAGS)
+_PLAIN = _Writers(_INT32.pack, _plain_topic, b"")
+
+
+def _writers(version: int) -> _Writers:
+    return _COMPACT if is_flexible(API_FETCH, version) else _PLAIN
+
+
+def count_bytes(version: int, count: int) -> bytes:
+    """The number of items of an array, as this version of Fetch writes it."""
+    return _writers(version).number(count)
+
+
+def topic_bytes(version: int, topic: Topic) -> bytes:
+    """A topic's name (a str, below v13) or id (16 bytes)."""
+    return _writers(version).topic(topic)
+
+
+def end_of_block(version: int) -> bytes:
+    """What follows a block's entries: no tagged fields, where there may be any."""
+    return _writers(version).end
+
+
+def topic_blocks(
+    version: int,
+    entries: Iterable[T],
+    *,
+    topic: Callable[[T], Topic],
+    encode: Callable[[T], Iterable[Bytes]],
+    tags: Mapping[Topic, bytes] | None = None,
+) -> tuple[int, list[Bytes]]:
+    """(number of blocks, their bytes in pieces); ``encode`` gives the pieces of one entry.
+
+    Consecutive entries of one topic share a block; a topic may come again later (PartitionStates in Kafka does
+    the same). ``tags`` are the tagged fields of topics that have any.
+    """
+    write = _writers(version)
+    pieces: list[Bytes] = []
+    blocks = 0
+    for key, grouped in itertools.groupby(entries, key=topic):
+        pieces += (write.topic(key), b"")
+        count_at, count = len(pieces) - 1, 0
+        for entry in grouped:
+            pieces += encode(entry)
+            count += 1
+        pieces[count_at] = write.number(count)
+        pieces.append(tags.get(key, write.end) if tags else write.end)
+        blocks += 1
+    return blocks, pieces

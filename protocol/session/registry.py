@@ -1,0 +1,145 @@
+"""Every fetch session that a role translates, by leader and session id: found, counted, bounded, ended.
+
+Sessions outlive connections, as they do at a leader. One that is ended is unknown from then on; if the leader may
+still hold it, the follower's next full request is made to close it there: a leader's cache of sessions may be as
+small as one (max.incremental.fetch.session.cache.slots).
+
+Must not know requests or answers, nor when a session is to end, but for too many and too old ones; time is an
+argument. Invariant: at most `most_sessions`, and of more than one at most `most_partitions` partitions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Generic
+
+from ..fetch.tables import NO_SESSION_ID
+from .requests import E
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from .requests import SessionRequest
+    from .state import FetchSession
+
+MOST_SESSIONS = 1000
+"""max.incremental.fetch.session.cache.slots' default: no leader holds more."""
+MOST_PARTITIONS = 200_000
+"""Of all sessions together; bounds the memory."""
+IDLE_SECONDS = 600.0
+"""A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session that is not used for 120 s."""
+
+
+class Place(Generic[E]):
+    """A session, and who uses it."""
+
+    __slots__ = ("busy", "leader", "session", "used_at", "user")
+
+    def __init__(self, session: FetchSession[E], *, leader: Hashable, user: object, used_at: float) -> None:
+        self.session = session
+        self.leader = leader
+        self.user = user
+        """The connection of the last request."""
+        self.used_at = used_at
+        self.busy = False
+        """A request is under way."""
+
+    @property
+    def key(self) -> tuple[Hashable, int]:
+        return (self.leader, self.session.session_id)
+
+
+class FetchSessions(Generic[E]):
+    """One per role. `leader` tells leaders apart: each numbers its sessions by itself."""
+
+    def __init__(
+        self,
+        *,
+        most_sessions: int = MOST_SESSIONS,
+        most_partitions: int = MOST_PARTITIONS,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        self._most_sessions = most_sessions
+        self._most_partitions = most_partitions
+        self._idle_seconds = idle_seconds
+        self._places: OrderedDict[tuple[Hashable, int], Place[E]] = OrderedDict()
+        """The one that was used longest ago first."""
+        self._abandoned: dict[Hashable, dict[int, None]] = {}
+        """Ended here, perhaps held by the leader still."""
+        self.partitions = 0
+        """Of all sessions together."""
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def find(self, leader: Hashable, session_id: int) -> Place[E] | None:
+        return self._places.get((leader, session_id))
+
+    def at(self, leader: Hashable) -> list[Place[E]]:
+        """All sessions at this leader; as slow as there are sessions."""
+        return [place for place in self._places.values() if place.leader == leader]
+
+    def is_current(self, place: Place[E]) -> bool:
+        return self._places.get(place.key) is place
+
+    def open(self, place: Place[E]) -> None:
+        """A leader has given out this id: what was known by it before is over."""
+        self.end(self._places.get(place.key))
+        self.closed(*place.key)
+        self._places[place.key] = place
+        self.partitions += len(place.session.partitions)
+        self._trim()
+
+    def use(self, place: Place[E], request: SessionRequest[E], *, user: object, now: float) -> None:
+        """The session goes on with `request`, on the connection of `user`."""
+        before = len(place.session.partitions)
+        place.session.take(request)
+        self.partitions += len(place.session.partitions) - before
+        place.user = user
+        place.used_at = now
+        place.busy = True
+        self._places.move_to_end(place.key)
+        self._trim()
+
+    def end(self, place: Place[E] | None) -> None:
+        """Whoever goes on with this session finds it unknown."""
+        if place is not None and self.is_current(place):
+            del self._places[place.key]
+            self.partitions -= len(place.session.partitions)
+
+    def end_idle(self, now: float) -> None:
+        while self._places and (oldest := self._oldest()).used_at < now - self._idle_seconds:
+            self.end(oldest)
+
+    def abandon(self, leader: Hashable, session_id: int) -> None:
+        """End the session, known or not, and have the leader close it when it is asked for another."""
+        self.end(self.find(leader, session_id))
+        if session_id > NO_SESSION_ID:
+            ids = self._abandoned.setdefault(leader, {})
+            ids[session_id] = None
+            if len(ids) > self._most_sessions:
+                del ids[next(iter(ids))]
+
+    def closed(self, leader: Hashable, session_id: int) -> None:
+        """The leader is told to close this one, or has given its id to another."""
+        ids = self._abandoned.get(leader)
+        if ids is not None:
+            ids.pop(session_id, None)
+            if not ids:
+                del self._abandoned[leader]
+
+    def take_abandoned(self, leader: Hashable) -> int:
+        """Return a session for the leader to close with a full request; 0 if there is none."""
+        session_id = next(iter(self._abandoned.get(leader, ())), NO_SESSION_ID)
+        self.closed(leader, session_id)
+        return session_id
+
+    def _oldest(self) -> Place[E]:
+        return next(iter(self._places.values()))
+
+    def _trim(self) -> None:
+        """The newest stays, whatever its size."""
+        while len(self._places) > 1 and (
+            len(self._places) > self._most_sessions or self.partitions > self._most_partitions
+        ):
+            self.end(self._oldest())

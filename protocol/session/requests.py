@@ -1,0 +1,144 @@
+"""Fetch sessions (KIP-227) as values: what a follower asks within one, and what the leader is asked instead.
+
+Since Fetch v7 a request lists only the partitions that changed; the leader fetches the others from its cache. A
+partition that is left out of a request is therefore still fetched, at the offset it had when it was listed last. To
+leave one out in truth it must be *forgotten*, and listed again later; then the leader's requests are no longer the
+follower's, and neither are their epochs. `translator` is where to go on reading.
+
+Must not know bytes, connections or quotas: an entry is whatever the caller made of it, as long as it tells its
+partition_max_bytes. Invariant: values only; nothing here changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from ..fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence, Set
+
+    from ..wire.topics import Topic
+
+MAX_EPOCH = 2**31 - 1
+FETCH_SESSION_ID_NOT_FOUND = 70
+"""The follower sends a full request at once, without a back-off (0.1 s, measured)."""
+
+PartitionKey: TypeAlias = "tuple[Topic, int]"
+
+
+class SessionEntry(Protocol):
+    """A partition's entry in a Fetch request. A session keeps it, so it must not refer to a frame that goes away."""
+
+    @property
+    def partition_max_bytes(self) -> int: ...
+
+
+E = TypeVar("E", bound=SessionEntry)
+
+
+class SessionRequest(NamedTuple, Generic[E]):
+    """What a follower sends. A partition that is listed twice counts as it was listed last, as at the leader."""
+
+    version: int
+    listed: Mapping[PartitionKey, E]
+    session_id: int = NO_SESSION_ID
+    session_epoch: int = FINAL_EPOCH
+    forgotten: Sequence[PartitionKey] = ()
+
+    @property
+    def is_full(self) -> bool:
+        """It lists every partition, and the response must hold every one of them."""
+        return self.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is asked for now, of everything the follower wants; what is not named here goes on as it is.
+
+    `grants` are asked for first, `probes` last, with these partition_max_bytes: lowered, never raised.
+    """
+
+    omitted: Set[PartitionKey] = frozenset()
+    grants: Mapping[PartitionKey, int] = field(default_factory=dict)
+    probes: Mapping[PartitionKey, int] = field(default_factory=dict)
+
+    def limits(self) -> dict[PartitionKey, int]:
+        """The partition_max_bytes to ask with at most."""
+        return {**self.probes, **self.grants}
+
+
+class Upstream(NamedTuple, Generic[E]):
+    """What to ask the leader for: entries with the partition_max_bytes to write into them, and whom to forget."""
+
+    session_id: int
+    session_epoch: int
+    listed: list[tuple[PartitionKey, E, int]]
+    forgotten: list[PartitionKey]
+    as_it_came: bool
+    """Nothing of it differs from the follower's own request."""
+
+
+class LocalAnswer(NamedTuple):
+    """What to answer without asking the leader: this error and session id, throttle_time_ms 0, no partitions.
+
+    An answer without error to a full request must still hold every partition that was asked for.
+    """
+
+    error_code: int
+    session_id: int
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after this one, within a session: MAX_EPOCH is followed by 1 (0 would ask for a new session)."""
+    return 1 if epoch == MAX_EPOCH else epoch + 1
+
+
+def wire_order(key: PartitionKey) -> tuple[bytes, int]:
+    """Sorts partitions so that those of one topic share a block."""
+    topic, partition = key
+    return (topic if isinstance(topic, bytes) else topic.encode(), partition)
+
+
+def upstream(
+    request: SessionRequest[E],
+    keys: list[PartitionKey],
+    entries: Mapping[PartitionKey, E],
+    limits: Mapping[PartitionKey, int],
+    *,
+    session: tuple[int, int],
+    forgotten: list[PartitionKey],
+) -> Upstream[E]:
+    """Ask for `keys` in place of `request`, each with its own partition_max_bytes or a lower limit.
+
+    `session` is the id and epoch to send.
+    """
+    asks = [(key, entry := entries[key], entry.partition_max_bytes) for key in keys]
+    lowers = False
+    if limits:
+        for place, (key, entry, own) in enumerate(asks):
+            if limits.get(key, own) < own:
+                lowers = True
+                asks[place] = (key, entry, limits[key])
+    as_it_came = (
+        not lowers
+        and session == (request.session_id, request.session_epoch)
+        and len(keys) == len(request.listed)
+        and keys == list(request.listed)
+        and forgotten == list(request.forgotten)
+    )
+    return Upstream(*session, asks, forgotten, as_it_came)
+
+
+def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -> Upstream[E]:
+    """What is left of a full request; `session_id` is the session that it closes."""
+    limits = choice.limits()
+    wanted = [key for key in request.listed if key not in choice.omitted] if choice.omitted else list(request.listed)
+    if limits:
+        left = set(wanted)
+        first = [key for key in choice.grants if key in left]
+        last = [key for key in choice.probes if key in left and key not in choice.grants]
+        wanted = [*first, *(key for key in wanted if key not in limits), *last]
+    session = (session_id, request.session_epoch)
+    return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

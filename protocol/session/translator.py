@@ -1,0 +1,209 @@
+"""Between a follower's fetch sessions and those that the sidecar owns at the leader: requests in, requests out.
+
+    unknown ──(0, 0), (id, 0)──▶ opening ──answered with an id──▶ READY ◀───────────────────┐
+       ▲                            │                               │ (id, n), n as expected │
+       │◀──answered without an id───┘                               ▼                        │
+       │                                                          TAKEN ──all omitted──answered here
+       │                                                            │ forwarded              │
+       │                                                            ▼                        │
+       └──────────────── ended ◀── any doubt ───────────────── ASKED ──answered, same id─────┘
+
+A session is ended, never handed back: a follower whose requests go on untranslated would miss for ever, without an
+error, what was omitted last (measured). An ended or unknown id is answered with FETCH_SESSION_ID_NOT_FOUND, at which
+a follower starts again with a full request at once. Doubts are: an epoch that is not the expected one (a request that
+is sent again), a second request while one is under way, another version (entries are kept as they were encoded), an
+answer that never came, an error, session id 0 or another one in an answer, an entry that was not asked for, bytes that
+were not understood, (id, 0) and (id, -1), a session too many or too old.
+
+A follower may go on with its session on another connection. What was under way when a connection ended is an answer
+that never came.
+
+Must not know bytes, quotas or clocks. Invariant: of a session that goes on, both ends' next epochs are known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic
+
+from ..fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, NO_SESSION_ID
+from .registry import Place
+from .requests import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    Choice,
+    E,
+    LocalAnswer,
+    full_upstream,
+)
+from .state import FetchSession
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping, Set
+
+    from .registry import FetchSessions
+    from .requests import PartitionKey, SessionRequest, Upstream
+
+
+class SessionTranslator(Generic[E]):
+    """One connection's way into the sessions of its role."""
+
+    def __init__(self, sessions: FetchSessions[E], leader: Hashable) -> None:
+        self._sessions = sessions
+        self.leader = leader
+        self.closed = False
+        self._began = False
+
+    def take(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
+        """Take the follower's next request: to be decided, perhaps after a while, or to be answered with an error."""
+        sessions = self._sessions
+        self._began = True
+        sessions.end_idle(now)
+        place = sessions.find(self.leader, request.session_id)
+        if request.is_full:
+            sessions.end(place)
+            return Translation(sessions, self, request, now=now)
+        if place is None or place.busy or not _goes_on(place.session, request):
+            return self.refuse(request.session_id)
+        sessions.use(place, request, user=self, now=now)
+        return Translation(sessions, self, request, place=place, now=now)
+
+    def refuse(self, session_id: int) -> LocalAnswer:
+        """End this session, known or not."""
+        self._sessions.abandon(self.leader, session_id)
+        return LocalAnswer(FETCH_SESSION_ID_NOT_FOUND, NO_SESSION_ID)
+
+    def may_relay(self, session_id: int, session_epoch: int) -> bool:
+        """Tell whether a request may pass unseen, as long as nothing can be throttled; `take` it if not.
+
+        Not if its session is translated already; nor if the connection begins in the middle of a session: the process
+        before this one may have translated that.
+        """
+        if self._sessions.find(self.leader, session_id) is not None:
+            return False
+        # Noted only if it passes: whoever is told no may ask again before the request is taken.
+        self._began = self._began or session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
+        return self._began
+
+    def undecoded(self, session: tuple[int, int] | None = None) -> bool:
+        """A request is not understood: end the sessions that it may go on with, and tell whether there may be any.
+
+        `session` is the id and epoch that it names, where so much of it can be read. If there may be any the request
+        must not go on: the leader would take it if the epochs happen to be equal, and if nothing after it is understood
+        either, what was omitted last is left behind for ever. End the connection; the follower begins the next one with
+        a full request.
+        """
+        began, self._began = self._began, True
+        places = [
+            place
+            for place in self._sessions.at(self.leader)
+            if place.user is self or (not began and isinstance(place.user, SessionTranslator) and place.user.closed)
+        ]
+        for place in places:
+            self._sessions.end(place)
+        return bool(places) or not (began or session is None or session[1] in (INITIAL_EPOCH, FINAL_EPOCH))
+
+    def close(self) -> None:
+        """The connection has ended. What is under way is lost; the follower may go on with the rest on another."""
+        self.closed = True
+        for place in self._sessions.at(self.leader):
+            if place.user is self and place.busy:
+                self._sessions.end(place)
+
+
+def _goes_on(session: FetchSession[E], request: SessionRequest[E]) -> bool:
+    return session.follower_epoch == request.session_epoch and session.version == request.version
+
+
+class Translation(Generic[E]):
+    """One request, from when it was taken until its answer is through.
+
+    `decide` is called once, or never if the request is `lost` before. If it is forwarded, either `answered` follows, or
+    `lost`, or one after the other. Nothing is to be called once the answer has gone on as a whole.
+    """
+
+    __slots__ = ("_choice", "_now", "_place", "_sessions", "_translator", "partitions", "request")
+
+    def __init__(
+        self,
+        sessions: FetchSessions[E],
+        translator: SessionTranslator[E],
+        request: SessionRequest[E],
+        *,
+        place: Place[E] | None = None,
+        now: float,
+    ) -> None:
+        self._sessions = sessions
+        self._translator = translator
+        self._place = place
+        self._choice = Choice()
+        self._now = now
+        self.request = request
+        self.partitions: Mapping[PartitionKey, E] = request.listed if place is None else place.session.partitions
+        """Everything the follower wants now, whether this request lists it or not."""
+
+    @property
+    def session(self) -> object | None:
+        """Tells sessions apart: the one that the request goes on with, or that its answer has opened."""
+        return None if self._place is None else self._place.session
+
+    def leaves_nothing(self, omitted: Set[PartitionKey]) -> bool:
+        """Tell whether nothing would be left to ask for: hold the request, or `decide` to have it answered here."""
+        partitions = self.partitions
+        return len(omitted) >= len(partitions) > 0 and len(omitted & partitions.keys()) == len(partitions)
+
+    def decide(self, choice: Choice) -> Upstream[E] | LocalAnswer:
+        """Return what to ask the leader; or what to answer here, if nothing is left to ask for or the session is over.
+
+        An answer without error to a full request must hold everything it asked for: it is the caller's to complete,
+        the leader's with what is omitted, the local one with all.
+        """
+        if self._place is None:
+            return self._decide_full(choice)
+        if not self._sessions.is_current(self._place):
+            return self._translator.refuse(self.request.session_id)
+        session = self._place.session
+        if self.leaves_nothing(choice.omitted):
+            self._place.busy = False
+            return session.skip()
+        self._choice = choice
+        return session.forward(self.request, choice)
+
+    def answered(self, error_code: int, session_id: int) -> None:
+        """The head of the leader's answer has come; it goes to the follower with both values as they are.
+
+        To be called before the answer goes on: the follower may ask again as soon as it has all of it.
+        """
+        if self._place is not None:
+            self._place.busy = False
+            if error_code or session_id != self.request.session_id:
+                self._sessions.end(self._place)
+        elif session_id > NO_SESSION_ID and self.request.session_epoch == INITIAL_EPOCH and not error_code:
+            session = FetchSession(session_id, self.request, self._choice)
+            self._place = Place(session, leader=self._translator.leader, user=self._translator, used_at=self._now)
+            self._sessions.open(self._place)
+
+    def expects(self, key: PartitionKey) -> bool:
+        """Tell whether the leader was asked for this partition; if not, its session is not what it should be: end it.
+
+        To be called with every entry of an answer without error.
+        """
+        if key in self.partitions and key not in self._choice.omitted:
+            return True
+        self._sessions.end(self._place)
+        return False
+
+    def lost(self) -> None:
+        """There is no answer, or not all of it got through, or it was not understood."""
+        self._sessions.end(self._place)
+
+    def _decide_full(self, choice: Choice) -> Upstream[E] | LocalAnswer:
+        request, sessions, leader = self.request, self._sessions, self._translator.leader
+        session_id = request.session_id
+        if self.leaves_nothing(choice.omitted):
+            sessions.abandon(leader, session_id)
+            return LocalAnswer(0, NO_SESSION_ID)
+        if session_id == NO_SESSION_ID and request.version >= FIRST_VERSION_WITH_SESSIONS:
+            session_id = sessions.take_abandoned(leader)
+        else:
+            sessions.closed(leader, session_id)
+        self._choice = choice
+        return full_upstream(request, choice, session_id)

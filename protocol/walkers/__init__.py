@@ -1,0 +1,1 @@
+"""Flat, resumable parsers generated from Structs. Must not know any message."""

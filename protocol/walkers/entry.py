@@ -1,0 +1,117 @@
+"""How to read one entry at a stroke: one format for all its fields, and when what it gives is true.
+
+Must not know how walkers are written. A varint is taken for its first byte, an array for empty, a tag
+section for none: `holds` says of what was unpacked whether that was right. Where it was not, the entry is
+read again, one field at a time. Invariant: `unpack` covers all bytes of an entry that holds, up to its
+records.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from construct import Construct, FormatField, Struct
+
+from ..wire.layout import bare
+from ..wire.primitives import UVARINT, KArray, KRecords, TaggedFields
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ENTRY_AT = "entry_at"
+ENTRY_END = "entry_end"
+RECORDS_AT = "records_at"
+RECORDS_SIZE = "records_size"
+ONE_BYTE = 0x80  # a varint below it is that byte alone
+LONG_VARINT_BYTES = 4  # what a varint may have after its first byte
+
+
+class Unpack(NamedTuple):
+    """``names`` are the local names of what ``format`` gives."""
+
+    format: struct.Struct
+    names: list[str]
+    holds: str  # a Python condition; empty if there is nothing to doubt
+
+
+class Entry(NamedTuple):
+    """``fields`` are those up to the records or the end, ``wanted`` the names of those that are looked at.
+
+    ``reads`` is for entries of which rows are made, ``skips`` for the others; None if an entry cannot be
+    read at one stroke.
+    """
+
+    fields: list[Construct]
+    after: Construct | None  # the tagged fields that follow the records
+    records: Construct | None
+    wanted: list[str]
+    reads: Unpack | None
+    skips: Unpack | None
+    emits_late: bool  # the row has something that comes after the records
+
+    @property
+    def locals(self) -> list[str]:
+        """The local names of ``wanted``."""
+        return [local(field) for field in self.fields if field.name in self.wanted]
+
+
+def plan_entry(item: Struct, columns: Sequence[str]) -> Entry:
+    """The plan for entries of this struct; TypeError if something other than tagged fields follows records."""
+    members = item.subcons
+    size = next((index + 1 for index, field in enumerate(members) if _is_records(field)), len(members))
+    fields, after = members[:size], members[size:]
+    if after and not (len(after) == 1 and isinstance(bare(after[0]), TaggedFields)):
+        raise TypeError(f"{after[0].name}: only tagged fields may follow records")
+    records = fields[-1] if _is_records(fields[-1]) else None
+    wanted = [field.name for field in fields if field.name in columns or field is records]
+    late = ENTRY_END in columns or any(field.name in columns for field in after) or records is None
+    return Entry(
+        fields=fields,
+        after=after[0] if after else None,
+        records=records,
+        wanted=wanted,
+        reads=_unpack(fields, wanted),
+        skips=_unpack(fields, [records.name] if records else []),
+        emits_late=late or RECORDS_SIZE not in columns,
+    )
+
+
+def local(field: Construct) -> str:
+    """What a field is called in a walker."""
+    return "length" if _is_records(field) else f"{field.name}_"
+
+
+def _is_records(field: Construct) -> bool:
+    return isinstance(bare(field), KRecords)
+
+
+def _unpack(fields: Sequence[Construct], wanted: Sequence[str]) -> Unpack | None:
+    formats, names, doubts = "", [], []
+    for field in fields:
+        codec, name = bare(field), local(field)
+        if isinstance(codec, FormatField):
+            formats += codec.fmtstr[1:] if field.name in wanted else f"{codec.length}x"
+            names += [name] if field.name in wanted else []
+            continue
+        if isinstance(codec, TaggedFields):
+            doubts.append(f"not {name}")
+        elif isinstance(codec, KArray):
+            doubts.append(_is_empty(codec, name))
+        elif not isinstance(codec, KRecords):
+            return None
+        if field.name in wanted and not isinstance(codec, KRecords):
+            return None
+        varint = isinstance(codec, TaggedFields) or codec.prefix is UVARINT
+        formats += "B" if varint else "i"
+        names.append(name)
+    unpack = struct.Struct(">" + formats)
+    if names and names[-1] == "length" and varint:
+        doubts.append(f"(length < {ONE_BYTE} or end - pos >= {unpack.size + LONG_VARINT_BYTES})")
+    return Unpack(unpack, names, " and ".join(doubts))
+
+
+def _is_empty(codec: KArray, name: str) -> str:
+    if codec.prefix is UVARINT:
+        return f"{name} < 2" if codec.nullable else f"{name} == 1"
+    return f"-1 <= {name} < 1" if codec.nullable else f"{name} == 0"

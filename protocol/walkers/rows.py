@@ -1,0 +1,243 @@
+"""What a walker emits, and the lines that read entries and make rows of them.
+
+Must not know how entries are grouped, nor Fetch. Invariant: see compiler.py, of which this is a part.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..wire.layout import bare
+from ..wire.primitives import UVARINT, Sized
+from .entry import (
+    ENTRY_AT,
+    ENTRY_END,
+    LONG_VARINT_BYTES,
+    ONE_BYTE,
+    RECORDS_AT,
+    RECORDS_SIZE,
+    Entry,
+    Unpack,
+    local,
+)
+from .source import Source
+from .stepwise import count_fallback, entry_fallback, skip_fallback, value_fallback
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from construct import Construct
+
+TOPIC = "topic"
+BLOCK_TAGS = "_block_tags"
+_POSITIONS = {TOPIC: "topic", ENTRY_AT: "entry_at", ENTRY_END: "pos", RECORDS_AT: "pos", RECORDS_SIZE: "length"}
+_LARGEST_UNBATCHED = 8  # to set up an iter_unpack takes as long as about so many rows
+
+
+class Rows(NamedTuple):
+    """What a walker emits: a ``row`` of ``columns`` for each entry of the array at ``path``.
+
+    A column is TOPIC (the block's name or id), the name of a field of the entry, or a position; ``absent``
+    says what stands for a field that the version does not have. An array column gives a list, or None. With
+    ``block``, each block is announced by a tuple of its topic and the number of its entries. ``head`` names
+    the fields after the blocks that go into the head: others are stepped over. BLOCK_TAGS among them is for
+    the blocks' own tagged fields.
+    """
+
+    row: type
+    path: tuple[str, str]
+    columns: tuple[str, ...]
+    absent: Mapping[str, Any] = MappingProxyType({})
+    block: bool = False
+    head: tuple[str, ...] = ()
+
+
+def row_maker(row: type) -> type:
+    """A type with the attributes of NamedTuple ``row`` that is called with one tuple, and makes it in C.
+
+    To make rows is the largest part of walking. NamedTuple's own constructor is written in Python, and
+    ``tuple.__new__(row, …)`` packs its arguments twice: this takes three quarters of its time.
+    """
+    if row is tuple:
+        return row
+    members = {name: value for name, value in vars(row).items() if name not in ("__new__", "__orig_bases__")}
+    return type(row.__name__, (tuple,), members)
+
+
+class EntryWriter(Source):
+    """Writes what is done with the entries of a block, there being ``n`` of them."""
+
+    rows: Rows
+    entry: Entry
+    path: str
+    tags: Construct | None  # of a block
+
+    def all_entries(self, *, emits: bool) -> None:
+        """The entries of a block, one after the other; at once where they are all of one size."""
+        unpack = self.entry.reads if emits else self.entry.skips
+        loop = "for _ in range(n):"
+        if unpack is not None and self.entry.records is None:
+            size = unpack.format.size
+            if not emits and not unpack.holds:
+                self.line(f"pos += n * {size}")
+                return
+            whole = [f"n > {_LARGEST_UNBATCHED}", f"end - pos >= n * {size}"]
+            if unpack.holds:
+                tags = f"buffer[pos + {size - 1}:pos + n * {size}:{size}]"
+                whole.append(f"not any({tags})")
+            self.open(f"if {' and '.join(whole)}:")
+            if emits:
+                self.batch(unpack)
+            else:
+                self.line(f"pos += n * {size}")
+            self.close()
+            self.open("else:")
+            self.open(loop)
+            self.an_entry(unpack, emits=emits)
+            self.close()
+            self.close()
+        else:
+            self.open(loop)
+            self.an_entry(unpack, emits=emits)
+            self.close()
+
+    def batch(self, unpack: Unpack) -> None:
+        """Rows of fixed size by one iter_unpack, a fifth faster than one by one."""
+        size = unpack.format.size
+        iterate = self.constant(unpack.format.iter_unpack)
+        self.open(f"for {', '.join(unpack.names)}, in {iterate}(buffer[pos:pos + n * {size}]):")
+        self.line("entry_at = pos", f"pos += {size}")
+        self.emit_row()
+        self.close()
+
+    def an_entry(self, unpack: Unpack | None, *, emits: bool) -> None:
+        names = ["entry_at", *self.entry.locals]
+        slow = entry_fallback(self.entry.fields, self.entry.wanted, self.path)
+        if unpack is None:
+            self.delegate(", ".join(names), slow)
+            self.rest_of_entry(emits=emits)
+            return
+        delegation = (", ".join(names), slow)
+        self.open("while pos > last_entry:")
+        self.open("if end >= stop:")
+        self.delegate(*delegation)
+        self.line("break")
+        self.close()
+        self.more()
+        self.close()
+        self.open("else:")
+        self.line(f"{', '.join(unpack.names)}, = {self.constant(unpack.format.unpack_from)}(buffer, pos)")
+        if unpack.holds:
+            self.open(f"if {unpack.holds}:")
+            self.past_fields(unpack)
+            self.close()
+            self.open("else:")
+            self.delegate(*delegation)
+            self.close()
+        else:
+            self.past_fields(unpack)
+        self.close()
+        self.rest_of_entry(emits=emits)
+
+    def past_fields(self, unpack: Unpack) -> None:
+        self.line("entry_at = pos", f"pos += {unpack.format.size}")
+        if self.entry.records is not None and bare(self.entry.records).prefix is UVARINT:
+            self.rest_of_varint("length")
+            self.line("length -= 1")
+
+    def rest_of_varint(self, name: str) -> None:
+        """Adds what comes after the first byte."""
+        for index in range(1, LONG_VARINT_BYTES + 1):
+            shift = 7 * index
+            self.open(f"if {name if index == 1 else 'more'} >= {ONE_BYTE}:")
+            self.line("more = buffer[pos]", "pos += 1", f"{name} += (more << {shift}) - {1 << shift}")
+            if index == LONG_VARINT_BYTES:
+                self.open("if more > 15:")
+                self.fail("an unsigned varint does not fit 32 bits")
+                self.close()
+        for _ in range(LONG_VARINT_BYTES):
+            self.close()
+
+    def rest_of_entry(self, *, emits: bool, asks: bool = False) -> None:
+        """From the records on, their length being known. With ``asks``, whether there is a row is still open."""
+        entry = self.entry
+        if entry.records is not None:
+            self.check_records()
+            if emits and not entry.emits_late:
+                self.emit_row(asks=asks)
+            elif emits and RECORDS_AT in self.rows.columns:
+                self.line("records_at = pos")
+            self.past_records()
+        if entry.after is not None:
+            if emits and entry.after.name in self.rows.columns:
+                self.delegate(local(entry.after), value_fallback(entry.after, self.path))
+            else:
+                self.past_tags(entry.after)
+        if emits and entry.emits_late:
+            self.emit_row(asks=asks)
+
+    def check_records(self) -> None:
+        self.open("if not -1 <= length <= stop - pos:")
+        self.fail(f"{self.path}.records: length {{length}} is not one the message can hold")
+        self.close()
+
+    def past_records(self) -> None:
+        self.open("if length > 0:")
+        self.line("pos += length")
+        self.close()
+
+    def end_of_block(self) -> None:
+        if self.tags is None:
+            return
+        if BLOCK_TAGS not in self.rows.head:
+            self.past_tags(self.tags)
+            return
+        self.no_tags()
+        self.open("else:")
+        self.delegate("tags", value_fallback(self.tags, self.path))
+        self.line(f"head.setdefault({BLOCK_TAGS!r}, {{}})[topic] = tags")
+        self.close()
+
+    def past_tags(self, tags: Construct) -> None:
+        self.no_tags()
+        self.open("else:")
+        self.delegate("", skip_fallback(tags, self.path))
+        self.close()
+
+    def no_tags(self) -> None:
+        self.open("if end > pos and not buffer[pos]:")
+        self.line("pos += 1")
+        self.close()
+
+    def delegate(self, names: str, fallback: Any, *, pos: str = "pos") -> None:
+        """Lets `stepwise` read what `names` are to be."""
+        names = f", {names}" if names else ""
+        self.line(
+            f"pos, end, stop{names} = yield from {self.constant(fallback)}(buffer, {pos}, end, stop)", *self.marks
+        )
+
+    def long_count(self, array: Sized, path: str) -> None:
+        """The number of items again, if its first byte was not all of it."""
+        self.open(f"if n >= {ONE_BYTE - 1}:")
+        self.delegate("n", count_fallback(array, path), pos="pos - 1")
+        self.close()
+
+    def check_count(self, array: Sized, path: str) -> None:
+        self.open(f"if n < 0 or n > (stop - pos) // {array.item_bytes}:")
+        self.fail(f"{path}: length {{n}} is not one the message can hold")
+        self.close()
+
+    def emit_row(self, *, asks: bool = False) -> None:
+        known = {name: repr(value) for name, value in self.rows.absent.items()} | _POSITIONS
+        if self.entry.emits_late:
+            known[RECORDS_AT] = "records_at"
+        known |= {field.name: local(field) for field in self.entry.fields if field is not self.entry.records}
+        if self.entry.after is not None:
+            known[self.entry.after.name] = local(self.entry.after)
+        values = (known[name] for name in self.rows.columns)
+        if asks:
+            self.open("if topics is None or topic in topics:")
+        self.line(f"emit(Row(({', '.join(values)},)))")
+        if asks:
+            self.close()

@@ -1,0 +1,170 @@
+"""Which request a response answers: one Correlator per connection.
+
+A response names neither its API nor its version, only the correlation id (KIP-511 tells why clients rely on
+that). Brokers answer a connection's requests in order, and some not at all: Produce with acks=0. Must not
+know sockets or payloads.
+
+States, by what the client last sent::
+
+    START ──known header──▶ KAFKA ──SaslHandshake v0──▶ TOKENS
+      │                       ▲                            │ ▲
+      └──anything else──▶ TOKENS ──────known header────────┘ └─anything else─┘
+
+In TOKENS the client's frames are SASL tokens without a header, until the first that has one: brokers before
+1.0 speak so (SaslHandshake v0), and before 0.10 from the first byte on. Each token is answered by one
+token, except perhaps the last.
+
+Invariant: memory is bounded; a response is never given to a request that came after one still to be
+answered by it.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+
+from ..errors import ProtocolError
+from .apis import API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
+from .varint import read_uvarint
+
+if TYPE_CHECKING:
+    from .buffers import Bytes
+    from .headers import RequestHead
+
+T = TypeVar("T")
+
+MAX_IN_FLIGHT = 10_000
+# No API has nearly as many; a PLAIN token that starts like a known API key has printable characters here.
+MAX_PLAUSIBLE_VERSION = 31
+FIRST_PRODUCE_VERSION_WITH_TRANSACTIONAL_ID = 3  # KIP-98
+
+_INT16 = struct.Struct(">h")
+
+
+class State(enum.Enum):
+    """What the client speaks."""
+
+    START = "start"
+    KAFKA = "kafka"
+    TOKENS = "tokens"
+
+
+class _Pending(NamedTuple, Generic[T]):
+    correlation_id: int | None  # None: a SASL token
+    payload: T | None
+
+
+class Correlator(Generic[T]):
+    """Remembers a connection's unanswered requests, each with what the caller attached.
+
+    ``forgotten`` counts requests that a later response overtook, ``dropped`` those given up because more
+    than ``maximum`` were unanswered, ``unmatched`` the responses to none of them.
+    """
+
+    __slots__ = ("_maximum", "_pending", "dropped", "forgotten", "state", "unmatched")
+
+    def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
+        self._maximum = maximum
+        self._pending: deque[_Pending[T]] = deque()
+        self.state = State.START
+        self.dropped = 0
+        self.forgotten = 0
+        self.unmatched = 0
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests and tokens are still to be answered."""
+        return len(self._pending)
+
+    def is_token(self, head: RequestHead | None) -> bool:
+        """Whether a client frame is a SASL token, to go on untouched and be noted by ``sent_token``.
+
+        ``head`` is what could be peeked of it, None if nothing. Changes nothing.
+        """
+        return self.state is not State.KAFKA and not is_known(head)
+
+    def sent_token(self) -> None:
+        """A SASL token went to the broker."""
+        self.state = State.TOKENS
+        self._append(_Pending(None, None))
+
+    def sent(self, head: RequestHead, expects_response: bool = True, payload: T | None = None) -> None:
+        """A request went to the broker; ``payload`` comes back with its response."""
+        starts_tokens = head.api_key == API_SASL_HANDSHAKE and head.api_version == 0
+        self.state = State.TOKENS if starts_tokens else State.KAFKA
+        if expects_response:
+            self._append(_Pending(head.correlation_id, payload))
+
+    def await_answer(self, correlation_id: int, payload: T) -> None:
+        """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
+        self.state = State.KAFKA
+        self._append(_Pending(correlation_id, payload))
+
+    def oldest(self, correlation_id: int) -> T | None:
+        """The payload of the oldest unanswered request, if this is its correlation id. Changes nothing."""
+        if self._pending and self._pending[0].correlation_id == correlation_id:
+            return self._pending[0].payload
+        return None
+
+    def received(self, correlation_id: int | None) -> T | None:
+        """The payload of the request that this response answers; None if it answers a token or nothing known.
+
+        ``correlation_id`` is None for a frame too short to have one. Earlier requests are forgotten:
+        brokers answer in order, so they never will be answered.
+        """
+        pending = self._pending
+        for index, candidate in enumerate(() if correlation_id is None else pending):
+            if candidate.correlation_id == correlation_id:
+                for _ in range(index):
+                    pending.popleft()
+                self.forgotten += index
+                return pending.popleft().payload
+        if pending and pending[0].correlation_id is None:
+            pending.popleft()
+        else:
+            self.unmatched += 1
+        return None
+
+    def _append(self, entry: _Pending[T]) -> None:
+        if len(self._pending) >= self._maximum:
+            self._pending.popleft()
+            self.dropped += 1
+        self._pending.append(entry)
+
+
+def is_known(head: RequestHead | None) -> bool:
+    """Whether this is the header of an API we know, in a version there could be."""
+    return head is not None and head.api_key in APIS and head.api_version <= MAX_PLAUSIBLE_VERSION
+
+
+def expects_response(head: RequestHead, buffer: Bytes, end: int) -> bool | None:
+    """Whether the broker answers: always, but for Produce with acks=0.
+
+    None if the acks are not all before ``end`` yet. ``buffer`` is the one that ``head`` was peeked in.
+    Raises ProtocolError if the acks cannot be found.
+    """
+    if head.api_key != API_PRODUCE:
+        return True
+    at: int | None = head.body_at
+    if head.api_version >= FIRST_PRODUCE_VERSION_WITH_TRANSACTIONAL_ID:
+        at = _after_transactional_id(head, buffer, end)
+    if at is None or end - at < _INT16.size:
+        return None
+    return bool(_INT16.unpack_from(buffer, at)[0])
+
+
+def _after_transactional_id(head: RequestHead, buffer: Bytes, end: int) -> int | None:
+    if is_flexible(head.api_key, head.api_version):
+        found = read_uvarint(buffer, head.body_at, end)
+        if found is None:
+            return None
+        length, at = found[0] - 1, found[1]
+    elif end - head.body_at < _INT16.size:
+        return None
+    else:
+        length, at = _INT16.unpack_from(buffer, head.body_at)[0], head.body_at + _INT16.size
+    if length < -1:
+        raise ProtocolError(f"Produce: transactional_id length {length}")
+    return at + max(length, 0)

@@ -1,0 +1,1 @@
+"""Tests mirror protocol/fetch."""
