@@ -14,7 +14,7 @@ REPORT := build/report
 # What `make report` moves: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 
-.PHONY: setup check test fuzz image system demo report bench rules clean help
+.PHONY: setup check test fuzz image kubernetes system demo report bench rules clean help
 .DEFAULT_GOAL := help
 
 help:  ## What there is
@@ -34,14 +34,18 @@ check: setup  ## Lint, format and types
 	$(RUN)mypy
 
 test: setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -n auto -m 'not (system or image or brokers or spark)'
-	$(RUN)pytest -m '(brokers or spark) and not (system or image)'
+	$(RUN)pytest -n auto -m 'not (system or image or kubernetes or brokers or spark)'
+	$(RUN)pytest -m '(brokers or spark) and not (system or image or kubernetes)'
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
 
 image: setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy
+
+kubernetes: setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour; needs Go)
+	$(RUN)python -m lab.kubernetes.programs
+	$(RUN)pytest -m kubernetes tests/kubernetes
 
 system: setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
 	$(RUN)pytest -m 'system or brokers' tests/system

@@ -16,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from lab.kubernetes.clients import kubectl_command
 from proxy.quotas.file import load_quotas_file
 from proxy.settings import Address, EgressMode, Settings, load_settings
 
@@ -24,19 +25,25 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 RENDERED = ("base", "overlays/peers", "overlays/transparent")
+MONITORING = "components/prometheus-operator"
 KUBERNETES_VERSION = "1.34"
-POD_MONITOR = json.loads(Path(__file__).with_name("podmonitor.schema.json").read_text())
+OPERATORS = {
+    kind: json.loads(Path(__file__).with_name(f"{kind.lower()}.schema.json").read_text())
+    for kind in ("PodMonitor", "PrometheusRule")
+}
 Object = dict[str, Any]
 PODS = 3
 
 
-@functools.cache
-def rendered(overlay: str) -> tuple[Object, ...]:
-    command = shutil.which("kubectl")
-    assert command is not None, "`kubectl` was not found on PATH: install it (1.27 or later), for `kubectl kustomize`"
-    done = subprocess.run([command, "kustomize", ROOT / overlay], capture_output=True, text=True, check=False)
+def render(folder: Path) -> tuple[Object, ...]:
+    done = subprocess.run([kubectl_command(), "kustomize", folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return tuple(yaml.safe_load_all(done.stdout))
+
+
+@functools.cache
+def rendered(overlay: str) -> tuple[Object, ...]:
+    return render(ROOT / overlay)
 
 
 def only(overlay: str, kind: str) -> Object:
@@ -69,13 +76,13 @@ def values(node: Any) -> Iterator[tuple[str, Any]]:
 
 
 def validate(each: Object) -> None:
-    if each["kind"] == "PodMonitor":
-        jsonschema.validate(each, POD_MONITOR)
+    if each["kind"] in OPERATORS:
+        jsonschema.validate(each, OPERATORS[each["kind"]])
     else:
         kubernetes_validate.validate(each, KUBERNETES_VERSION, strict=True)
 
 
-@pytest.mark.parametrize("overlay", RENDERED)
+@pytest.mark.parametrize("overlay", [*RENDERED, MONITORING])
 def test_every_object_is_what_its_schema_wants(overlay: str) -> None:
     for each in rendered(overlay):
         validate(each)
@@ -89,14 +96,31 @@ def test_every_object_is_what_its_schema_wants(overlay: str) -> None:
         ("NetworkPolicy", ("spec", "ingres"), []),
         ("PodMonitor", ("spec", "podMetricsEndpoint"), []),
         ("PodMonitor", ("spec", "podMetricsEndpoints"), "all"),
+        ("PrometheusRule", ("spec", "groups", 0, "rules", 0, "expression"), "up"),
     ],
 )
-def test_the_schemas_refuse_what_is_wrong(kind: str, path: tuple[str, ...], value: object) -> None:
-    wrong = json.loads(json.dumps(only("base", kind)))
+def test_the_schemas_refuse_what_is_wrong(kind: str, path: tuple[Any, ...], value: object) -> None:
+    wrong = json.loads(json.dumps(only(MONITORING if kind in OPERATORS else "base", kind)))
     place = functools.reduce(lambda node, key: node[key], path[:-1], wrong)
     place[path[-1]] = value
     with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
         validate(wrong)
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_a_cluster_without_the_prometheus_operator_knows_every_kind(overlay: str) -> None:
+    assert {each["kind"] for each in rendered(overlay)} & OPERATORS.keys() == set()
+
+
+def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
+    tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
+    kustomization = tree / "overlays" / "peers" / "kustomization.yaml"
+    kustomization.write_text(kustomization.read_text() + "components: [../../components/prometheus-operator]\n")
+    found = [each for each in render(tree / "overlays" / "peers") if each["kind"] in OPERATORS]
+    assert [(each["kind"], each["metadata"]["namespace"]) for each in found] == [
+        ("PodMonitor", "kafka"),
+        ("PrometheusRule", "kafka"),
+    ]
 
 
 @pytest.mark.parametrize("overlay", RENDERED)
@@ -183,7 +207,7 @@ def test_the_sidecar_starts_with_its_files_and_meets_the_broker(overlay: str, in
     (http_port,) = (
         port["containerPort"]
         for port in containers(overlay)["throttle-sidecar"]["ports"]
-        if port["name"] == only(overlay, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["port"]
+        if port["name"] == only(MONITORING, "PodMonitor")["spec"]["podMetricsEndpoints"][0]["port"]
     )
     assert settings.http.listen == Address("0.0.0.0", http_port)
     assert settings.quotas.file == Path("/etc/throttle-sidecar-quotas/quotas.toml")
@@ -228,7 +252,7 @@ def test_who_selects_pods_selects_these(overlay: str) -> None:
         only(overlay, "Service")["spec"]["selector"],
         only(overlay, "PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
         only(overlay, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
-        only(overlay, "PodMonitor")["spec"]["selector"]["matchLabels"],
+        only(MONITORING, "PodMonitor")["spec"]["selector"]["matchLabels"],
     ]
     assert [selector for selector in selectors if not selector.items() <= labels] == []
     (scraped,) = (rule for rule in only(overlay, "NetworkPolicy")["spec"]["ingress"] if {"port": 9404} in rule["ports"])
