@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KAFKA_PORT = 9092
+SECURED_PORT = 9091
+"""Where brokers meet that encrypt or authenticate, as Strimzi has it; their plaintext listener is for clients then."""
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 REDIRECT_PORT = 15001
@@ -93,11 +95,13 @@ class Addresses:
             taps = (self.tap(broker), self.leader_tap(broker), self.follower_tap(broker))
             for address in (self.direct(broker), self.ingress(broker), *taps):
                 yield address, KAFKA_PORT
+                yield address, SECURED_PORT
             yield self.http(broker), HTTP_PORT
             yield self.direct(broker), JMX_PORT
             yield self.direct(broker), EXPORTER_PORT
         for follower, leader in itertools.permutations(self.brokers, 2):
             yield self.egress(follower, leader), KAFKA_PORT
+            yield self.egress(follower, leader), SECURED_PORT
 
     def _index(self, broker: int) -> int:
         return self.brokers.index(broker) + 1

@@ -19,8 +19,9 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from .addresses import KAFKA_PORT
 from .cluster import Cluster, ClusterPlan, cluster
-from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan
+from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
 from .errors import LabError
 from .measure import fetch_versions
 from .mover import Mover
@@ -28,6 +29,7 @@ from .moves import HOWS, SIDES, How, Move, MoveResult, Side
 from .records import BIG, SMALL
 from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
+from .security import Security
 from .sidecars import SidecarPlan
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ def cli() -> None:
 @cluster_options
 @click.option("--sidecars/--no-sidecars", default=False, help="A sidecar beside every broker, both roles.")
 @click.option("--policy", type=click.Choice(["strict", "kip73"]), default="strict")
+@security_option
 @click.option("--keep", is_flag=True, help="Leave the cluster's files when done.")
 @click.option("--json", "as_json", is_flag=True, help="Print addresses as one JSON line.")
 def up(**options: Any) -> None:
@@ -73,7 +76,7 @@ def up(**options: Any) -> None:
     """
     sidecars = SidecarPlan(policy=options["policy"]) if options["sidecars"] else None
     plan = cluster_plan(tuple(range(101, 101 + options["brokers"])), options)
-    plan = replace(plan, sidecars=sidecars, keep=options["keep"])
+    plan = replace(plan, sidecars=sidecars, keep=options["keep"], security=Security(options["security"]))
     _run(partial(_up, plan, as_json=options["as_json"]))
 
 
@@ -100,6 +103,7 @@ async def _up(plan: ClusterPlan, *, as_json: bool) -> int:
 @click.option("--records", type=click.Choice(["small", "big"]), default="small", help="1000 B or 100 kB.")
 @click.option("--live", is_flag=True, help="Measure an acks=all producer on another partition meanwhile.")
 @click.option("--repeat", type=click.IntRange(1), default=1, help="Moves, one after the other.")
+@security_option
 @cluster_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON line per move.")
 def move(**options: Any) -> None:
@@ -121,7 +125,9 @@ def move(**options: Any) -> None:
         shape=SMALL if options["records"] == "small" else BIG,
         live=options["live"],
     )
-    plan = replace(cluster_plan(brokers, options), sidecars=_sidecars_for(wanted))
+    plan = replace(
+        cluster_plan(brokers, options), sidecars=_sidecars_for(wanted), security=Security(options["security"])
+    )
     _run(partial(_moves, plan, [wanted] * options["repeat"], as_json=options["as_json"]))
 
 
@@ -220,11 +226,14 @@ def _sidecars_for(wanted: Move) -> SidecarPlan | None:
 
 def _places(kafka: Cluster) -> dict[str, object]:
     addresses = kafka.addresses
+    security = kafka.plan.security
     return {
         "brokers": {b: f"{addresses.direct(b)}:9092" for b in kafka.plan.brokers},
         "kafka": kafka.plan.release.kafka,
         "protocol": kafka.plan.release.protocol,
         **({"zookeeper": kafka.zookeeper.connect} if kafka.zookeeper else {}),
+        **({"replication": f"{security.protocol} on port {security.port}"} if security.port != KAFKA_PORT else {}),
+        **({"authority": str(kafka.keys.authority.certificate)} if security.network_encrypts else {}),
         "hosts_file": str(kafka.admin.hosts),
         "files": str(kafka.home),
         "sidecars": {b: sidecar.url for b, sidecar in kafka.sidecars.items()},

@@ -25,7 +25,7 @@ from .admin import Admin
 from .broker import Broker, BrokerPlan
 from .errors import LabError
 from .identifiers import new_kafka_uuid
-from .jars import kafka_jars
+from .jars import kafka_jars, version_numbers
 from .jmx import jmx_options
 from .jmx_exporter import exporter_options
 from .kraft import format_storage, kraft_properties, storage_template
@@ -33,8 +33,9 @@ from .log_lines import RELEVANT, SHRINKS, complaints
 from .processes import Process, kill_all
 from .records import SMALL, Shape
 from .releases import RELEASES, Release
+from .security import FIRST_PEM_FILES, Keys, Security, secured
 from .sidecars import Sidecar, SidecarPlan
-from .taps import Taps
+from .taps import TapOptions, Taps
 from .zookeeper import ZooKeeper, zookeeper_properties
 from .zookeeper_admin import ZooKeeperAdmin
 
@@ -61,6 +62,7 @@ class ClusterPlan:
         rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         exporter: a configuration of Prometheus' JMX exporter, which then serves them (`lab.jmx_exporter`).
+        security: of the replication between brokers; the lab's clients have a plaintext listener.
         keep: leave the files when done.
     """
 
@@ -74,12 +76,17 @@ class ClusterPlan:
     rooms: Rooms | None = None
     jmx: bool = False
     exporter: Path | None = None
+    security: Security = Security.PLAINTEXT
     keep: bool = False
 
     def __post_init__(self) -> None:
         # A broker's tap stands before the one egress that its only follower has.
         if self.taps_at_brokers and (len(self.brokers) != 2 or self.sidecars is None or self.sidecars.transparent):
             raise LabError("taps at brokers are for two brokers with sidecars that are dialled")
+        if self.security.protocol != "PLAINTEXT" and version_numbers(self.release.kafka) < FIRST_PEM_FILES:
+            raise LabError(f"Kafka {self.release.kafka} reads no keys of PEM files (KIP-651): it speaks plaintext here")
+        if self.security is Security.TLS_BETWEEN and self.sidecars is None:
+            raise LabError("TLS between sidecars takes sidecars")
 
     def route(self, *, follower: int, leader: int) -> Route:
         """What the bytes of this pair pass."""
@@ -99,6 +106,7 @@ class Cluster:
         self.home = home
         self.jars = jars
         self.addresses = free_subnet(plan.brokers) if plan.rooms is None else plan.rooms.addresses
+        self.keys = Keys(home / "tls", self.addresses)
         self.zookeeper = None
         if plan.release.mode == "zookeeper":
             self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
@@ -139,6 +147,8 @@ class Cluster:
             sidecar.begin_start()
         if self.zookeeper:
             await self.zookeeper.wait_started()
+            if self.plan.security.scram is not None:
+                await trio.to_thread.run_sync(self.zookeeper.add_user, *self.plan.security.scram)
         else:
             await trio.to_thread.run_sync(self._format_storage)
         for broker in self.brokers.values():
@@ -229,14 +239,16 @@ class Cluster:
                 protocol=release.protocol,
                 message_format=self.plan.release.message_format,
             )
+        name = self.addresses.name(broker)
         return {
-            **properties,
+            **secured(properties, self.plan.security, name=name, keys=self.keys, broker=broker),
             "num.replica.fetchers": str(self.plan.num_replica_fetchers),
             **self.plan.broker_overrides,
         }
 
     def _format_storage(self) -> None:
-        template = storage_template(self.plan.release.protocol, jars=self.jars)
+        scram = self.plan.security.scram
+        template = storage_template(self.plan.release.protocol, jars=self.jars, scram=scram)
         cluster_id = new_kafka_uuid()
         for broker in self.brokers.values():
             format_storage(broker.log_dir, template, node=broker.id, cluster_id=cluster_id)
@@ -258,7 +270,15 @@ class Cluster:
             rooms = self.plan.rooms
             # A program of its own, a container, joins a room by itself.
             within = () if rooms is None or plan.program else rooms.within_as_sidecar(broker)
-            sidecars[broker] = Sidecar(broker, plan, self.addresses, upstreams=upstreams, home=home, within=within)
+            sidecars[broker] = Sidecar(
+                broker,
+                plan,
+                self.addresses,
+                upstreams=upstreams,
+                home=home,
+                within=within,
+                security=self.plan.security,
+            )
         return sidecars
 
     def _taps(self) -> Taps:
@@ -267,7 +287,12 @@ class Cluster:
             follower = next((b for b in self.plan.brokers if b != leader), leader)
             route = self.plan.route(follower=follower, leader=leader)
             hops[leader] = (addresses.tap(leader), after_tap(addresses, route, leader))
-        return Taps(hops, home=self.home, topic_name=self.topic_name)
+        return Taps(hops, home=self.home, topic_name=self.topic_name, **self._tapped())
+
+    def _tapped(self) -> TapOptions:
+        security, keys = self.plan.security, self.keys
+        opened = (keys.tap(), keys.authority.certificate) if security.network_encrypts else None
+        return TapOptions(port=security.port, keys=opened)
 
     def _broker_taps(self) -> dict[str, Taps]:
         """By whose brokers they stand: the follower's, the leader's."""
@@ -292,6 +317,7 @@ class Cluster:
                 topic_name=self.topic_name,
                 name=f"tap-at-{side}",
                 garble=self.home / f"garble-{side}",
+                **self._tapped(),
             )
             for side, found in hops.items()
         }

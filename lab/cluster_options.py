@@ -17,6 +17,7 @@ from .cluster import ClusterPlan
 from .errors import LabError
 from .jars import version_numbers
 from .releases import EVERY_RELEASE, RELEASES, release
+from .security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,6 +64,12 @@ def cluster_options(command: _Command) -> _Command:
     return command
 
 
+security_option = click.option(
+    "--security",
+    type=click.Choice([each.value for each in Security]),
+    default=Security.PLAINTEXT.value,
+    help="How brokers speak to each other; clients have a plaintext listener.",
+)
 _CLUSTER_OPTIONS = (
     click.option("--kafka", type=click.Choice(BINARIES), help="Version of the brokers."),
     click.option(

@@ -50,17 +50,23 @@ def kraft_properties(addresses: Addresses, broker: int) -> dict[str, str]:
     }
 
 
-def storage_template(release_version: str, *, jars: Path) -> Path:
+def storage_template(release_version: str, *, jars: Path, scram: tuple[str, str, str] | None = None) -> Path:
     """A folder with what `kafka-storage format --release-version` writes; made beside the jars the first time.
 
     Blocks while a JVM runs (2 s, the first time only).
 
+    Args:
+        release_version: such as 3.9.
+        jars: of the release's binaries.
+        scram: (mechanism, user, password) of a user that the cluster knows from its first moment on, from 3.5 on.
+
     Raises:
         LabError: the tool failed (its last lines are in the message).
     """
-    target = jars.with_name(f"{jars.name}-storage-{release_version}")
+    suffix = "" if scram is None else f"-{scram[0].lower()}"
+    target = jars.with_name(f"{jars.name}-storage-{release_version}{suffix}")
     if not target.is_dir():
-        _fill(target, release_version, jars)
+        _fill(target, release_version, jars, scram)
     return target
 
 
@@ -79,7 +85,7 @@ def format_storage(log_dir: Path, template: Path, *, node: int, cluster_id: str)
     (log_dir / _META_PROPERTIES).write_text("".join(f"{k}={v}\n" for k, v in identity.items()), encoding="ascii")
 
 
-def _fill(target: Path, release_version: str, jars: Path) -> None:
+def _fill(target: Path, release_version: str, jars: Path, scram: tuple[str, str, str] | None) -> None:
     with tempfile.TemporaryDirectory(prefix=".formatting-", dir=target.parent) as scratch:
         home, storage = Path(scratch), Path(scratch, "storage")
         config = home / "server.properties"
@@ -91,9 +97,10 @@ def _fill(target: Path, release_version: str, jars: Path) -> None:
             encoding="ascii",
         )
         (home / "log4j.properties").write_text(LOGGING.format(file=home / "format.log"), encoding="ascii")
+        users = [] if scram is None else ["--add-scram", "{}=[name={},password={}]".format(*scram)]
         command = jvm_command(
             "kafka.tools.StorageTool", "format", "--cluster-id", new_kafka_uuid(), "--config", str(config),
-            "--release-version", release_version, home=home, jars=jars,
+            "--release-version", release_version, *users, home=home, jars=jars,
         )  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TOOL_SECONDS)
         if done.returncode != 0 or not (storage / _META_PROPERTIES).is_file():

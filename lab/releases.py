@@ -78,6 +78,8 @@ RELEASES: tuple[Release, ...] = (
     Release("3.9.1", "3.7", 16, "kraft", metadata_level=19, noise=_KRAFT_NOISE),
     Release("3.9.1", "3.9", 17, "kraft", metadata_level=21, noise=_KRAFT_NOISE),
     Release("4.1.0", "4.1", 18, "kraft", metadata_level=27, noise=_KRAFT_NOISE),
+    Release("4.2.0", "4.2", 18, "kraft", metadata_level=29, noise=_KRAFT_NOISE),
+    Release("4.3.0", "4.3", 18, "kraft", metadata_level=30, noise=_KRAFT_NOISE),
 )
 """Oldest first; the first is the reference: Fetch v3, as KIP-73 met it."""
 OLD_BINARIES: tuple[Release, ...] = (

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .addresses import HTTP_PORT, KAFKA_PORT, REDIRECT_PORT, Addresses
+from .addresses import HTTP_PORT, REDIRECT_PORT, Addresses
 from .errors import LabError
 from .exposition import parse_exposition
 from .processes import Process, wait_until
+from .security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,6 +79,7 @@ class Sidecar:
         upstreams: per leader, where the egress goes on to; of the broker itself, where the ingress does.
         home: a folder of its own.
         within: what its command is run by.
+        security: how brokers speak to each other.
     """
 
     def __init__(
@@ -89,8 +91,10 @@ class Sidecar:
         upstreams: Mapping[int, str],
         home: Path,
         within: Sequence[str] = (),
+        security: Security = Security.PLAINTEXT,
     ) -> None:
         self.broker = broker
+        self._port = security.port
         self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
         self._plan, self._addresses, self._upstreams = plan, addresses, upstreams
         home.mkdir(parents=True)
@@ -230,7 +234,7 @@ class Sidecar:
             return ""
         listen = self._addresses.ingress(self.broker)
         upstream = self._upstreams.get(self.broker, self._addresses.direct(self.broker))
-        return f'listen = "{listen}:{KAFKA_PORT}"\nupstream = "{upstream}:{KAFKA_PORT}"'
+        return f'listen = "{listen}:{self._port}"\nupstream = "{upstream}:{self._port}"'
 
     @property
     def _peers(self) -> dict[int, str]:
@@ -240,12 +244,12 @@ class Sidecar:
         if not self._plan.has_egress(self.broker):
             return ""
         if self._plan.transparent:
-            named = (f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{KAFKA_PORT}"' for b, u in self._peers.items())
+            named = (f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{self._port}"' for b, u in self._peers.items())
             return "\n".join(['mode = "transparent"', f'listen = "[::]:{REDIRECT_PORT}"', *named])
         peers = (
             f"[[egress.peers]]\nbroker = {leader}\n"
-            f'listen = "{self._addresses.egress(self.broker, leader)}:{KAFKA_PORT}"\n'
-            f'upstream = "{upstream}:{KAFKA_PORT}"'
+            f'listen = "{self._addresses.egress(self.broker, leader)}:{self._port}"\n'
+            f'upstream = "{upstream}:{self._port}"'
             for leader, upstream in self._peers.items()
         )
         return "\n".join(['mode = "peers"', *peers])

@@ -10,6 +10,7 @@ Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.3,"kind":"response",...,"bytes":8388650,"partitions":[["orders",0,1048576]],"error":0,"session":0}` as its
 answer ends; the last two are the fetch session's (v7+), and from v13 on a topic is its id.
 
+With `--certificate FILE --authority FILE` both ends of every connection are TLS.
 With `--garble FILE` it can do harm, once each time that FILE is made: the next replica's Fetch request goes on in a
 version that nobody knows, `{"t":1.4,"kind":"garbled","leader":101}` is written, and FILE is gone.
 """
@@ -26,9 +27,10 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from .fetch_stream import API_FETCH, FetchLink
+from .tap_tls import TapKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -75,24 +77,54 @@ class Recorder:
             self._sink.flush()
 
 
+class End(Protocol):
+    """A connection to one side, encrypted or not."""
+
+    def recv_into(self, view: memoryview, /) -> int: ...
+    def sendall(self, data: memoryview, /) -> None: ...
+    def shutdown(self, how: int, /) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What a tap does besides passing bytes on.
+
+    garble: while there is such a file, the next replica's Fetch request is garbled.
+    keys: what passes is encrypted, and this opens it; None: it is not.
+    """
+
+    garble: Path | None = None
+    keys: TapKeys | None = None
+
+
 class TappedConnection:
     """One accepted connection and its own connection to the leader."""
 
-    def __init__(self, link: Link, accepted: socket.socket, recorder: Recorder, *, garble: Path | None = None) -> None:
+    def __init__(self, link: Link, accepted: socket.socket, recorder: Recorder, doing: Doing) -> None:
         self._leader = link.leader
-        self._garble = garble
+        self._garble = doing.garble
+        self._keys = doing.keys
         self._recorder = recorder
-        self._accepted = accepted
-        self._upstream = socket.create_connection(link.upstream, timeout=_CONNECT_SECONDS)
-        self._upstream.settimeout(None)
-        for end in (accepted, self._upstream):
+        upstream = socket.create_connection(link.upstream, timeout=_CONNECT_SECONDS)
+        upstream.settimeout(None)
+        for end in (accepted, upstream):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._accepted: End = accepted
+        self._upstream: End = upstream
         self._frames = FetchLink()
 
     def start(self) -> None:
         threading.Thread(target=self._run, daemon=True).start()
 
     def _run(self) -> None:
+        try:
+            self._encrypt()
+        except OSError as error:
+            self._recorder.write(kind="refused", leader=self._leader, reason=str(error))
+            self._accepted.close()
+            self._upstream.close()
+            return
         responses = threading.Thread(
             target=self._pump, args=(self._upstream, self._accepted, self._responses), daemon=True
         )
@@ -102,7 +134,13 @@ class TappedConnection:
         self._accepted.close()
         self._upstream.close()
 
-    def _pump(self, source: socket.socket, target: socket.socket, look: Callable[[memoryview], None]) -> None:
+    def _encrypt(self) -> None:
+        keys, accepted, upstream = self._keys, self._accepted, self._upstream
+        if keys is not None and isinstance(accepted, socket.socket) and isinstance(upstream, socket.socket):
+            self._accepted = keys.accept(accepted)
+            self._upstream = keys.dial(upstream, f"kafka-{self._leader}")
+
+    def _pump(self, source: End, target: End, look: Callable[[memoryview], None]) -> None:
         chunk = memoryview(bytearray(_CHUNK_BYTES))
         # A request has to be known before its answer can come back; an answer goes on before it is looked at.
         look_first, watching = source is self._accepted, True
@@ -155,30 +193,30 @@ class TappedConnection:
                 )  # fmt: skip
 
 
-def serve(link: Link, recorder: Recorder, *, garble: Path | None = None) -> socket.socket:
+def serve(link: Link, recorder: Recorder, doing: Doing | None = None) -> socket.socket:
     """Listen for one leader, in threads, until the returned listener is shut down.
 
     Args:
         link: of whom, and where.
         recorder: of what passes.
-        garble: while there is such a file, the next replica's Fetch request is garbled.
+        doing: what is done besides passing it on.
 
     Raises:
         OSError: the address is taken.
     """
     listener = socket.create_server(link.listen, backlog=64)
-    threading.Thread(target=_accept, args=(listener, link, recorder, garble), daemon=True).start()
+    threading.Thread(target=_accept, args=(listener, link, recorder, doing or Doing()), daemon=True).start()
     return listener
 
 
-def _accept(listener: socket.socket, link: Link, recorder: Recorder, garble: Path | None) -> None:
+def _accept(listener: socket.socket, link: Link, recorder: Recorder, doing: Doing) -> None:
     while True:
         try:
             accepted, _ = listener.accept()
         except OSError:
             return
         try:
-            TappedConnection(link, accepted, recorder, garble=garble).start()
+            TappedConnection(link, accepted, recorder, doing).start()
         except OSError as error:
             recorder.write(kind="refused", leader=link.leader, reason=str(error))
             accepted.close()
@@ -195,11 +233,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON lines are appended here")
     parser.add_argument("--link", type=Link.parse, action="append", required=True, metavar="ID=LISTEN@UPSTREAM")
     parser.add_argument("--garble", type=Path, help="while FILE exists, the next request is garbled", metavar="FILE")
+    parser.add_argument("--certificate", type=Path, help="PEM: key and certificate that both ends are shown")
+    parser.add_argument("--authority", type=Path, help="PEM: whose certificates both ends have")
     options = parser.parse_args(arguments)
+    keys = TapKeys(options.certificate, options.authority) if options.certificate else None
     with options.output.open("a", encoding="utf-8") as sink:
         recorder = Recorder(sink)
         for link in options.link:
-            serve(link, recorder, garble=options.garble)
+            serve(link, recorder, Doing(options.garble, keys))
         recorder.write(kind="listening")
         signal.sigwait({signal.SIGTERM, signal.SIGINT})
 

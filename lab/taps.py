@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from .addresses import KAFKA_PORT
 from .fetch_frames import FIRST_TOPIC_IDS
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _START_SECONDS = 20.0
 
 
+class TapOptions(TypedDict, total=False):
+    """What taps have to know of how brokers meet."""
+
+    port: int
+    """Of everybody."""
+    keys: tuple[Path, Path] | None
+    """Where what passes is encrypted: the certificate (with its key) that the tap presents, and the authority's."""
+
+
 class Taps:
     """One process that taps every leader, in one place of the path.
 
@@ -31,6 +40,7 @@ class Taps:
         topic_name: of a topic id, which is all that frames carry from v13 on.
         name: of the process and of its files.
         garble: a file that has the next request garbled, see `lab.tap`.
+        how: see `TapOptions`.
     """
 
     def __init__(
@@ -41,13 +51,17 @@ class Taps:
         topic_name: Callable[[str], str],
         name: str = "tap",
         garble: Path | None = None,
+        **how: Unpack[TapOptions],
     ) -> None:
         self._topic_name = topic_name
         self.samples_file = home / f"{name}.jsonl"
-        links = [Link(leader, (at, KAFKA_PORT), (upstream, KAFKA_PORT)) for leader, (at, upstream) in hops.items()]
+        port, keys = how.get("port", KAFKA_PORT), how.get("keys")
+        links = [Link(leader, (at, port), (upstream, port)) for leader, (at, upstream) in hops.items()]
         options = [option for link in links for option in ("--link", str(link))]
         if garble is not None:
             options += ["--garble", str(garble)]
+        if keys is not None:
+            options += ["--certificate", str(keys[0]), "--authority", str(keys[1])]
         self.process = Process(
             name,
             [sys.executable, "-m", "lab.tap", "--output", str(self.samples_file), *options],

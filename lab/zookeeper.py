@@ -5,9 +5,11 @@ Invariant: `wait_started` returns once it accepts connections, never before.
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 from .addresses import KAFKA_PORT, ZOOKEEPER_PORT
+from .errors import LabError
 from .jvm import LOGGING, jvm_command
 from .processes import Process, accepts_connections, wait_until
 
@@ -40,6 +42,7 @@ class ZooKeeper:
 
     def __init__(self, addresses: Addresses, *, home: Path, jars: Path) -> None:
         self._address = addresses.zookeeper
+        self._home, self._jars = home, jars
         home.mkdir(parents=True)
         config = home / "zookeeper.properties"
         config.write_text(
@@ -62,6 +65,18 @@ class ZooKeeper:
 
     def start(self) -> None:
         self.process.start()
+
+    def add_user(self, mechanism: str, user: str, password: str) -> None:
+        """Let brokers that start later know this user, by which they authenticate to each other: no broker could be
+        asked to. Blocks while a JVM runs (2 s). Raises LabError."""
+        command = jvm_command(
+            "kafka.admin.ConfigCommand", "--zookeeper", self.connect, "--alter", "--entity-type", "users",
+            "--entity-name", user, "--add-config", f"{mechanism}=[password={password}]",
+            home=self._home, jars=self._jars, heap_mb=64,
+        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_START_SECONDS)
+        if done.returncode != 0:
+            raise LabError(f"ZooKeeper could not be told of user {user}:\n{done.stdout}{done.stderr}")
 
     async def wait_started(self) -> None:
         """Raises LabError with its last lines if it does not come up."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.tap import Link, Recorder, serve
+from lab.tap import Doing, Link, Recorder, serve
 
 from .fetch_bytes import request, response
 
@@ -110,7 +110,7 @@ def test_a_request_is_garbled_when_it_is_wished_for_and_only_one(tmp_path: Path)
         taken.bind(("127.0.0.1", 0))
         place = taken.getsockname()
         taken.close()
-        listener = serve(Link(101, place, leader.getsockname()), Recorder(sink), garble=wish)
+        listener = serve(Link(101, place, leader.getsockname()), Recorder(sink), Doing(garble=wish))
         with listener, socket.create_connection(place) as follower, leader.accept()[0] as accepted:
             for number, garbled in enumerate((False, True, False)):
                 if garbled:
