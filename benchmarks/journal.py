@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin
-from proxy.journal.ledger import Ledger, Position, TrafficKey
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import Batch, Writer
-from proxy.settings import JournalSettings
+from proxy.throttle.ledger import Ledger, Position, TrafficKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

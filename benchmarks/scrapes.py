@@ -22,26 +22,27 @@ import click
 import trio
 
 from protocol.fetch.walker import RequestEntry
-from proxy.exposition import Exposition
+from proxy.config.reload import QuotaWatch
+from proxy.config.settings import Address, load_settings
 from proxy.http.server import HttpServer
 from proxy.http.turn import Turn
-from proxy.logs import open_log
-from proxy.metric_row import Sources
-from proxy.reload import QuotaWatch
+from proxy.logs.log import open_log
+from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
+from proxy.observing.exposition import Exposition
+from proxy.observing.metric_row import Sources
+from proxy.observing.site import Site
+from proxy.observing.status_page import StatusPage
+from proxy.observing.surveying import Surveyor
 from proxy.roles import Role
-from proxy.settings import Address, LogFormat, LogLevel, LogSettings, load_settings
-from proxy.site import Site
 from proxy.statistics import Statistics
-from proxy.status_page import StatusPage
-from proxy.surveying import Surveyor
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.logs import Log
-    from proxy.settings import Settings
+    from proxy.config.settings import Settings
+    from proxy.logs.log import Log
 
 PAGES = ("/healthz", "/metrics", "/throttle", "/config")
 TOPICS = 50

@@ -1,4 +1,4 @@
-"""What the lab needs of kafka-python beyond what the operator's commands do (`proxy.moves.kafka_python`).
+"""What the lab needs of kafka-python beyond what the operator's commands do (`operating.moves.kafka_python`).
 
 Invariant: nothing else in the lab imports it, so that its warnings are dealt with here.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 
-from proxy.moves.kafka_python import (
+from operating.moves.kafka_python import (
     AdminClient,
     AlterConfigOp,
     ConfigResource,

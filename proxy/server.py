@@ -16,26 +16,34 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from .accepting import Doorkeeper
-from .bearer_token import BearerToken
 from .changes import Changes
+from .config.quota_writing import QuotaWriting
+from .config.settings import Address
 from .errors import ConfigurationError
-from .exposition import Exposition
-from .heartbeat import Heartbeat
+from .http.bearer_token import BearerToken
 from .http.server import HttpServer
 from .http.statistics import HttpStatistics
 from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal
-from .known_brokers import KnownBrokers
-from .listening import CannotListenError, open_listeners
-from .metrics import Sources
-from .name_lookups import NameLookups
-from .overload import Overload
-from .oversight import Oversight
-from .peer_names import PeerNames
-from .quota_writing import QuotaWriting
-from .redirected import Redirected, RefusedError
+from .network.accepting import Doorkeeper
+from .network.known_brokers import KnownBrokers
+from .network.listening import CannotListenError, open_listeners
+from .network.name_lookups import NameLookups
+from .network.peer_names import PeerNames
+from .network.redirected import Redirected, RefusedError
+from .network.topic_names import TopicNames
+from .observing.exposition import Exposition
+from .observing.metric_row import Overload
+from .observing.metrics import Sources
+from .observing.oversight import Oversight
+from .observing.site import Site
+from .observing.status_page import StatusPage
+from .observing.surveying import Surveyor
+from .process.heartbeat import Heartbeat
+from .process.service_manager import ServiceManager
+from .process.signals import follow_signals, receive_signals
+from .process.supervision import Supervisor, Task
 from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
 from .relay.connection import Draining, relay
@@ -43,28 +51,20 @@ from .relay.exchange import Undecoded
 from .relay.poller import open_poller
 from .relay.transport import adopt, connect
 from .roles import Role
-from .service_manager import ServiceManager
-from .settings import Address
-from .signals import follow_signals, receive_signals
-from .site import Site
-from .status_page import StatusPage
-from .supervision import Supervisor, Task
-from .surveying import Surveyor
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
-from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from .logs import Log
-    from .redirected import AcceptedSocket
+    from .config.reload import QuotaWatch
+    from .config.settings import Settings
+    from .logs.log import Log
+    from .network.redirected import AcceptedSocket
+    from .process.signals import SignalReceiver
+    from .process.watchdog import Watchdog
     from .relay.poller import Poller
-    from .reload import QuotaWatch
-    from .settings import Settings
-    from .signals import SignalReceiver
     from .statistics import Statistics
-    from .watchdog import Watchdog
 
 VERSION = version("kafka-throttle-sidecar")
 

@@ -1,6 +1,6 @@
 """What the sidecar counts, as plain integers that the data path may bump without a lock or a lookup.
 
-The exporter (`proxy.metrics`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
+The exporter (`proxy.observing.metrics`) reads them at scrape time; nothing here knows Prometheus, sockets or the clock.
 Invariant: every ``_total`` only grows.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .roles import Role
 
 if TYPE_CHECKING:
-    from .log_queue import Dropped
+    from .logs.queue import Dropped
 
 HOLD_BUCKETS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Upper bounds of `hold_seconds`; a hold ends at replica.fetch.wait.max.ms, 500 ms by default."""

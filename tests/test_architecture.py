@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = (
     "admission",
     "journal_schema",
+    "operating",
     "pipeline",
     "protocol",
     "proxy",
@@ -31,10 +32,11 @@ PURE = (
     "journal_schema",
     "proxy/throttle",
     "proxy/quotas",
+    "operating/editing",
     "protocol",
     "proxy/roles.py",
     "proxy/statistics.py",
-    "proxy/status_page.py",
+    "proxy/observing/status_page.py",
 )
 FORBIDDEN_NAMES = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py"}
 
@@ -48,19 +50,22 @@ class Rule(NamedTuple):
 
 RULES = (
     # What the sidecar and the pipeline share, and therefore knows neither.
-    Rule("admission", {"proxy", "protocol", "pipeline", "lab", "benchmarks", "trio", "time", "socket", "logging",
-                       "random", "pyspark", "journal_schema"}),
-    Rule("reassignment", {"proxy", "protocol", "pipeline", "lab", "benchmarks", "admission", "journal_schema", "time"}),
-    Rule("pipeline", {"proxy", "protocol", "lab", "benchmarks", "trio"}),
-    Rule("protocol", {"proxy", "lab", "benchmarks", "trio", "structlog", "prometheus_client", "socket", "threading",
-                      "time", "logging", "random", "asyncio", "msgspec"}),
-    Rule("proxy", {"lab", "benchmarks", "pipeline"}),
+    Rule("admission", {"proxy", "operating", "protocol", "pipeline", "lab", "benchmarks", "trio", "time", "socket",
+                       "logging", "random", "pyspark", "journal_schema"}),
+    Rule("reassignment", {"proxy", "operating", "protocol", "pipeline", "lab", "benchmarks", "admission",
+                          "journal_schema", "time"}),
+    Rule("pipeline", {"proxy", "operating", "protocol", "lab", "benchmarks", "trio"}),
+    Rule("protocol", {"proxy", "operating", "lab", "benchmarks", "trio", "structlog", "prometheus_client", "socket",
+                      "threading", "time", "logging", "random", "asyncio", "msgspec"}),
+    Rule("proxy", {"operating", "lab", "benchmarks", "pipeline"}),
+    Rule("operating", {"lab", "benchmarks", "pipeline"}),
+    Rule("operating/editing", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/throttle", {"trio", "time", "socket", "logging", "structlog", "prometheus_client", "random"}),
     Rule("proxy/quotas", {"trio", "time", "socket", "logging", "structlog", "prometheus_client"}),
     Rule("proxy/relay", {"prometheus_client", "structlog", "msgspec", "click"}),
     Rule("lab", {"benchmarks", "fuzz"}),
     # What attacks the sidecar meets it as users do, so that it shares no mistake with it.
-    Rule("fuzz", {"proxy", "benchmarks", "pipeline", "admission"}),
+    Rule("fuzz", {"proxy", "operating", "benchmarks", "pipeline", "admission"}),
 )  # fmt: skip
 
 
@@ -88,8 +93,8 @@ def test_import_directions(rule: Rule) -> None:
 
 def test_only_the_operators_commands_know_kafka_python() -> None:
     """The sidecar runs without it: it comes with the extra `operator`."""
-    assert [path.name for path in below("proxy") if "kafka" in imports(path)] == ["kafka_python.py"]
-    importers = [path.name for path in below("proxy") if ".kafka_python import" in path.read_text("utf-8")]
+    assert [path.name for path in below("operating") if "kafka" in imports(path)] == ["kafka_python.py"]
+    importers = [path.name for path in below("operating") if ".kafka_python import" in path.read_text("utf-8")]
     assert importers == ["cluster.py"]
 
 
@@ -169,15 +174,15 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
     assert sorted(set(broad)) == [
         "proxy/http/connection.py",
         "proxy/journal/writer.py",
-        "proxy/logs.py",
+        "proxy/logs/log.py",
+        "proxy/process/supervision.py",
         "proxy/relay/connection.py",
         "proxy/relay/poller.py",
-        "proxy/supervision.py",
     ]
 
 
 def test_no_other_distribution_claims_our_packages() -> None:
     """`proxy` is a generic name: proxy.py has it as well."""
     claims = packages_distributions()
-    for package in ("admission", "journal_schema", "pipeline", "protocol", "proxy", "reassignment", "lab"):
+    for package in ("admission", "journal_schema", "operating", "pipeline", "protocol", "proxy", "reassignment", "lab"):
         assert set(claims.get(package, [])) <= {"kafka-throttle-sidecar"}

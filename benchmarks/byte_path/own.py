@@ -23,12 +23,12 @@ import trio
 
 from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
+from proxy.config.settings import LimitSettings, Policy, QuotaSettings
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
 from proxy.relay.exchange import Exchange
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
-from proxy.settings import LimitSettings, Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle

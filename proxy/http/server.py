@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
+from ..config.settings_values import Address
 from ..errors import ConfigurationError
-from ..settings_values import Address
 from .bounds import Bounds
 from .connection import HttpConnection, Service
 from .statistics import HttpStatistics, Refusal
 
 if TYPE_CHECKING:
-    from ..logs import Log
+    from ..logs.log import Log
     from .routing import Routes
     from .trust import Trust
     from .turn import Turn

@@ -15,7 +15,7 @@ from journal_schema import COMMON, KINDS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Ki
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from .ledger import Replica, Traffic
+    from ..throttle.ledger import Replica, Traffic
 
 EventValue = str | int | float | bool | None
 _COMMON_NAMES = tuple(field.name for field in COMMON)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from journal_schema import Kind
 
 if TYPE_CHECKING:
+    from ..config.reload import ReloadOutcome
     from ..quotas import Quotas
     from ..relay.exchange import Exchange
-    from ..reload import ReloadOutcome
     from ..roles import Role
     from .recorder import Journal
 

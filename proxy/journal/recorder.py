@@ -16,16 +16,16 @@ import trio
 from journal_schema import Kind
 
 from ..errors import ConfigurationError
+from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
-from .ledger import Ledger
 from .shelf import Shelf, run_name
 from .writer import Batch, JournalStatistics, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..logs import Log
-    from ..settings import JournalSettings
+    from ..config.settings import JournalSettings
+    from ..logs.log import Log
 
 JOURNAL_THREADS = trio.CapacityLimiter(1)
 """For the journal's end alone: all the threads that others share may be waiting for something that hangs."""

@@ -19,8 +19,8 @@ from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .segment import Segment
 
 if TYPE_CHECKING:
-    from ..settings import JournalSettings
-    from .ledger import Traffic
+    from ..config.settings import JournalSettings
+    from ..throttle.ledger import Traffic
     from .shelf import Shelf
 
 QUEUED_BATCHES = 32

@@ -2,12 +2,11 @@
 
 The nouns: a *quotas file* has *sections* (`Section`), of brokers and topics, with Kafka's own keys; a
 *replica list* (`ReplicaList`) says which partitions; a *schedule* (`Schedule`) has sections that hold at some times
-only; for one broker at one moment they give one immutable `Quotas`, with a `RoleQuota` for each role. Pure but for
-`load_quotas_file` and the time zone database; no Trio, no clock.
+only; for one broker at one moment they give one immutable `Quotas`, with a `RoleQuota` for each role. Pure but for the
+time zone database; no Trio, no clock, no files (`config.quota_file` reads them).
 """
 
 from .advice import advise
-from .file import load_quotas_file
 from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Quotas, RoleQuota, effective
@@ -29,7 +28,6 @@ __all__ = [
     "Section",
     "parse_quotas",
     "hash_of",
-    "load_quotas_file",
     "RATE_KEYS",
     "REPLICAS_KEYS",
     "ReplicaList",

@@ -13,8 +13,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
+from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
-from ..toml_reading import parse_toml
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
 from .units import parse_rate, shown

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.response import ReplayedEntry
 
-    from ..settings import LimitSettings
+    from ..config.settings import LimitSettings
     from ..throttle.outlook import Outlook
     from .edits import Replays
     from .exchange import Exchange

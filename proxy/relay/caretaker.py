@@ -23,8 +23,8 @@ from .exchange import Cause
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..logs import Log
-    from ..settings import LimitSettings
+    from ..config.settings import LimitSettings
+    from ..logs.log import Log
     from ..throttle.role_throttle import RoleThrottle
     from .buffers import Buffers
     from .exchange import Exchange

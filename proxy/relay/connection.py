@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..changes import Changes
-    from ..logs import Log
-    from ..settings import Address, LimitSettings
+    from ..config.settings import Address, LimitSettings
+    from ..logs.log import Log
     from ..throttle.decision import Demand, Forward
     from ..throttle.role_throttle import RoleThrottle
     from .caretaker import Caretaker

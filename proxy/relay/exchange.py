@@ -19,7 +19,7 @@ from .buffers import Buffers
 if TYPE_CHECKING:
     from protocol.wire.headers import RequestHead
 
-    from ..logs import Log
+    from ..logs.log import Log
     from ..statistics import RoleStatistics
     from ..throttle.link import Link
     from ..throttle.outlook import Outlook

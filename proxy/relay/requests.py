@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from protocol.fetch.request import FetchRequest
     from protocol.wire.headers import RequestHead
 
-    from ..settings import LimitSettings
+    from ..config.settings import LimitSettings
     from ..throttle.decision import Demand
     from .exchange import Exchange
     from .reading import Step

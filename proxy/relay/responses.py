@@ -28,7 +28,7 @@ from .walk import CORRELATION_ID_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..settings import LimitSettings
+    from ..config.settings import LimitSettings
     from .exchange import Exchange
     from .reading import Step
     from .window import Window

@@ -22,7 +22,7 @@ import trio
 if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
-    from ..settings import Address
+    from ..config.settings import Address
 
 WOULD_WAIT = -1
 PIPE_BYTES = 1024 * 1024

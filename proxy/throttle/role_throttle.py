@@ -13,8 +13,8 @@ from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
 from protocol.session.registry import FetchSessions
 
+from ..network.topic_names import TopicNames, written
 from ..quotas.rules import METADATA_TOPIC_ID
-from ..topic_names import TopicNames, written
 from .remembered import Remembered
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from protocol.fetch.request import Asked
     from protocol.session.requests import PartitionKey
 
-    from ..journal.ledger import Ledger
+    from ..config.settings import QuotaSettings
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
-    from ..settings import QuotaSettings
     from ..statistics import RoleStatistics
+    from .ledger import Ledger
     from .link import Link
 
 

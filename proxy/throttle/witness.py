@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from ..journal.ledger import Position, TrafficKey
+from .ledger import Position, TrafficKey
 from .replica import UNKNOWN, Standing
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
     from protocol.wire.topics import Topic
 
-    from ..journal.ledger import Ledger
+    from .ledger import Ledger
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 

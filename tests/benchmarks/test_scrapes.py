@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from benchmarks import scrapes
-from proxy.reload import QuotaWatch
+from proxy.config.reload import QuotaWatch
+from proxy.config.settings import load_settings
 from proxy.roles import Role
-from proxy.settings import load_settings
 from proxy.statistics import RoleStatistics
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.survey import surveyed

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.quotas.file import load_quotas_file
-from proxy.settings import Address, load_settings
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.settings import Address, load_settings
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "compose"
 FILE = FOLDER / "compose.yaml"

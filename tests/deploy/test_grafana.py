@@ -11,7 +11,7 @@ import yaml
 
 from deploy.grafana.dashboard import FILE, as_json
 from deploy.grafana.panels import ROWS
-from proxy.metrics import METRICS
+from proxy.observing.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "operating.md"

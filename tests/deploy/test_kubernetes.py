@@ -16,9 +16,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from lab.kubernetes.clients import kubectl_command
-from proxy.quotas.file import load_quotas_file
-from proxy.settings import Address, EgressMode, Settings, load_settings
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.settings import Address, EgressMode, Settings, load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ import yaml
 
 from lab.errors import LabError
 from lab.prometheus import promtool
-from proxy.metrics import METRICS
+from proxy.observing.metrics import METRICS
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from proxy import settings_file
-from proxy.settings import EgressMode, LogFormat, LogLevel, Policy, load_settings
+from proxy.config import settings_file
+from proxy.config.settings import EgressMode, Policy, load_settings
+from proxy.logs.log_settings import LogFormat, LogLevel
 
 if TYPE_CHECKING:
     from enum import StrEnum

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from proxy.fleet.file import KubernetesTable, SidecarTable, load_fleet
+from operating.fleet.file import KubernetesTable, SidecarTable, load_fleet
 
 TEXT = (Path(__file__).parents[2] / "docs" / "fleet.md").read_text("utf-8")
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from operating.cli import cli
 from pipeline.cli import group as pipeline
-from proxy.cli import cli
-from proxy.metrics import METRICS
+from proxy.observing.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

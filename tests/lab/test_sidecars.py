@@ -7,8 +7,8 @@ import pytest
 
 from lab.addresses import Addresses
 from lab.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml
-from proxy.quotas.file import load_quotas_file
-from proxy.settings import Address, load_settings
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.settings import Address, load_settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.journal.ledger import Ledger, Position, TrafficKey
+from proxy.throttle.ledger import Ledger, Position, TrafficKey
 from tests.pipeline.journals import FIRST
 
 MESSAGES = 16_225

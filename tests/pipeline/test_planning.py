@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
+from operating.cli import cli as sidecar
 from pipeline.errors import InputError
 from pipeline.measured import measure
 from pipeline.planning import Wanted, plan, quotas_toml, read_reassignment
-from proxy.cli import cli as sidecar
 from reassignment import Capacity, Deadline, Size, TopicPartition
 from tests.pipeline.frames import traffic
 

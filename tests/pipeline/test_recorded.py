@@ -16,9 +16,9 @@ from pipeline.ingest import ingest
 from pipeline.lag import per_replica, sum_replica_lag
 from pipeline.moves import moves
 from pipeline.tables import Tables
-from proxy.reload import QuotaWatch
+from proxy.config.reload import QuotaWatch
+from proxy.config.settings import load_settings
 from proxy.server import serve
-from proxy.settings import load_settings
 from proxy.statistics import Statistics
 from tests.proxy.recorded_log import RecordedLog
 from tests.proxy.test_server import until

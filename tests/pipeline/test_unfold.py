@@ -12,7 +12,7 @@ from journal_schema import LINE_SECONDS
 from pipeline.lines import parse
 from pipeline.unfold import link_seconds, replica_seconds
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.journal.ledger import Ledger, Link, Position, Replica, Seconds, Traffic, TrafficKey
+from proxy.throttle.ledger import Ledger, Link, Position, Replica, Seconds, Traffic, TrafficKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

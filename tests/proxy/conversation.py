@@ -13,9 +13,9 @@ from protocol.fetch.request import FetchRequest, parse_fetch_request
 from protocol.fetch.tables import request_layout
 from protocol.fetch.walker import ResponseEntry
 from protocol.wire.headers import request_header
+from proxy.config.settings import Policy, QuotaSettings
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
-from proxy.settings import Policy, QuotaSettings
 from proxy.statistics import RoleStatistics
 from proxy.throttle.decision import Decision, Forward
 from proxy.throttle.link import Link

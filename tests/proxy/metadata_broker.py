@@ -13,7 +13,7 @@ from protocol.metadata import metadata_request_layout, metadata_response_layout
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, parse_whole
-from proxy.settings import Address
+from proxy.config.settings import Address
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -25,11 +25,11 @@ import trio.testing
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from protocol.wire.framing import with_length
+from proxy.config.reload import QuotaWatch
+from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
-from proxy.name_lookups import NameLookups
-from proxy.reload import QuotaWatch
+from proxy.network.name_lookups import NameLookups
 from proxy.server import serve
-from proxy.settings import load_settings
 from proxy.statistics import Statistics
 from tests.proxy.conversation import MIB, fetch_frame
 from tests.proxy.recorded_log import RecordedLog
@@ -38,7 +38,7 @@ from tests.proxy.relay.wire import T0, T1, answer, entry, parsed, read_all, read
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from proxy.settings import Address, Settings
+    from proxy.config.settings import Address, Settings
 
 SETTINGS = """
 [broker]
@@ -287,7 +287,7 @@ def test_a_second_signal_ends_at_once(first: str, second: str, tmp_path: Path) -
         command = [
             sys.executable,
             "-c",
-            "from proxy.cli import main; main()",
+            "from operating.cli import main; main()",
             "run",
             "--config",
             str(tmp_path / "proxy.toml"),

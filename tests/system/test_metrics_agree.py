@@ -20,7 +20,7 @@ from lab.measure import Answer
 from lab.moves import MIB
 from lab.scenes import fill_topic, native_quotas, sidecar_quotas, topic, until_equal, until_moved
 from lab.sidecars import lists_toml
-from proxy.metrics import METRICS
+from proxy.observing.metrics import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from proxy.commands.page import read
+from operating.commands.page import read
 from tests.system.test_operator_session import (
     LEADER,
     OURS,

@@ -17,10 +17,10 @@ import trio.testing
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from proxy.changes import Changes
+from proxy.config.settings import Address, LimitSettings
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller
 from proxy.relay.transport import adopt
-from proxy.settings import Address, LimitSettings
 from tests.proxy.conversation import MIB
 from tests.proxy.recorded_log import RecordedLog
 

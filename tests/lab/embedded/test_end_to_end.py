@@ -10,19 +10,11 @@ import pytest
 import trio
 import trio.testing
 
+from proxy.config.settings import Policy
 from proxy.roles import Role
-from proxy.settings import Policy
 from tests.proxy.conversation import MIB, quotas, throttle
 
-from .moves import (
-    Key,
-    Sidecar,
-    filled,
-    follower_of,
-    most_fetches_in_a_second,
-    received_bytes,
-    worst_bytes,
-)
+from .moves import Key, Sidecar, filled, follower_of, most_fetches_in_a_second, received_bytes, worst_bytes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

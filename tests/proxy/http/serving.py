@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.config.settings import Address
 from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
 from proxy.http.turn import Turn
-from proxy.settings import Address
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.config.settings import Address
 from proxy.errors import ConfigurationError
 from proxy.http.bounds import Bounds
 from proxy.http.routing import Route, Routes
@@ -18,7 +19,6 @@ from proxy.http.server import HttpServer
 from proxy.http.statistics import HttpStatistics
 from proxy.http.trust import Trust
 from proxy.http.turn import Turn
-from proxy.settings import Address
 from tests.proxy.recorded_log import RecordedLog
 
 from .serving import ANY_PORT, GET, ROUTES, heard, one_answer, serving, up

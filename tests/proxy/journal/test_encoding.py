@@ -6,7 +6,7 @@ import pytest
 
 from journal_schema import COMMON, KINDS, REPLICAS, SECONDS, FieldType, Kind
 from proxy.journal.encoding import Origin, encode_event, encode_traffic, event, shape
-from proxy.journal.ledger import Link, Position, Replica, Seconds, Traffic
+from proxy.throttle.ledger import Link, Position, Replica, Seconds, Traffic
 
 ORIGIN = Origin(101, "20261121T082503Z-ab12")
 LINK = Link("leader", "102", throttled=True, in_sync=False)

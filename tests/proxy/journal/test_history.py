@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
+from proxy.config.reload import ReloadOutcome, ReloadResult
+from proxy.config.settings import JournalSettings
 from proxy.journal.history import History
 from proxy.journal.recorder import Journal
 from proxy.quotas import Quotas, RoleQuota
-from proxy.reload import ReloadOutcome, ReloadResult
 from proxy.roles import Role
-from proxy.settings import JournalSettings
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from journal_schema import Kind
+from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
-from proxy.journal.ledger import Position, TrafficKey
 from proxy.journal.recorder import Journal, prepare
-from proxy.settings import JournalSettings
+from proxy.throttle.ledger import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

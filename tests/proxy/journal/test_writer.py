@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from journal_schema import Kind
+from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
-from proxy.journal.ledger import Link, Position, Replica, Seconds, Traffic
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
-from proxy.settings import JournalSettings
+from proxy.throttle.ledger import Link, Position, Replica, Seconds, Traffic
 
 if TYPE_CHECKING:
     from pathlib import Path

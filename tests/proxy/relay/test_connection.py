@@ -17,9 +17,9 @@ import trio.testing
 
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
+from proxy.config.settings import Address
 from proxy.relay.connection import Draining, relay
 from proxy.relay.transport import PlainSocket
-from proxy.settings import Address
 from tests.proxy.conversation import MIB, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
 

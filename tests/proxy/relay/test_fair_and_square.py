@@ -16,8 +16,8 @@ from admission.token_bucket import TokenBucket
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 from protocol.fetch.tables import request_layout
 from protocol.wire.headers import request_header
+from proxy.config.settings import Policy
 from proxy.roles import Role
-from proxy.settings import Policy
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.role_throttle import Usage
 from tests.proxy.conversation import MIB, Conversation, behind, quotas, response_entry, throttle

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.wire.framing import with_length
-from proxy.settings import Policy
+from proxy.config.settings import Policy
 from tests.proxy.conversation import MIB, quotas, throttle
 
 from .test_responses import ENTRY_BYTES, meet, send_split

@@ -19,10 +19,10 @@ from admission.budget import StrictBudget
 from protocol.fetch.tables import response_layout
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
+from proxy.config.settings import Address, LimitSettings
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller
 from proxy.relay.transport import PlainSocket
-from proxy.settings import Address, LimitSettings
 from tests.proxy.conversation import MIB, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.settings import Policy
+from proxy.config.settings import Policy
 from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import MIB, Conversation, throttle
 

@@ -8,18 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lab.embedded.session_values import Ask
+from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
-from proxy.settings import Policy
 from proxy.throttle.decision import Forward, Hold
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
-from tests.proxy.session_conversation import (
-    SessionConversation,
-    SessionLeader,
-    only,
-    session_frame,
-    topic_of,
-)
+from tests.proxy.session_conversation import SessionConversation, SessionLeader, only, session_frame, topic_of
 
 HAPPENS = st.lists(
     st.one_of(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from protocol.wire.topics import MAX_REMEMBERED, DecodedNames
-from proxy.journal import ledger as ledgers
-from proxy.journal.ledger import Ledger, Position, TrafficKey
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
+from proxy.throttle import ledger as ledgers
 from proxy.throttle import replicas as remembering
 from proxy.throttle import witness
 from proxy.throttle.decision import Forward
+from proxy.throttle.ledger import Ledger, Position, TrafficKey
 from proxy.throttle.link import Link
 from proxy.throttle.remembered import Remembered
 from tests.proxy.conversation import Conversation, behind, throttle

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.journal.ledger import Ledger, Position, Traffic
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward
+from proxy.throttle.ledger import Ledger, Position, Traffic
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
 
 T0, T1 = ("t", 0), ("t", 1)

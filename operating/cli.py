@@ -1,0 +1,127 @@
+"""The command line: which commands there are, and how a wrong input ends them.
+
+Knows each command only by where it is found and imports it when it is used. Invariant: exit code 0 is fine, 1
+means the input is wrong (a message on stderr, no traceback), 2 usage.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import click
+
+from proxy.errors import ConfigurationError
+from proxy.terminal_text import printable_lines
+
+DISTRIBUTION = "kafka-throttle-sidecar"
+PLUGIN_GROUP = "throttle_sidecar.commands"
+_BUILT_IN = {
+    "run": "operating.commands.run",
+    "check": "operating.commands.check",
+    "set": "operating.commands.set",
+    "status": "operating.commands.status",
+    "health": "operating.commands.health",
+    "plan": "operating.commands.plan",
+    "verify": "operating.commands.verify",
+    "decode": "operating.commands.decode",
+    "completion": "operating.commands.completion",
+}
+_HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.
+
+The sidecar stands beside a broker on the replication path. quotas.toml says how much catch-up traffic may
+pass, with Kafka's own keys (KIP-73); a change takes effect within 250 ms, without touching the broker.
+
+\b
+Examples:
+  throttle-sidecar check --config proxy.toml        is it right, and what does it mean?
+  throttle-sidecar run --config proxy.toml          start; SIGHUP reloads, SIGTERM drains
+  throttle-sidecar run --config proxy.toml --set http.listen=0.0.0.0:9404
+  throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
+  throttle-sidecar status                           watch it work
+  throttle-sidecar status --once --json --url http://127.0.0.1:9404
+  throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --write quotas.toml
+  throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
+  throttle-sidecar health                           exit 0 if it answers, for a container's health check
+  throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
+
+\b
+A quotas.toml to start from:
+  [brokers.default]
+  leader.replication.throttled.rate = "50MiB/s"     what each broker may send
+  follower.replication.throttled.rate = "50MiB/s"   what each broker may fetch
+  [topics."*"]
+  leader.replication.throttled.replicas = "*"
+  follower.replication.throttled.replicas = "*"
+"""
+
+
+class LazyCommands(click.Group):
+    """Finds a command by name, ours or another package's, and imports it then."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [*_BUILT_IN, *sorted(_plugins().keys() - _BUILT_IN.keys())]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name in _BUILT_IN:
+            built_in: click.Command = importlib.import_module(_BUILT_IN[cmd_name]).command
+            return built_in
+        plugin = _plugins().get(cmd_name)
+        return None if plugin is None else _load(plugin)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ConfigurationError as error:
+            raise click.ClickException(printable_lines(str(error))) from error
+        except click.ClickException as error:
+            if error.message.isprintable() or isinstance(error, click.UsageError):
+                raise
+            shown = click.ClickException(printable_lines(error.message))
+            shown.exit_code = error.exit_code  # type: ignore[misc]  # click declares it for classes
+            raise shown from error
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=PLUGIN_GROUP)}
+
+
+def _load(plugin: EntryPoint) -> click.Command:
+    try:
+        command: click.Command = plugin.load()
+    except (ImportError, AttributeError) as error:
+        return _unavailable(plugin, str(error))
+    return command
+
+
+def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
+    """Stands in for a command whose package is not all there, so that ``--help`` still lists it.
+
+    By our convention a plugin's top-level package is also the name of the extra that it needs.
+    """
+    extra = plugin.module.partition(".")[0]
+    advice = f"pip install '{DISTRIBUTION}[{extra}]'"
+
+    @click.command(
+        plugin.name,
+        short_help=f"(not installed: {advice})",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        add_help_option=False,
+    )
+    def unavailable() -> None:
+        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {advice} ({reason})")
+
+    return unavailable
+
+
+@click.group(cls=LazyCommands, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name=DISTRIBUTION, prog_name="throttle-sidecar")
+def cli() -> None:
+    """The group itself does nothing."""
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(cli(prog_name="throttle-sidecar"))

@@ -1,0 +1,263 @@
+"""A change of quotas.toml in words and as JSON: what was, what is, what each broker meets before and after, the undo.
+
+Pure; time is an argument. Invariant: what is told to hold is what the sidecar's own rules make of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from proxy.errors import ConfigurationError
+from proxy.quotas import advise, hash_of, parse_quotas
+from proxy.quotas.reading import SCHEDULES, UNTIL
+from proxy.roles import Role
+
+from ..editing.facts import facts, written
+from ..quota_words import differences, format_distance, format_time
+from .quota_change import commands, typed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.quotas import Quotas
+
+    from ..editing.changing import Effect, QuotaChange, ShadowedError
+    from ..editing.facts import Place
+
+Json = dict[str, Any]
+NO_COMMAND = "by hand: a command would put it before a schedule that it stood behind; the lines were:"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One change, to be told.
+
+    Args:
+        change: of one file.
+        source: the file.
+        where: the options that name it, for the undo.
+        now: with an offset.
+        warned: the broker whose new warnings are told; None: nobody's.
+    """
+
+    change: QuotaChange
+    source: str
+    where: tuple[str, ...]
+    now: datetime
+    warned: int | None = None
+
+    @property
+    def places(self) -> list[Place]:
+        return list(dict.fromkeys(ask.place for ask in self.change.asks))
+
+    def lines(self) -> list[str]:
+        if not self.change.changes_something:
+            return [
+                f"{self.source}: {place}: says so already, and it holds: nothing is changed" for place in self.places
+            ]
+        return [
+            *(line for place in self.places for line in self._place(place)),
+            *(f"  also {entry}, which went first" for entry in self._entries_too()),
+            *(f"  taken out: {gone}, which was over" for gone in self.change.swept),
+            *(f"  note: nothing changes yet: {shadow}" for shadow in self.change.shadows),
+            *self._effects(),
+            *(f"warning: {warning}" for warning in self.warnings()),
+        ]
+
+    def undo_lines(self) -> list[str]:
+        undo = self.undo()
+        if undo is not None:
+            return [f"undo: {typed(undo)}" if undo else "undo: not needed: what was there had ended"]
+        if self._was_wrong() is not None:
+            return ["undo: none: the file as it was would have been refused"]
+        return [f"undo: {NO_COMMAND}", *(f"  {line}" for line in self._lines_gone())]
+
+    def undo(self) -> list[list[str]] | None:
+        if self.change.undo is None:
+            return None
+        return commands(self.change.undo, self.where, later=self._has_windows())
+
+    def _has_windows(self) -> bool:
+        """Then what is taken back at night may hold in the day only, and that is no reason to refuse it."""
+        return any(schedule.window is not None for schedule in parse_quotas(self.change.after).schedules)
+
+    def _lines_gone(self) -> list[str]:
+        after = self.change.after.decode().splitlines()
+        return [line for line in self.change.before.decode().splitlines() if line.strip() and line not in after]
+
+    def _entries_too(self) -> list[str]:
+        """Not those that were made for it or ended by it."""
+        was = facts(self.change.before)
+        sections = {written(path[:-1]) for path in was if path[0] == SCHEDULES}
+        return [entry for entry in dict.fromkeys(self.change.entries) if entry in sections]
+
+    def _place(self, place: Place) -> list[str]:
+        lines = [
+            f"{self.source}: {place}",
+            f"  was  {_said(self.change.before, place, self.now)}",
+            f"  now  {_said(self.change.after, place, self.now)}",
+        ]
+        said, ends = facts(self.change.after), (*place.section, UNTIL)
+        if place.path in said and said[place.path] != facts(self.change.before).get(place.path):
+            until = said.get(ends)
+            if until is not None and facts(self.change.before).get(ends) == until:
+                lines.append(
+                    f"  note: the whole section ends{_end(until, self.now).removeprefix(',')}, and this with it"
+                )
+        return lines
+
+    def _was_wrong(self) -> ConfigurationError | None:
+        try:
+            parse_quotas(self.change.before)
+        except ConfigurationError as error:
+            return error
+        return None
+
+    def _effects(self) -> list[str]:
+        wrong = self._was_wrong()
+        if wrong is not None:
+            return [f"  note: the file as it was would have been refused: {wrong}"]
+        groups: dict[tuple[str, ...], list[Effect]] = {}
+        for effect in self.change.effects:
+            groups.setdefault((_change_in_words(effect), *self._ahead(effect)), []).append(effect)
+        everybody = len(self.change.brokers.every)
+        return [
+            line
+            for (what, *ahead), effects in groups.items()
+            for line in (f"{_whom(effects, everybody)}: {what}", *(f"  then {each}" for each in ahead))
+        ]
+
+    def _ahead(self, effect: Effect) -> list[str]:
+        return [
+            f"{format_time(ahead.at)} ({format_distance(ahead.at, self.now)}): "
+            + ", ".join(differences(ahead.before, ahead.after))
+            for ahead in effect.ahead
+        ]
+
+    def warnings(self) -> list[str]:
+        """That were not there before."""
+        if self.warned is None or self._was_wrong() is not None:
+            return []
+        old, new = (
+            advise(parse_quotas(content), self.warned, self.now) for content in (self.change.before, self.change.after)
+        )
+        return [warning for warning in new if warning not in old]
+
+    def as_json(self) -> Json:
+        """Rates in bytes per second, null for one without limit; broker null: every one that is not named."""
+        return {
+            "file": self.source,
+            "changed": self.change.changes_something,
+            "hash": hash_of(self.change.after),
+            "places": [
+                {"place": str(place), "was": _fact(self.change.before, place), "now": _fact(self.change.after, place)}
+                for place in self.places
+            ],
+            "also_changed": self._entries_too(),
+            "taken_out": self.change.swept,
+            "goes_first": [_shadow(shadow) for shadow in self.change.shadows],
+            "brokers": [
+                {
+                    "broker": effect.broker,
+                    "before": None if effect.before is None else _quotas(effect.before),
+                    "after": _quotas(effect.after),
+                    "ahead": [{"at": ahead.at, **_quotas(ahead.after)} for ahead in effect.ahead],
+                }
+                for effect in self.change.effects
+            ],
+            "warnings": self.warnings(),
+            "undo": self.undo(),
+        }
+
+
+def refusal_lines(error: ShadowedError, where: Sequence[str]) -> list[str]:
+    """What goes first, and the command that does it."""
+    lines = list(error.problems)
+    if error.instead:
+        lines.append(f"this does it: {typed(commands(error.instead, where))}")
+    own = [shadow for shadow in error.shadows if shadow.is_the_brokers_own]
+    if own and error.instead and any(ask.alone for ask in error.instead):
+        lines.append("for brokers without a value of their own alone: the same with --broker default")
+    elif not error.instead:
+        lines.append("no command does it: edit the section that goes first by hand, then throttle-sidecar check")
+    if any(SCHEDULES in shadow.section for shadow in error.shadows):
+        lines.append("to write it all the same, for when the schedule is over: the same with --later")
+    return lines
+
+
+def refusal_json(error: ConfigurationError, source: str | None, where: Sequence[str]) -> Json:
+    shadows, instead = getattr(error, "shadows", ()), getattr(error, "instead", ())
+    return {
+        "file": source,
+        "changed": False,
+        "problems": error.problems,
+        "goes_first": [_shadow(shadow) for shadow in shadows],
+        "instead": commands(instead, where) if instead else None,
+    }
+
+
+def _shadow(shadow: Any) -> Json:
+    return {
+        "place": str(shadow.place),
+        "broker": shadow.broker,
+        "section": shadow.section,
+        "says": shadow.said,
+        "ends": shadow.ends,
+    }
+
+
+def _quotas(quotas: Quotas) -> Json:
+    return {
+        "enforce": quotas.enforce,
+        **{
+            role.value: {
+                "bytes_per_second": None
+                if math.isinf(quotas.of(role).bytes_per_second)
+                else quotas.of(role).bytes_per_second,
+                "replicas": quotas.of(role).listed(),
+            }
+            for role in Role
+        },
+    }
+
+
+def _change_in_words(effect: Effect) -> str:
+    if effect.before is None:
+        return "holds now"
+    return ", ".join(differences(effect.before, effect.after)) or "nothing changes now"
+
+
+def _whom(effects: Sequence[Effect], everybody: int) -> str:
+    named = [str(effect.broker) for effect in effects if effect.broker is not None]
+    others = len(named) < len(effects)
+    if others and len(effects) == everybody:
+        return "every broker"
+    told = [f"broker{'s' if len(named) > 1 else ''} {', '.join(named)}"] if named else []
+    return " and ".join([*told, *(["every other broker"] if others else [])])
+
+
+def _said(content: bytes, place: Place, now: datetime) -> str:
+    """The value for good, and those of schedules, which go before it while they hold."""
+    said = facts(content)
+    own = said.get(place.path)
+    told = "not set" if own is None else _shown(own) + _end(said.get((*place.section, UNTIL)), now)
+    for path, value in said.items():
+        if path[0] == SCHEDULES and path[2:] == place.path:
+            told += f"; {path[0]}[{path[1]}] {_shown(value)}{_end(said.get((*path[:2], UNTIL)), now)}"
+    return told
+
+
+def _fact(content: bytes, place: Place) -> Any:
+    return facts(content).get(place.path)
+
+
+def _end(until: object, now: datetime) -> str:
+    return f", until {format_time(until)} ({format_distance(until, now)})" if isinstance(until, datetime) else ""
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

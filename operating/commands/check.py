@@ -1,0 +1,224 @@
+"""``check``: are both files right, and what do they mean for this broker? Needs no network unless told to ask.
+
+Invariant: exit status 0 exactly when ``run`` would accept both files, and a sidecar that was to be asked has answered.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from admission.token_bucket import TokenBucket
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.settings import Policy, QuotaSettings, Settings, load_settings
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.quotas import (
+    QuotaFile,
+    RoleQuota,
+    advise,
+    changes_ahead,
+    effective,
+    format_bytes,
+    format_rate,
+)
+from proxy.roles import Role
+
+from ..quota_words import differences, format_distance, format_time, parse_moment
+from ..terminal import say
+from .health import url_of
+from .live_check import ask_live, live_lines
+from .options import config_option, set_option
+
+Json = dict[str, Any]
+
+NOT_REACHABLE = 3
+MOST_CHANGES = 4
+"""Shown: a day and a night, and the next."""
+
+
+@click.command("check", short_help="Validate both files, show the quotas in effect.")
+@config_option
+@set_option
+@click.option(
+    "--quotas",
+    "quotas_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The quotas file, instead of the one that the configuration names.",
+)
+@click.option("--at", "at", metavar="TIME", help="What would hold then, like 2026-12-01T23:30:00+01:00. Default: now.")
+@click.option("--live", is_flag=True, help="Ask the running sidecar too, at http.listen of the configuration.")
+@click.option("--url", metavar="URL", help="The same, of the sidecar at this address.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    config_path: Path,
+    overrides: tuple[str, ...],
+    quotas_path: Path | None,
+    at: str | None,
+    live: bool,
+    url: str | None,
+    as_json: bool,
+) -> None:
+    """Validate proxy.toml and quotas.toml and show the quotas in effect for this broker.
+
+    Every problem of both files is listed, with its key and what was expected. Warnings are about what is
+    valid and hardly meant, like a rate with no replicas listed. What changes by itself, by an until or a
+    schedule, is listed with its time; --at shows what holds at another one.
+
+    With --live or --url the running sidecar says whether it has this file, and what only it can see: that no broker
+    connects though there is a quota, that a list names a topic or partition the cluster does not have, that traffic
+    passes which it does not understand.
+
+    Exit status 0: both files are right. 1: one is not. 3: they are, but the sidecar that was to be asked does not
+    answer.
+
+    \b
+    Examples:
+      throttle-sidecar check --config proxy.toml
+      throttle-sidecar check --live                              and does it do what is meant?
+      throttle-sidecar check --at 2026-12-01T03:30:00+01:00      tonight, while the schedule holds?
+      throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
+    """
+    try:
+        now = datetime.now(UTC) if at is None else _parse_at(at)
+        settings, quota_file, path = _load(config_path, overrides, quotas_path)
+    except ConfigurationError as error:
+        if not as_json:
+            raise
+        click.echo(_encoded({"ok": False, "problems": error.problems}))
+        raise click.exceptions.Exit(1) from error
+    report = report_on(settings, quota_file, path, now=now)
+    asked = None
+    if live or url is not None:
+        asked = ask_live(url or url_of(settings.http.listen), settings.broker.id, quota_file.hash)
+        report["live"] = asdict(asked)
+    say(_encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked))))
+    if asked is not None and asked.error is not None:
+        ctx.exit(NOT_REACHABLE)
+
+
+def _parse_at(text: str) -> datetime:
+    try:
+        return parse_moment(text)
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--at: {error}") from error
+
+
+def _load(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None) -> tuple[Settings, QuotaFile, Path]:
+    """Both files, or the problems of both."""
+    problems: list[str] = []
+    settings = quota_file = None
+    try:
+        settings = load_settings(config_path, overrides, os.environ)
+        quotas_path = quotas_path or settings.quotas.file
+    except ConfigurationError as error:
+        problems += error.problems
+    try:
+        quota_file = load_quotas_file(quotas_path) if quotas_path is not None else None
+    except ConfigurationError as error:
+        problems += error.problems
+    if settings is None or quota_file is None or quotas_path is None:
+        raise ConfigurationError(problems)
+    return settings, quota_file, quotas_path
+
+
+def report_on(settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, now: datetime) -> Json:
+    """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
+    quotas = effective(quota_file, settings.broker.id, now)
+    served = [role for role in Role if _is_served(role, settings)]
+    return {
+        "ok": True,
+        "config": str(settings.path),
+        "quotas_file": str(quotas_path),
+        "hash": quotas.hash,
+        "broker": settings.broker.id,
+        "policy": settings.quotas.policy,
+        "enforce": quotas.enforce,
+        "gate_seconds": settings.quotas.gate_seconds,
+        "burst_seconds": settings.quotas.burst_seconds,
+        "at": now,
+        "changes": [
+            {"at": change.at, "what": differences(change.before, change.after)}
+            for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
+        ],
+        "roles": {role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role},
+        "warnings": advise(quota_file, settings.broker.id, now, roles=served),
+    }
+
+
+def _is_served(role: Role, settings: Settings) -> bool:
+    return (settings.ingress if role is Role.LEADER else settings.egress) is not None
+
+
+def _role(quota: RoleQuota, settings: QuotaSettings) -> Json:
+    unlimited = math.isinf(quota.bytes_per_second)
+    role: Json = {
+        "quota_bytes_per_second": None if unlimited else quota.bytes_per_second,
+        "replicas": quota.listed(),
+    }
+    if settings.policy is Policy.STRICT and not unlimited:
+        bucket = TokenBucket(
+            rate=quota.bytes_per_second,
+            gate_seconds=settings.gate_seconds,
+            burst_seconds=settings.burst_seconds,
+            now=0.0,
+        )
+        role |= {"gate_bytes": bucket.gate_bytes, "burst_bytes": bucket.burst_bytes}
+    return role
+
+
+def _encoded(report: Json) -> str:
+    return msgspec.json.encode(report).decode()
+
+
+def _lines(report: Json) -> list[str]:
+    lines = [
+        f"{report['config']}: ok",
+        f"{report['quotas_file']}: ok (hash {report['hash']})",
+        "",
+        f"broker {report['broker']}, policy {report['policy']}, "
+        + ("enforcing" if report["enforce"] else "observing only"),
+    ]
+    for name, role in report["roles"].items():
+        lines += ["", *_role_lines(name, role)]
+    if report["changes"]:
+        lines += ["", f"next changes, from {format_time(report['at'])}:"]
+    for change in report["changes"]:
+        when = f"{format_time(change['at'])} ({format_distance(change['at'], report['at'])})"
+        lines.append(f"  {when}: {', '.join(change['what'])}")
+    if report["warnings"]:
+        lines += ["", *(f"warning: {warning}" for warning in report["warnings"])]
+    return lines
+
+
+def _role_lines(name: str, role: Json) -> list[str]:
+    if not role["served"]:
+        return [f"{name}: not served (no [{'ingress' if name == Role.LEADER.value else 'egress'}])"]
+    rate = role["quota_bytes_per_second"]
+    lines = [f"{name}: {format_rate(math.inf if rate is None else rate)}"]
+    if "gate_bytes" in role:
+        lines.append(f"  gate {_exact(role['gate_bytes'])}, burst {_exact(role['burst_bytes'])}")
+    listed = role["replicas"] or {"*": ""}
+    width = max(map(len, listed))
+    lines += [f"  {topic:{width}}  {_partitions(partitions)}" for topic, partitions in listed.items()]
+    return lines
+
+
+def _partitions(partitions: str) -> str:
+    return {"*": "every partition", "": "no partition"}.get(partitions, f"partition {partitions}")
+
+
+def _exact(size_bytes: float) -> str:
+    return f"{format_bytes(size_bytes)} ({size_bytes:.0f} B)"

@@ -1,0 +1,52 @@
+"""What a shell may complete in ``set``: its keys, and the brokers and topics that the quotas file already has.
+
+Reads the files that the command line names so far. Invariant: a file that cannot be read completes to nothing,
+silently: the shell is waiting.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from click.shell_completion import CompletionItem
+
+from proxy.config.settings import load_settings
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
+
+from ..editing.facts import facts
+from .quota_change import DEFAULT_BROKER, KEYS
+
+if TYPE_CHECKING:
+    import click
+
+DEFAULT_CONFIG = Path("proxy.toml")
+
+
+def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return [CompletionItem(key) for key in KEYS if key.startswith(incomplete)]
+
+
+def complete_broker(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return _complete({DEFAULT_BROKER, *_names(ctx, "brokers")}, incomplete)
+
+
+def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return _complete(_names(ctx, "topics"), incomplete)
+
+
+def _complete(names: set[str], incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+
+
+def _names(ctx: click.Context, kind: str) -> set[str]:
+    quotas, config = ctx.params.get("quotas_path"), ctx.params.get("config_path") or DEFAULT_CONFIG
+    try:
+        content = read_bytes(quotas or load_settings(config, (), os.environ).quotas.file)
+        places = [path[2:] if path[0] == "schedules" else path for path in facts(content)]
+    except (ConfigurationError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return set()
+    return {str(place[1]) for place in places if place[0] == kind and len(place) > 1}

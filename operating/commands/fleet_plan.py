@@ -1,0 +1,70 @@
+"""``plan --fleet``: the throttle of a move, written where the quotas of the brokers that it concerns are kept.
+
+Each place gets the part of the brokers that read it; all are worked out before anything is written, and all are written
+or none. Invariant: a broker of the move that the fleet does not have is an error, never left unthrottled in silence.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Protocol
+
+from proxy.errors import ConfigurationError
+from proxy.quotas import parse_quotas
+
+from ..fleet.changing import Rewritten, places_of, plan, write
+from ..fleet.file import load_fleet
+from ..moves.in_force import WrittenFile
+from .telling import tell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reassignment import Throttle
+
+    from ..fleet.changing import Place
+
+
+class Settle(Protocol):
+    """A file with a throttle in it, and what to say about it. Raises ConfigurationError."""
+
+    def __call__(
+        self, before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
+    ) -> tuple[bytes, list[str]]: ...
+
+
+def write_fleet(
+    found: Throttle, fleet_path: Path, lasting: float | None, settle: Settle
+) -> tuple[list[str], dict[int, WrittenFile]]:
+    """What to say, and the file that each broker of the move reads. Raises ConfigurationError: nothing is written."""
+    if not found.rates:
+        return [], {}
+    now = datetime.now(UTC).replace(microsecond=0)
+    until = now + timedelta(seconds=lasting) if lasting else None
+    brokers = set(found.brokers())
+    lines: list[str] = []
+
+    def work(place: Place, before: bytes) -> Rewritten:
+        mine = [broker for broker in place.brokers if broker in brokers]
+        part = found.of_broker(mine[0]) if len(mine) == 1 else found
+        try:
+            after, said = settle(before, part, now, until=until, source=place.store.name)
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{place.store.name}: not TOML: {error}") from error
+        lines.extend(said)
+        return Rewritten(before, after)
+
+    planned = plan(places_of(load_fleet(fleet_path), brokers), work)
+    write(planned)
+    lines += [each.line for each in tell(planned)]
+    files = {
+        broker: WrittenFile(
+            each.place.store.name,
+            each.change.after,
+            parse_quotas(each.change.after, source=each.place.store.name),
+        )
+        for each in planned
+        for broker in each.place.brokers
+        if broker in brokers
+    }
+    return lines, files

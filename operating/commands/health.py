@@ -1,0 +1,51 @@
+"""``health``: does the sidecar beside answer? For a container's health check, whose image has no curl.
+
+Asks over HTTP where proxy.toml says that it listens. Invariant: exit status 0 exactly when the answer is 200.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from proxy.config.settings import Address, load_settings
+from proxy.errors import UnreachableError
+
+from ..asking import ask
+from ..terminal import say
+from .options import config_option, set_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_TIMEOUT_SECONDS = 2.0
+"""Less than what deploy/ gives a health check."""
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@click.command("health", short_help="Exit 0 if the sidecar answers, for health checks.")
+@config_option
+@set_option
+@click.option("--url", metavar="URL", help="Where it is, instead of what the configuration says.")
+@click.option("--ready", is_flag=True, help="Ask /readyz (traffic may be sent here), not /healthz (it is alive).")
+def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, ready: bool) -> None:
+    """Ask the running sidecar whether it is healthy, or ready.
+
+    \b
+    Examples:
+      throttle-sidecar health --config proxy.toml
+      throttle-sidecar health --ready --url http://127.0.0.1:9404
+    """
+    base = url or url_of(load_settings(config_path, overrides, os.environ).http.listen)
+    try:
+        answer = ask(base, "/readyz" if ready else "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
+    except UnreachableError as error:
+        raise click.ClickException(str(error)) from error
+    say(answer.decode("utf-8", "replace"))
+
+
+def url_of(listen: Address) -> str:
+    """Where a listener is met from beside it: a wildcard is met on loopback."""
+    return f"http://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"

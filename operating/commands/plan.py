@@ -1,0 +1,278 @@
+"""``plan``: from a reassignment to the quotas that hold while it runs. Reads files, asks a cluster if told to, prints.
+
+What moves and at which rates is decided in `operating.moves.planning`. Invariant: without ``--write`` or
+``--per-broker`` nothing is changed anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_text
+from proxy.files.replacement import edit_file
+from proxy.quotas import parse_quotas
+from reassignment import (
+    Capacity,
+    Heading,
+    ReassignmentError,
+    Throttle,
+    has_heading,
+    moving,
+    quotas_toml,
+    read_assignment,
+    throttle,
+)
+
+from ..editing.facts import Place
+from ..editing.rewriting import Said, rewritten
+from ..editing.sweeping import is_over, swept
+from ..moves.in_force import WrittenFile, in_force
+from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
+from ..moves.plan_report import plan_json, plan_table, settings_lines
+from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..terminal import Console, say
+from .fleet_plan import write_fleet
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from reassignment import Document
+
+    from ..moves.cluster import Cluster
+    from ..moves.planning import MovePlan
+
+_DEFAULT_REPLICATION_FACTOR = 3
+_NEXT = """\
+next: let the sidecars read it (throttle-sidecar check says what it means), execute {reassignment},
+      watch it with throttle-sidecar status, end it with throttle-sidecar verify {reassignment}"""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options that say what is known and wanted.
+
+    Args:
+        reassignment: what shall be.
+        current: what is, from a file.
+        bootstrap, properties, hosts: what is, from a cluster.
+        measure: seconds to watch it being written to.
+        size_bytes: of all that moves, without a cluster.
+    """
+
+    reassignment: Path
+    current: Path | None
+    bootstrap: tuple[str, ...]
+    properties: Path | None
+    hosts: Path | None
+    measure: float | None
+    size_bytes: float | None
+
+
+@click.command("plan", short_help="From a reassignment to its quotas, its time and its load.")
+@click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
+@click.option("--current", type=FILE, metavar="FILE", help="What is now, in the same form: no cluster is asked then.")
+@cluster_options
+@click.option("--measure", type=DURATION, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
+@click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, where no cluster is asked.")
+@click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
+@click.option("--within", type=DURATION, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
+@click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
+@click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
+@click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
+@click.option(
+    "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
+)
+@click.option("--for", "lasting", type=DURATION, metavar="TIME", help="Let them end by themselves, as `until`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    *,
+    rate: float | None,
+    within: float | None,
+    capacity: float | None,
+    write: Path | None,
+    per_broker: Path | None,
+    fleet_path: Path | None,
+    lasting: float | None,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Say what REASSIGNMENT.json moves, how long it takes, and which quotas hold it.
+
+    It is the file that kafka-reassign-partitions executes; the whole output of its --generate will do as well, and
+    then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
+    as followers, as `kafka-reassign-partitions --throttle` does it, but in quotas.toml instead of the cluster's
+    configs. Nothing is executed. What is written may not be what holds (a schedule, another section, mode.enforce): the
+    time that is told is by what the written file means, and warnings say where that is something else.
+
+    \b
+    Which rate T is right?  IN < T < N - IN/R
+      IN  what a broker takes in from leaders anyway: --measure 30s
+      N   what its network carries: --capacity        R  replication factor
+    At T <= IN a move may never end; above N - IN/R clients have nothing left.
+
+    \b
+    Examples:
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092                   what is there to move?
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s    how long would it take?
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
+      throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
+      throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s --fleet fleet.toml
+    """
+    _refuse_what_does_not_go_together(rate, within, writes=(write, per_broker, fleet_path))
+    what = Asked(**asked)
+    try:
+        ground = _ground(what)
+    except ReassignmentError as error:
+        raise ConfigurationError(error.problems) from error
+    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
+    wanted = Wanted(rate, within, Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor))
+    plan = plan_move(ground, wanted)
+    found = throttle(ground.moves, plan.rates)
+    try:
+        if fleet_path is None:
+            lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
+        else:
+            lines, files = write_fleet(found, fleet_path, lasting, settled)
+    except ConfigurationError:
+        # What was found out may have taken long: it is shown all the same.
+        _print(plan, as_json=as_json)
+        raise
+    if files:
+        plan = in_force(plan, files, datetime.now(UTC).replace(microsecond=0))
+        lines.append(_NEXT.format(reassignment=what.reassignment))
+    _print(plan, as_json=as_json)
+    for line in lines:
+        say(line, err=as_json)
+
+
+def _refuse_what_does_not_go_together(
+    rate: float | None, within: float | None, *, writes: tuple[Path | None, ...]
+) -> None:
+    if rate is not None and within is not None:
+        raise click.UsageError("expected --rate or --within, not both")
+    if any(writes) and rate is None and within is None:
+        raise click.UsageError("--write, --per-broker and --fleet need --rate or --within")
+    if sum(path is not None for path in writes) > 1:
+        raise click.UsageError("expected one of --write, --per-broker and --fleet")
+    if rate is not None and math.isinf(rate):
+        raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
+
+
+def _ground(what: Asked) -> Ground:
+    text = read_text(what.reassignment)
+    proposed = read_assignment(text, str(what.reassignment))
+    if what.bootstrap:
+        if what.current or what.size_bytes is not None:
+            raise click.UsageError("--bootstrap asks the cluster: leave out --current and --bytes")
+        with connected(what.bootstrap, what.properties, what.hosts) as cluster:
+            return _ask(cluster, proposed, what.measure)
+    if what.measure:
+        raise click.UsageError("--measure needs a cluster: --bootstrap")
+    if what.current:
+        current = read_assignment(read_text(what.current), str(what.current), wanted=Heading.CURRENT)
+    elif has_heading(text, Heading.CURRENT):
+        current = read_assignment(text, str(what.reassignment), wanted=Heading.CURRENT)
+    else:
+        raise click.UsageError("expected --bootstrap or --current: what is there now?")
+    return ground_of_files(proposed, current, what.size_bytes)
+
+
+def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
+    topics = {partition.topic for partition in proposed.assignment}
+    view = cluster.look(sorted(topics))
+    others = {partition.topic for partition in view.ongoing or ()} - topics
+    if others:
+        view = cluster.look(sorted(topics | others))
+    written = inflow = None
+    if measure:
+        every = cluster.every_partition()
+        at_leaders = {partition: state.leader for partition, state in every.items() if state.leader is not None}
+        before, began = cluster.sizes(every, view.brokers), time.monotonic()
+        time.sleep(measure)
+        after, seconds = cluster.sizes(every, view.brokers), time.monotonic() - began
+        written = {
+            # Retention may have taken more than producers brought: then nobody knows, and it counts nothing.
+            partition: max(after.get((leader, partition), 0) - before.get((leader, partition), 0), 0) / seconds
+            for partition, leader in at_leaders.items()
+        }
+        inflow = inflow_of(every, written)
+    return ground_of_cluster(proposed, view, written=written, inflow=inflow)
+
+
+def _print(plan: MovePlan, *, as_json: bool) -> None:
+    if as_json:
+        click.echo(msgspec.json.encode(plan_json(plan)).decode())
+        return
+    Console().print(plan_table(plan), crop=False)
+
+
+def _write_all(
+    found: Throttle, reassignment: Path, write: Path | None, per_broker: Path | None, lasting: float | None
+) -> tuple[list[str], dict[int, WrittenFile]]:
+    """What to say, and the file that each broker of the move reads; nothing if nothing is to be written."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    until = now + timedelta(seconds=lasting) if lasting else None
+    if not found.rates or (write is None and per_broker is None):
+        return [], {}
+    brokers = found.brokers()
+    parts = dict.fromkeys(brokers, (write, found))
+    if per_broker is not None:
+        per_broker.mkdir(parents=True, exist_ok=True)
+        parts = {broker: (per_broker / f"quotas-{broker}.toml", found.of_broker(broker)) for broker in brokers}
+    lines: list[str] = []
+    contents: dict[Path, bytes] = {}
+    for path, part in parts.values():
+        if path is not None and path not in contents:
+            contents[path], said = _write(path, part, reassignment, now, until=until)
+            lines += said
+    return lines, {
+        broker: WrittenFile(str(path), contents[path], parse_quotas(contents[path], source=str(path)))
+        for broker, (path, _) in parts.items()
+        if path is not None
+    }
+
+
+def _write(
+    path: Path, found: Throttle, reassignment: Path, now: datetime, *, until: datetime | None
+) -> tuple[bytes, list[str]]:
+    """Write a new file, or change one that exists; returns it and what to say about it."""
+    source = str(path)
+    if not path.exists():
+        text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
+        parse_quotas(text.encode(), source=source)
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
+        return text.encode(), [f"{path}: written"]
+    return edit_file(path, lambda before: settled(before, found, now, until=until, source=source))
+
+
+def settled(
+    before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
+) -> tuple[bytes, list[str]]:
+    """The file with this throttle in it, and what to say about it. Raises ConfigurationError, led by `source`."""
+    changes: dict[Place, int | str | datetime | None] = {
+        Place((table, name), key): value for table, name, key, value in found.settings()
+    }
+    # An `until` of another day would end this throttle too.
+    changes |= {Place(place.section, "until"): until for place in changes}
+    said = Said(before.decode(), source=source)
+    # The rest of a section that has ended must not come to life again.
+    over = {
+        place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
+        if Place(place.section, "until") in changes
+    }  # fmt: skip
+    clean, gone = swept(rewritten(before.decode(), over | changes, source=source), now)
+    parse_quotas(clean.encode(), source=source)
+    lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
+    lines += [f"{name}: removed, it was over" for name in gone]
+    return clean.encode(), [f"{source}: {line}" for line in lines] or [f"{source}: says so already"]

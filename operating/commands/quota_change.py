@@ -1,0 +1,145 @@
+"""What ``set`` is asked for: keys, values, brokers, topics and times as they are typed, and as they are typed again.
+
+Pure; time is an argument. Invariant: the commands that are told ask for exactly what they were made from.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from datetime import timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.errors import InvalidValueError
+from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
+from proxy.suggestions import did_you_mean
+
+from ..editing.asks import Ask
+from ..editing.editing import Assign, End, Remove
+from ..editing.facts import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ..editing.editing import Wish
+    from ..editing.facts import Value
+
+ENFORCE = "mode.enforce"
+KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
+DEFAULT_BROKER = "default"
+_SPAN = re.compile(r"(?:([0-9]{1,4})d)?(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?", re.ASCII)
+_LONGEST = timedelta(days=366)
+_NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])")
+
+
+def places(key: str, brokers: Sequence[str], topic: str | None) -> list[Place]:
+    """Where `key` stands, for each broker that is named. Raises InvalidValueError for a key that is none, or that does
+    not belong there."""
+    if key not in KEYS:
+        raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
+    if key == ENFORCE:
+        if brokers or topic is not None:
+            raise InvalidValueError(f"{key}: holds for the whole file: leave out --broker and --topic")
+        return [Place(("mode",), "enforce")]
+    if topic is None:
+        return [Place(("brokers", broker), key) for broker in dict.fromkeys(brokers or (DEFAULT_BROKER,))]
+    if key in RATE_KEYS:
+        raise InvalidValueError(f"{key}: a rate belongs to a broker: --broker N, or neither for every broker")
+    if brokers:
+        raise InvalidValueError(
+            f'{key}: of a topic, or of a broker: for one broker write "0:{brokers[0]},1:{brokers[0]}"'
+        )
+    return [Place(("topics", topic), key)]
+
+
+def asks(key: str, wish: Wish, brokers: Sequence[str], topic: str | None) -> list[Ask]:
+    """Where no broker is named the default is, and with it every broker. Raises InvalidValueError."""
+    return [Ask(place, wish, alone=DEFAULT_BROKER in brokers) for place in places(key, brokers, topic)]
+
+
+class Pair(NamedTuple):
+    """None: only the key was given."""
+
+    key: str
+    text: str | None
+
+
+def parse_pairs(key: str, text: str | None) -> list[Pair]:
+    """``KEY VALUE``, or what kafka-configs takes with --add-config: ``KEY=VALUE[,KEY=VALUE]``, lists in brackets.
+
+    Raises InvalidValueError.
+    """
+    if text is not None or "=" not in key:
+        return [Pair(key, text)]
+    pairs = []
+    for part in _NEXT_PAIR.split(key):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise InvalidValueError(f"expected KEY=VALUE[,KEY=VALUE], lists in brackets, found {shown(key)}")
+        stripped = value.strip()
+        pairs.append(Pair(name.strip(), stripped[1:-1] if stripped[:1] + stripped[-1:] == "[]" else stripped))
+    if len({pair.key for pair in pairs}) < len(pairs):
+        raise InvalidValueError(f"expected each key once, found {shown(key)}")
+    return pairs
+
+
+def parse_value(key: str, text: str) -> Value:
+    """As quotas.toml types it; whether it is valid is for the file's own parser to say."""
+    if key == ENFORCE:
+        return {"true": True, "false": False}.get(text, text)
+    return int(text) if key in RATE_KEYS and re.fullmatch(r"-?[0-9]{1,20}", text, re.ASCII) else text
+
+
+def parse_span(text: str) -> timedelta:
+    """`2h`, `90m`, `1d12h`. Raises InvalidValueError."""
+    match = _SPAN.fullmatch(text.strip())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
+    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    if not timedelta() < span <= _LONGEST:
+        raise InvalidValueError(f"expected a time like 2h, 90m or 1d12h, of at most 366d, found {shown(text)}")
+    return span
+
+
+def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False) -> list[list[str]]:
+    """``throttle-sidecar set …`` as lists of arguments, one after the other; `where` are the options that name the
+    file. Brokers of which the same is asked are in one."""
+    return [
+        ["throttle-sidecar", "set", *where, *_whose(list(group)), *(["--later"] if later else []), *_typed(wish, key)]
+        for (_, key, wish), group in groupby(asked, lambda ask: (_kind(ask.place), _key(ask.place), ask.wish))
+    ]
+
+
+def typed(lines: Iterable[Sequence[str]]) -> str:
+    """As a shell takes them, the next only if the one before went well."""
+    return " && ".join(map(shlex.join, lines))
+
+
+def _kind(place: Place) -> tuple[str | int, ...]:
+    return place.section if place.section[0] != "brokers" else ("brokers",)
+
+
+def _key(place: Place) -> str:
+    return ENFORCE if place.section == ("mode",) else place.key
+
+
+def _whose(group: Sequence[Ask]) -> list[str]:
+    kind, *name = map(str, group[0].place.section)
+    if kind == "topics":
+        return ["--topic", *name]
+    if kind != "brokers" or (len(group) == 1 and name == [DEFAULT_BROKER] and not group[0].alone):
+        return []
+    return [word for ask in group for word in ("--broker", str(ask.place.section[1]))]
+
+
+def _typed(wish: Wish, key: str) -> list[str]:
+    match wish:
+        case Remove():
+            return [key, "--remove"]
+        case End():
+            return [key, "--end"]
+        case Assign(value, until):
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            ends = [] if until is None else ["--until", until.isoformat()]
+            # A value like "-1", or one that is empty, is no option.
+            return [*ends, "--", key, text] if text.startswith("-") else [*ends, key, text]

@@ -1,0 +1,316 @@
+"""``set``: changes keys of quotas.toml, safely, and says what then holds and how to take it back.
+
+Reads arguments and prints; what a change does is worked out in `operating.editing.changing`, the file is replaced by
+`proxy.files.replacement`. Invariant: what ``check`` would refuse is never written, nor what would not hold.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+import msgspec
+
+from proxy.config.settings import load_settings
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.files.reading import read_bytes
+from proxy.files.replacement import edit_file
+
+from ..editing.changing import QuotaChange, ShadowedError, change
+from ..editing.editing import Assign, End, Remove
+from ..quota_words import parse_moment
+from ..terminal import say
+from . import fleet_set
+from .change_words import Told, refusal_json, refusal_lines
+from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_topic
+from .confirming import confirm
+from .fleet_set import FleetSet
+from .health import url_of
+from .options import fleet_option
+from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_span, parse_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..editing.asks import Ask
+    from ..editing.editing import Wish
+    from .confirming import Confirmation
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """The options that say what shall be so."""
+
+    key: str
+    text: str | None
+    brokers: tuple[str, ...]
+    topic: str | None
+    span: str | None
+    until: str | None
+    remove: bool
+    end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Which file, which broker is known to read it, whom to ask; `where`: the options that say so."""
+
+    quotas: Path
+    broker_id: int | None
+    urls: tuple[str, ...]
+    where: tuple[str, ...]
+
+
+@click.command("set", short_help="Change a quota now, for good or for a time.")
+@click.argument("key", metavar="KEY", shell_complete=complete_key)
+@click.argument("text", metavar="[VALUE]", required=False)
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="N",
+    shell_complete=complete_broker,
+    help="Of this broker; may be repeated. 'default': of those without their own. Without it and --topic: of every.",
+)
+@click.option(
+    "--topic",
+    metavar="NAME",
+    shell_complete=complete_topic,
+    help="Of this topic, or of a glob like 'clicks-*'. For lists of replicas.",
+)
+@fleet_option
+@click.option(
+    "--at",
+    "at",
+    multiple=True,
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="With --fleet: only where this broker's quotas are kept; repeatable.",
+)
+@click.option("--for", "span", metavar="TIME", help="Hold for so long (2h, 90m, 1d12h), then what held before again.")
+@click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
+@click.option("--remove", is_flag=True, help="Take the key out of the file: the undo of one that was not there.")
+@click.option("--end", is_flag=True, help="End now what --for or --until began.")
+@click.option("--later", is_flag=True, help="Write it also if a schedule goes first now, for when that is over.")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed, as a diff too; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@click.option(
+    "--quotas", "quotas_path", type=click.Path(path_type=Path), metavar="FILE", help="The quotas file itself."
+)
+@click.option(
+    "--config",
+    "config_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The configuration that names it.  [default: proxy.toml, if there is no --quotas]",
+)
+@click.option(
+    "--url", "urls", multiple=True, help="Wait until this sidecar has it. Default: the one of the configuration."
+)
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    later: bool,
+    dry_run: bool,
+    as_json: bool,
+    quotas_path: Path | None,
+    config_path: Path | None,
+    urls: tuple[str, ...],
+    fleet_path: Path | None,
+    at: tuple[int, ...],
+    **words: Any,
+) -> None:
+    """Change a KEY of quotas.toml; a running sidecar follows within 250 ms.
+
+    \b
+    KEY                                        VALUE
+    leader.replication.throttled.rate          50MiB/s, 50MB/s, 52428800 (bytes per second), unlimited,
+    follower.replication.throttled.rate          0 (stops catch-up)
+    leader.replication.throttled.replicas      '*', or with --topic: 0:101,1:101 (partition:broker), or ''
+    follower.replication.throttled.replicas      (exempts)
+    mode.enforce                               true, false (observe only)
+
+    Or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it, lists in brackets.
+
+    The newest word wins: a value also replaces what --for has set before. Where another section would go first all the
+    same (a broker's own before the default, a schedule by the clock), nothing is written; it is named, with the command
+    that does it. The file is replaced as a whole, comments and order stay, schedules that are over are taken out. It
+    prints what was, what is now, what every broker concerned meets before and after, and the command that takes it
+    back; then it waits until the sidecar has that in force.
+
+    With --fleet the same at every sidecar that a fleet.toml lists, at all of them or at none.
+
+    Exit status 0: it holds. 1: nothing could be written, or a sidecar that answers does not have it in force. 2: usage.
+
+    \b
+    Examples:
+      throttle-sidecar set leader.replication.throttled.rate 50MiB/s
+      throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
+      throttle-sidecar set leader.replication.throttled.rate=1MiB/s,follower.replication.throttled.rate=1MiB/s
+      throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
+      throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
+      throttle-sidecar set leader.replication.throttled.rate --broker 101 --remove
+      throttle-sidecar set follower.replication.throttled.rate 5MB/s --dry-run
+      throttle-sidecar set follower.replication.throttled.rate 20MiB/s --fleet fleet.toml --for 2h
+    """
+    typed, now = _Typed(**words), datetime.now(UTC).replace(microsecond=0)
+    if fleet_path is not None:
+        if quotas_path is not None or config_path is not None or urls:
+            raise click.UsageError("--fleet says where everything is: leave out --quotas, --config and --url")
+        wanted = FleetSet(fleet_path, _asked(typed, now), at, now, later=later, dry_run=dry_run, as_json=as_json)
+        fleet_set.run(ctx, wanted)
+    elif at:
+        raise click.UsageError("--at chooses among the sidecars of a --fleet")
+    else:
+        _set(ctx, typed, now, (quotas_path, config_path, urls), later=later, dry_run=dry_run, as_json=as_json)
+
+
+def _set(
+    ctx: click.Context,
+    typed: _Typed,
+    now: datetime,
+    named: tuple[Path | None, Path | None, tuple[str, ...]],
+    *,
+    later: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Of one file. `named`: --quotas, --config and --url."""
+    quotas_path, config_path, urls = named
+    source: str | None = None if quotas_path is None else str(quotas_path)
+    where: tuple[str, ...] = ()
+    try:
+        asked = _asked(typed, now)
+        target = _target(quotas_path, config_path, typed.brokers, urls)
+        source, where = str(target.quotas), target.where
+        told = _change(target, asked, now, later=later, dry_run=dry_run)
+    except ConfigurationError as error:
+        if as_json:
+            click.echo(msgspec.json.encode(refusal_json(error, source, where)).decode())
+        if isinstance(error, ShadowedError):
+            raise ConfigurationError(refusal_lines(error, where)) from error
+        raise
+    _tell(ctx, target, told, dry_run=dry_run, as_json=as_json)
+
+
+def _asked(typed: _Typed, now: datetime) -> list[Ask]:
+    pairs = _or_refused(lambda: parse_pairs(typed.key, typed.text))
+    until = _ends(typed.span, typed.until, now)
+    return [
+        ask
+        for pair in pairs
+        for ask in _or_refused(
+            lambda pair=pair: asks(  # type: ignore[misc]
+                pair.key,
+                _wish(pair.key, pair.text, until, remove=typed.remove, end=typed.end),
+                typed.brokers,
+                typed.topic,
+            )
+        )
+    ]
+
+
+def _wish(key: str, text: str | None, until: datetime | None, *, remove: bool, end: bool) -> Wish:
+    if remove or end:
+        if text is not None or until is not None or remove == end:
+            raise click.UsageError("--remove and --end stand alone, without a VALUE, a time or each other")
+        return Remove() if remove else End()
+    if text is None:
+        raise click.UsageError("Missing VALUE (or --remove, or --end).")
+    return Assign(parse_value(key, text), until)
+
+
+def _ends(span: str | None, until: str | None, now: datetime) -> datetime | None:
+    if span is not None and until is not None:
+        raise click.UsageError("--for and --until say the same: give one of them")
+    if span is not None:
+        return now + _or_refused(lambda: parse_span(span), "--for")
+    if until is None:
+        return None
+    moment = _or_refused(lambda: parse_moment(until), "--until").astimezone(UTC)
+    if moment <= now:
+        raise ConfigurationError(f"--until: expected a time to come, found {until} (it is {now:%Y-%m-%dT%H:%M:%SZ})")
+    return moment
+
+
+def _or_refused(parse: Callable[[], _T], option: str | None = None) -> _T:
+    try:
+        return parse()
+    except InvalidValueError as error:
+        raise ConfigurationError(f"{option}: {error}" if option else str(error)) from error
+
+
+def _target(quotas: Path | None, config: Path | None, brokers: tuple[str, ...], urls: tuple[str, ...]) -> _Target:
+    """The configuration says what the options do not."""
+    asked = tuple(f"--url={url}" for url in urls)
+    if quotas is not None and config is None:
+        broker_id = int(brokers[0]) if len(brokers) == 1 and brokers[0].isdecimal() else None
+        return _Target(quotas, broker_id, urls, ("--quotas", str(quotas), *asked))
+    settings = load_settings(config or DEFAULT_CONFIG, (), os.environ)
+    where = () if config is None else ("--config", str(config))
+    if quotas is not None:
+        where = (*where, "--quotas", str(quotas))
+    found = urls or (url_of(settings.http.listen),)
+    return _Target(quotas or settings.quotas.file, settings.broker.id, found, (*where, *asked))
+
+
+def _change(target: _Target, asked: list[Ask], now: datetime, *, later: bool, dry_run: bool) -> Told:
+    known = () if target.broker_id is None else (target.broker_id,)
+
+    def work_out(before: bytes) -> tuple[bytes, QuotaChange]:
+        found = change(before, asked, now, known=known, later=later, source=str(target.quotas))
+        return found.after, found
+
+    _, found = work_out(read_bytes(target.quotas)) if dry_run else edit_file(target.quotas, work_out)
+    return Told(found, str(target.quotas), target.where, now, target.broker_id)
+
+
+def _tell(ctx: click.Context, target: _Target, told: Told, *, dry_run: bool, as_json: bool) -> None:
+    if not as_json:
+        say("\n".join(told.lines()))
+        if dry_run and told.change.changes_something:
+            click.echo(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
+        elif told.change.changes_something:
+            click.echo("\n".join(told.undo_lines()))
+    confirmed = [] if dry_run else _confirm(target, told, quiet=as_json)
+    if as_json:
+        sidecars = [
+            {"url": each.url, "broker": each.broker, "in_force": each.in_force, "said": each.line} for each in confirmed
+        ]
+        click.echo(
+            msgspec.json.encode(
+                {**told.as_json(), "written": told.change.changes_something and not dry_run, "sidecars": sidecars}
+            ).decode()
+        )
+    if not all(each.good for each in confirmed):
+        ctx.exit(1)
+
+
+def _diff(found: QuotaChange, path: Path) -> str:
+    before, after = (content.decode().splitlines() for content in (found.before, found.after))
+    return "\n".join(difflib.unified_diff(before, after, str(path), str(path), lineterm=""))
+
+
+def _confirm(target: _Target, told: Told, *, quiet: bool) -> list[Confirmation]:
+    confirmed = []
+    for each in confirm(target.urls, told.change.after):
+        confirmed.append(each)
+        if not quiet:
+            say(each.line, err=not each.good)
+    if not quiet:
+        named = {str(ask.place.section[1]) for ask in told.change.asks if ask.place.section[0] == "brokers"}
+        missing = sorted(named - {DEFAULT_BROKER} - {str(each.broker) for each in confirmed})
+        if not target.urls:
+            click.echo("not asked whether it is in force: give the sidecar's --url, or --config instead of --quotas")
+        elif missing and any(each.broker is not None for each in confirmed):
+            click.echo(f"not asked whether it is in force: the sidecar of broker {', '.join(missing)}: give its --url")
+    return confirmed

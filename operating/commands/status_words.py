@@ -1,0 +1,134 @@
+"""What ``status`` says in words: what is amiss, what holds, and what will change by itself, of one sidecar or fifty.
+
+What is so at several sidecars is one line that names them. Pure. Invariant: nothing is left out but names of brokers
+beyond `MOST_NAMED`, and how many those are is said.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from .page import ChangeState, Page
+    from .status_rows import RoleRow
+
+MOST_NAMED = 12
+
+
+class _Said(NamedTuple):
+    """`text` may have a place for the sum of what is `counted`."""
+
+    broker: int
+    role: str | None
+    text: str
+    counted: int = 0
+
+
+def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
+    """What is amiss, what concerns most sidecars first."""
+    said = [each for page in pages for each in _of_page(page)] + [each for row in rows for each in _of_role(row)]
+    groups: dict[tuple[str | None, str], list[_Said]] = {}
+    for each in said:
+        groups.setdefault((each.role, each.text), []).append(each)
+    found = sorted(groups.items(), key=lambda group: -len({each.broker for each in group[1]}))
+    return [
+        f"{whom([each.broker for each in group], role)}: "
+        + text.replace("{count}", str(sum(each.counted for each in group)))
+        for (role, text), group in found
+    ]
+
+
+def _of_page(page: Page) -> Iterator[_Said]:
+    if not page.enforce:
+        yield _Said(page.broker, None, "observing only, nothing is throttled (mode.enforce is false)")
+    if not page.quotas.last_reload_successful:
+        text = f"quotas.toml is wrong, the last good one holds: {page.quotas.last_error}"
+        yield _Said(page.broker, None, text)
+    if page.journal is not None and page.journal.dropped_total:
+        text = "{count} journal lines dropped: the disk is full, slow or not writable"
+        yield _Said(page.broker, None, text, page.journal.dropped_total)
+
+
+def _of_role(row: RoleRow) -> Iterator[_Said]:
+    page, name, role = row
+    for reason, count in role.undecoded.items():
+        yield _Said(page.broker, name, f"{{count}} undecoded ({reason}), not throttled", count)
+    for doubt in role.doubts:
+        yield _Said(page.broker, name, doubt.text)
+    if role.connections_without_fetches and role.quota_bytes_per_second is not None:
+        text = "{count} connections without a replica's fetch, not throttled (clients, or not understood)"
+        yield _Said(page.broker, name, text, role.connections_without_fetches)
+    if role.quota_bytes_per_second == 0:
+        yield _Said(page.broker, name, "the quota is 0, catch-up stands still")
+
+
+def whom(brokers: Iterable[int], role: str | None = None) -> str:
+    """`broker 101, leader`; `brokers 101, 102, … and 30 more`."""
+    found = sorted(set(brokers))
+    named = ", ".join(map(str, found[:MOST_NAMED]))
+    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+    return f"broker{'s' if len(found) > 1 else ''} {named}{more}" + ("" if role is None else f", {role}")
+
+
+def holding(pages: Sequence[Page], now: datetime) -> list[str]:
+    """Which quotas are in effect where, until when, and what comes next."""
+    same: dict[tuple[str, str, str | None], list[Page]] = {}
+    lines: dict[str, list[int]] = {}
+    for page in pages:
+        same.setdefault((page.policy, page.quotas.hash, page.version), []).append(page)
+        for line in _ahead(page, now):
+            lines.setdefault(line, []).append(page.broker)
+    told = [_facts(group, now) for group in same.values()]
+    return told + [f"{whom(brokers)}{line}" for line, brokers in lines.items()]
+
+
+def _facts(pages: Sequence[Page], now: datetime) -> str:
+    page = pages[0]
+    facts = [f"policy {page.policy}", f"quotas {page.quotas.hash}"]
+    read = [each.quotas.last_success_timestamp_seconds for each in pages]
+    ages = [max(now.timestamp() - at, 0) for at in read if at is not None]
+    if ages:
+        age = format_duration(max(ages))
+        facts[-1] += f" read {age} ago" if len(pages) == 1 else f", last read {age} ago or later"
+    journals = [each.journal for each in pages if each.journal is not None]
+    if journals:
+        lines, dropped = sum(j.lines_total for j in journals), sum(j.dropped_total for j in journals)
+        facts.append(f"journal {lines} lines, {dropped} dropped")
+    if page.version:
+        facts.append(f"version {page.version}")
+    return f"{whom(each.broker for each in pages)}: {', '.join(facts)}"
+
+
+def _ahead(page: Page, now: datetime) -> Iterator[str]:
+    for name, role in page.roles.items():
+        if role.until is not None:
+            yield f", {name}: holds until {format_time(role.until)} ({format_distance(role.until, now)})"
+    change = page.quotas.next_change
+    if change is not None:
+        when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
+        yield f": next change {when}: {', '.join(_changes(page, change))}"
+
+
+def _changes(page: Page, change: ChangeState) -> Iterator[str]:
+    for name, after in change.roles.items():
+        before = page.roles.get(name)
+        if before is not None and before.quota_bytes_per_second != after.quota_bytes_per_second:
+            old, new = before.quota_bytes_per_second, after.quota_bytes_per_second
+            yield f"{name} {format_rate_in_brief(old)} -> {format_rate_in_brief(new)}"
+        if after.replicas_change:
+            yield f"other replicas ({name})"
+    if change.enforce != page.enforce:
+        yield "enforcing" if change.enforce else "observing only"
+
+
+def summary(answered: int, silent: int, amiss: int) -> str:
+    """Of several sidecars, in one line."""
+    told = [f"{format_count(answered + silent)} sidecars", f"{answered} answer"]
+    if silent:
+        told.append(f"{silent} do not" if silent > 1 else "1 does not")
+    return f"{told[0]}: {', '.join([*told[1:], f'{amiss} with warnings' if amiss else 'none with warnings'])}"

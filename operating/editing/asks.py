@@ -1,0 +1,89 @@
+"""What an operator asks for, and which brokers it names: those on which it has to hold.
+
+A value of one broker names that one. The default's names every broker that reads the file, also one that has a value
+of its own, unless the default alone is asked for: whoever says no broker means all of them, most of all in a hurry.
+Pure. Invariant: whom a file does not name is asked for by an id that it does not have.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.quotas.reading import SCHEDULES
+from proxy.quotas.sections import DEFAULT
+
+from .facts import Place, facts
+from .shadows import found_at
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from proxy.quotas.sections import QuotaFile
+
+    from .editing import Wish
+    from .facts import Path
+
+_LARGEST_ID = 2**31 - 1
+
+
+class Ask(NamedTuple):
+    """One thing that shall be so.
+
+    Args:
+        place: of the value, in a section of the file's own.
+        wish: what shall be there.
+        alone: where `place` is the default's: brokers with a value of their own keep it. Otherwise the default is
+            meant for every broker.
+    """
+
+    place: Place
+    wish: Wish
+    alone: bool = False
+
+
+class Brokers(NamedTuple):
+    """Whom a file is for. `every`: each broker as told (None: one that the file does not name), and an id to ask with.
+    `shared`: others may read the file as well."""
+
+    every: tuple[tuple[int | None, int], ...]
+    shared: bool
+
+    @classmethod
+    def of(cls, content: bytes, asks: Sequence[Ask], known: Iterable[int], readers: Collection[int] | None) -> Brokers:
+        if readers is not None:
+            return cls(tuple((broker, broker) for broker in sorted(readers)), shared=False)
+        ids = {broker for ask in asks for broker in _id_in(ask.place.section)}
+        if all(_id_in(ask.place.section) for ask in asks):
+            # A section of one broker means nothing to any other.
+            return cls(tuple((broker, broker) for broker in sorted(ids)), shared=True)
+        ids |= set(known)
+        with suppress(UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
+            sections = (path[2:4] if path[0] == SCHEDULES else path[:2] for path in facts(content))
+            ids |= {broker for section in sections for broker in _id_in(section)}
+        other = next(broker for broker in range(_LARGEST_ID, 0, -1) if broker not in ids)
+        return cls((*((broker, broker) for broker in sorted(ids)), (None, other)), shared=True)
+
+    def named_by(self, ask: Ask, file: QuotaFile, now: datetime) -> list[tuple[int | None, int]]:
+        """On whom what is asked for has to hold."""
+        section = ask.place.section
+        if section[0] != "brokers":
+            # A list of a topic, and the mode, are from the same section for every broker.
+            return [self.every[-1]]
+        if section[1] != DEFAULT:
+            return [(broker, broker) for broker in _id_in(section)]
+        if not ask.alone:
+            return list(self.every)
+        if self.shared:
+            return [self.every[-1]]
+        found = ((broker, found_at(file, ask.place, broker[1], now)) for broker in self.every)
+        of_default = [broker for broker, said in found if said is None or said[0].path.endswith(f"brokers.{DEFAULT}")]
+        return of_default or list(self.every)
+
+
+def _id_in(section: Path) -> tuple[int, ...]:
+    if len(section) > 1 and section[0] == "brokers" and str(section[1]).isascii() and str(section[1]).isdecimal():
+        return (int(section[1]),)
+    return ()

@@ -1,0 +1,114 @@
+"""Everything that quotas.toml says, flat: one value by its place, whatever way it is spelt.
+
+A place is ``("brokers", "101", "leader.replication.throttled.rate")``; in the third schedule it begins with
+``("schedules", 2)``. Editors are held to these facts: a layout may change, what is said may not.
+Bytes in, values out. Invariant: two files with the same facts mean the same to every broker at every time.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from proxy.files.toml_reading import what_costs_dearly
+from proxy.quotas.reading import SCHEDULES, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+Path = tuple[str | int, ...]
+Value = str | int | bool
+
+
+class Place(NamedTuple):
+    """Where a value stands: ``Place(("brokers", "101"), "leader.replication.throttled.rate")``."""
+
+    section: Path
+    """``("brokers", id or "default")``, ``("topics", name or glob)`` or ``("mode",)``; led by ``("schedules", number)``
+    in a schedule, and that alone for the schedule's own keys."""
+    key: str
+
+    def __str__(self) -> str:
+        return f"{written(self.section)}.{self.key}"
+
+    @property
+    def path(self) -> Path:
+        return (*self.section, self.key)
+
+
+def written(section: Path) -> str:
+    """As messages name it: ``topics."clicks-*"``, ``schedules[2].brokers.101``."""
+    if section[0] == SCHEDULES:
+        return ".".join([f"{SCHEDULES}[{section[1]}]", *([written(section[2:])] if section[2:] else [])])
+    kind, *name = map(str, section)
+    return ".".join([kind, *map(quoted, name)])
+
+
+def facts(content: bytes) -> dict[Path, Any]:
+    """Raises tomllib.TOMLDecodeError."""
+    text = content.decode()
+    costly = what_costs_dearly(text)
+    if costly is not None:
+        raise tomllib.TOMLDecodeError(costly)
+    document = tomllib.loads(text)
+    found = dict(_layer_facts(document))
+    schedules = document.get(SCHEDULES)
+    for number, table in enumerate(schedules if isinstance(schedules, list) else ()):
+        found |= {(SCHEDULES, number, *path): value for path, value in _layer_facts(table)}
+    return found
+
+
+def section_facts(found: Mapping[Path, Any], section: Path) -> dict[str, Any]:
+    size = len(section)
+    return {str(path[size]): value for path, value in found.items() if path[:size] == section and len(path) == size + 1}
+
+
+def schedule_count(found: Mapping[Path, Any]) -> int:
+    return 1 + max((int(path[1]) for path in found if path[0] == SCHEDULES and len(path) > 1), default=-1)
+
+
+def without_schedules(found: Mapping[Path, Any], gone: Collection[int]) -> dict[Path, Any]:
+    """Without some of the schedules: those after them move up."""
+    kept: dict[Path, Any] = {}
+    for path, value in found.items():
+        if path[0] != SCHEDULES or len(path) == 1:
+            kept[path] = value
+        elif path[1] not in gone:
+            kept[(SCHEDULES, int(path[1]) - sum(number < int(path[1]) for number in gone), *path[2:])] = value
+    return kept
+
+
+def is_well_formed(document: Any, lists: Collection[str] = ()) -> bool:
+    """Sections are tables, and schedules a list of them, whatever is in them."""
+    if not isinstance(document, dict):
+        return False
+    sections = [section for kind in ("brokers", "topics") for section in _values(document.get(kind, {}))]
+    tables = [document.get("mode", {}), *sections]
+    schedules = [schedule for key in lists for schedule in _items(document.get(key, []))]
+    return all(isinstance(table, dict) for table in tables) and all(map(is_well_formed, schedules))
+
+
+def _values(table: Any) -> list[Any]:
+    return list(table.values()) if isinstance(table, dict) else [None]
+
+
+def _items(listed: Any) -> list[Any]:
+    return listed if isinstance(listed, list) else [None]
+
+
+def _layer_facts(table: Any) -> Iterator[tuple[Path, Any]]:
+    for kind, value in table.items() if isinstance(table, dict) else ():
+        if kind in ("brokers", "topics") and isinstance(value, dict):
+            for name, section in value.items():
+                yield from (((kind, name, *path), found) for path, found in _leaves(section))
+        elif kind != SCHEDULES or not isinstance(value, list):
+            yield from (((kind, *path), found) for path, found in _leaves(value))
+
+
+def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[Path, Any]]:
+    """Dotted keys and quoted ones alike."""
+    if not isinstance(value, dict):
+        yield ((prefix,) if prefix else ()), value
+        return
+    for key, found in value.items():
+        yield from _leaves(found, f"{prefix}.{key}" if prefix else key)

@@ -1,0 +1,148 @@
+"""Changes many keys of quotas.toml at once, as a move of many topics needs it: comments, order and spelling stay.
+
+`editing` changes one key and can take it back; this parses once whatever the number of changes, and puts new keys and
+sections beside their kind. Text in, text out; knows no file, and not what a value means. tomlkit keeps the layout,
+`facts` have the last word: what is laid out so that tomlkit would change more (a section on one line) is refused.
+Invariant: what is returned says what the text said, plus exactly these changes.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import Table
+
+from proxy.errors import ConfigurationError
+from proxy.quotas.reading import SCHEDULES
+
+from .facts import Place, facts, without_schedules
+from .layout import delete_value, replace_value, within, without_headers, without_schedule_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from tomlkit import TOMLDocument
+    from tomlkit.items import Key
+
+    from .facts import Path
+
+    Changes = Mapping[Place, str | int | bool | datetime | None]
+    """None removes the key, with it its section if no other is left, and a schedule that has no section left."""
+
+_NOTHING_LEFT = "# no quotas: everything passes\n"
+_OF_A_SECTION = 4
+"""``("schedules", number, kind, name or key, …)``: a schedule's own keys have shorter paths."""
+
+
+class Said:
+    """What a quotas file says, by place.
+
+    Raises:
+        ConfigurationError: it is no TOML.
+    """
+
+    def __init__(self, text: str, *, source: str = "quotas.toml") -> None:
+        try:
+            self._facts = facts(text.encode())
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise ConfigurationError(f"{source}: not TOML: {error}") from error
+
+    def at(self, place: Place) -> Any:
+        """None if nothing."""
+        return self._facts.get(place.path)
+
+    def places(self) -> list[Place]:
+        return [Place(path[:-1], str(path[-1])) for path in self._facts if len(path) > 1]
+
+    def with_changes(self, changes: Changes) -> dict[Path, Any]:
+        changed = {place.path: value for place, value in changes.items()}
+        return {path: value for path, value in (self._facts | changed).items() if value is not None}
+
+    def says(self, expected: Mapping[Path, Any]) -> bool:
+        return self._facts == expected
+
+    def has_section(self, section: Path) -> bool:
+        return any(path[: len(section)] == section for path in self._facts)
+
+
+def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source: str = "quotas.toml") -> str:
+    """The text with these changes; a comment if nothing else is left.
+
+    Args:
+        text: of the file.
+        changes: by place, as the text has them before.
+        gone: numbers of schedules that go as a whole.
+        source: leads the messages.
+
+    Raises:
+        ConfigurationError: it is no TOML, or its layout does not allow the changes.
+    """
+    said = Said(text, source=source)
+    expected = said.with_changes(changes)
+    gone = {*gone, *_emptied_schedules(expected, changes)}
+    refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
+    try:
+        document = tomlkit.parse(text)
+        for place, value in changes.items():
+            if value is None:
+                delete_value(within(document, place.section), place.key.split("."))
+            else:
+                _set(document, place, value)
+        text = tomlkit.dumps(document)
+        left = Said(text, source=source)
+        sections = {place.section for place in changes if not _is_in(place.section, gone)}
+        text = without_headers(text, {section for section in sections if not left.has_section(section)})
+        text = without_schedule_blocks(text, gone)
+        outcome = Said(text, source=source)
+    except (TOMLKitError, ConfigurationError, TypeError, AttributeError) as error:
+        # tomlkit of a value where it looks for a table.
+        raise refusal from error
+    if not outcome.says(without_schedules(expected, gone)):
+        raise refusal
+    return text if text.strip() else _NOTHING_LEFT
+
+
+def _is_in(section: Path, schedules: Collection[int]) -> bool:
+    return section[0] == SCHEDULES and section[1] in schedules
+
+
+def _emptied_schedules(expected: Mapping[Path, Any], changes: Changes) -> set[int]:
+    """Those that lose their last section by these changes."""
+    touched = {int(place.section[1]) for place in changes if place.section[0] == SCHEDULES}
+    speaking = {int(path[1]) for path in expected if path[0] == SCHEDULES and len(path) >= _OF_A_SECTION}
+    return touched - speaking
+
+
+def _set(document: TOMLDocument, place: Place, value: Any) -> None:
+    if place.section[0] == SCHEDULES:
+        if not replace_value(within(document, place.section), place.key.split("."), value):
+            raise ConfigurationError(f"{place}: not there")
+        return
+    kind, name = map(str, place.section)
+    table = document.get(kind)
+    section = None if table is None else table.get(name)
+    if section is None:
+        section = tomlkit.table()
+        section.add(tomlkit.key(place.key.split(".")), value)
+        if table is None:
+            table = tomlkit.table(is_super_table=True)
+            document.add(kind, table)
+        last = next(reversed(list(table.values())), None)
+        _append(table, last, tomlkit.key(name), section)
+    elif not replace_value(section, place.key.split("."), value):
+        _append(section, section, tomlkit.key(place.key.split(".")), value)
+
+
+def _append(table: Any, last: Any, key: Key, value: Any) -> None:
+    """Add below `last`, above the blank lines and comments that lead on to the next section."""
+    trailing: list[Any] = []
+    if isinstance(last, Table):
+        body = last.value.body
+        while body and body[-1][0] is None:
+            trailing.insert(0, body.pop())
+    table.add(key, value)
+    (value if isinstance(value, Table) else last).value.body.extend(trailing)

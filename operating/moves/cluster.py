@@ -1,0 +1,221 @@
+"""Asks a running cluster what only its brokers know, and takes back their throttles: kafka-python behind our own words.
+
+Chosen because it alone among Python's clients lists reassignments (KIP-455); confluent-kafka and aiokafka do not.
+Imported with this module, by `connect` at the latest, never by the sidecar. Blocking.
+Invariant: whatever goes wrong is a ClusterError that says what was being asked and of whom.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from proxy.errors import ClusterError, ConfigurationError
+from reassignment import Ongoing, TopicPartition
+
+from .client_properties import read_client_properties
+from .kafka_python import (
+    AdminClient,
+    AlterConfigOp,
+    ConfigResource,
+    ConfigResourceType,
+    IncompatibleBrokerVersion,
+    KafkaError,
+)
+from .names import host_of, unresolved
+from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, NativeThrottle, PartitionState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+_TIMEOUT_MS = 15_000
+_OFFLINE_LOG_DIR = 56
+"""KAFKA_STORAGE_ERROR: that disk is gone; the others of the broker are as good as ever."""
+_RESOURCES = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
+_SET_FOR_IT = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG")
+_SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+
+
+class Connection(NamedTuple):
+    """How to reach a cluster.
+
+    bootstrap: host:port, one or more.
+    properties: Kafka's own client.properties, for TLS and SASL.
+    hosts: a file like /etc/hosts for names that this machine cannot resolve.
+    """
+
+    bootstrap: tuple[str, ...]
+    properties: Path | None = None
+    hosts: Path | None = None
+
+
+@contextmanager
+def connect(connection: Connection) -> Iterator[Cluster]:
+    """A cluster for the length of a block. Raises ClusterError if no broker answers."""
+    # What it has to say comes as exceptions; its warnings would run through a table.
+    logging.getLogger("kafka").addHandler(logging.NullHandler())
+    logging.getLogger("kafka").propagate = False
+    where = ", ".join(connection.bootstrap)
+    arguments = {} if connection.properties is None else read_client_properties(connection.properties)
+    if connection.hosts is not None:
+        if not connection.hosts.is_file():
+            raise ConfigurationError(f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts")
+        arguments["proxy_url"] = f"hosts://{connection.hosts.resolve()}"
+    _refuse_unknown_names(connection)
+    try:
+        client = AdminClient(
+            **{
+                "client_id": "throttle-sidecar",
+                "request_timeout_ms": _TIMEOUT_MS,
+                "bootstrap_timeout_ms": _TIMEOUT_MS,
+                **arguments,
+                "bootstrap_servers": list(connection.bootstrap),
+            }
+        )
+    except (KafkaError, OSError, ValueError) as error:
+        raise ClusterError(f"{where}: no broker answers: {_said(error)}") from error
+    try:
+        yield Cluster(client, connection.hosts)
+    finally:
+        client.close()
+
+
+def _refuse_unknown_names(connection: Connection) -> None:
+    """At once, if no name resolves: asking would take `_TIMEOUT_MS` to say less."""
+    names = [host_of(server) for server in connection.bootstrap]
+    unknown = unresolved(names, connection.hosts)
+    if unknown and set(unknown) == set(names):
+        raise ClusterError(f"{', '.join(connection.bootstrap)}: {_not_resolved(unknown)}")
+
+
+def _not_resolved(names: Sequence[str]) -> str:
+    what = "this name does" if len(names) == 1 else "these names do"
+    return f"{what} not resolve on this machine: {', '.join(names)} (--hosts FILE can say their addresses)"
+
+
+class Cluster:
+    """Args: client: kafka-python's admin client; hosts: a file like /etc/hosts that it goes by, for messages."""
+
+    def __init__(self, client: Any, hosts: Path | None = None) -> None:
+        self._client = client
+        self._hosts = hosts
+
+    def look(self, topics: Sequence[str]) -> ClusterView:
+        """What there is of these topics, and every reassignment under way. Raises ClusterError."""
+        partitions = self._partitions(topics)
+        brokers = self._brokers()
+        return ClusterView(partitions, self._ongoing(), self.sizes(partitions, brokers), brokers)
+
+    def every_partition(self) -> dict[TopicPartition, PartitionState]:
+        """Of every topic. Raises ClusterError."""
+        return self._partitions(None)
+
+    def sizes(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int]
+    ) -> dict[tuple[int, TopicPartition], int]:
+        """Bytes on disk by broker and partition (DescribeLogDirs); empty before Kafka 1.0. Raises ClusterError."""
+        asked: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            asked.setdefault(topic, []).append(partition)
+        if not asked:
+            return {}
+        ask = partial(self._client.describe_log_dirs, asked, brokers=sorted(brokers))
+        answers = self._ask("describing log dirs", ask, unsupported=[])
+        return {
+            (answer["broker"], TopicPartition(topic["name"], partition["partition_index"])): partition["partition_size"]
+            for answer in answers
+            for log_dir in answer["log_dirs"]
+            if _is_online(answer["broker"], log_dir)
+            for topic in log_dir["topics"]
+            for partition in topic["partitions"]
+            # A copy on its way to another disk of the same broker.
+            if not partition.get("is_future_key", False)
+        }
+
+    def throttles(self, topics: Iterable[str], brokers: Iterable[int]) -> list[NativeThrottle]:
+        """The broker's own quotas that are set on these topics and brokers. Raises ClusterError."""
+        wanted: list[tuple[str, str, tuple[str, ...]]] = [("topic", topic, TOPIC_KEYS) for topic in topics]
+        wanted += [("broker", str(broker), BROKER_KEYS) for broker in brokers]
+        resources = [ConfigResource(_RESOURCES[kind], name, dict.fromkeys(keys)) for kind, name, keys in wanted]
+        configs = self._ask("describing configs", partial(self._client.describe_configs, resources))
+        found = []
+        for kind, name, keys in wanted:
+            for key, config in configs.get(kind, {}).get(name, {}).items():
+                if key in keys and config["config_source"] in _SET_FOR_IT:
+                    found.append(NativeThrottle(kind, name, key, config["value"] or ""))  # type: ignore[arg-type]
+                elif key in keys and config["config_source"] == _SET_FOR_ALL:
+                    found.append(NativeThrottle("broker", "", key, config["value"] or ""))
+        return list(dict.fromkeys(found))
+
+    def remove(self, throttles: Iterable[NativeThrottle]) -> None:
+        """Delete these configs. Raises ClusterError."""
+        by_resource: dict[tuple[str, str], dict[str, Any]] = {}
+        for throttle in throttles:
+            by_resource.setdefault(throttle[:2], {})[throttle.key] = (AlterConfigOp.DELETE, None)
+        resources = [ConfigResource(_RESOURCES[kind], name, keys) for (kind, name), keys in by_resource.items()]
+        change = partial(self._client.alter_configs, resources, raise_on_unknown=False)
+        answers = self._ask("deleting configs", change) if resources else {}
+        refused = [
+            f"{kind} {name}: {answer}"
+            for kind, names in answers.items()
+            for name, answer in names.items()
+            if answer != "OK"
+        ]
+        if refused:
+            raise ClusterError([f"deleting configs: {refusal}" for refusal in refused])
+
+    def _partitions(self, topics: Sequence[str] | None) -> dict[TopicPartition, PartitionState]:
+        asked = None if topics is None else list(topics)
+        found = self._ask("describing topics", partial(self._client.describe_topics, asked))
+        return {
+            TopicPartition(topic["name"], partition["partition_index"]): PartitionState(
+                partition["leader_id"] if partition["leader_id"] >= 0 else None,
+                tuple(partition["replica_nodes"]),
+                tuple(partition["isr_nodes"]),
+            )
+            for topic in found
+            for partition in topic["partitions"]
+        }
+
+    def _ongoing(self) -> dict[TopicPartition, Ongoing] | None:
+        found = self._ask("listing reassignments", self._client.list_partition_reassignments, unsupported=None)
+        if found is None:
+            return None
+        return {
+            TopicPartition(place.topic, place.partition): Ongoing(
+                tuple(move["replicas"]), tuple(move["adding_replicas"]), tuple(move["removing_replicas"])
+            )
+            for place, move in found.items()
+        }
+
+    def _brokers(self) -> frozenset[int]:
+        found = self._ask("describing the cluster", self._client.describe_cluster)
+        return frozenset(broker["broker_id"] for broker in found["brokers"] if not broker.get("is_fenced", False))
+
+    def _ask(self, doing: str, call: Callable[[], Any], **otherwise: Any) -> Any:
+        """The answer; `unsupported` is returned, if given, where brokers are too old for the question."""
+        try:
+            return call()
+        except IncompatibleBrokerVersion as error:
+            if "unsupported" in otherwise:
+                return otherwise["unsupported"]
+            raise ClusterError(f"{doing}: the brokers are too old for it: {_said(error)}") from error
+        except (KafkaError, OSError) as error:
+            unknown = unresolved(self._client.advertised_hosts(), self._hosts)
+            why = f"; {_not_resolved(unknown)}" if unknown else ""
+            raise ClusterError(f"{doing}: {_said(error)}{why}") from error
+
+
+def _is_online(broker: int, log_dir: Mapping[str, Any]) -> bool:
+    if log_dir["error_code"] not in (0, _OFFLINE_LOG_DIR):
+        raise ClusterError(f"describing log dirs: broker {broker} answers with error {log_dir['error_code']}")
+    return bool(log_dir["error_code"] == 0)
+
+
+def _said(error: Exception) -> str:
+    """kafka-python's errors begin with their name, the system's do not."""
+    name, text = type(error).__name__, str(error)
+    return text if text.startswith(name) else f"{name}: {text}".removesuffix(": ")

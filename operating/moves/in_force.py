@@ -1,0 +1,130 @@
+"""What the files that a plan was written to mean for its move: which rates hold, when, and how long it takes by them.
+
+Works by the sidecar's own rules (`quotas.effective`): another section may go before what was written, a schedule begin
+before the move ends, `mode.enforce` be false. Pure; time is an argument.
+Invariant: a time is promised only from rates that hold until then.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.errors import ConfigurationError
+from proxy.quotas import RATE_KEYS, effective, format_rate
+from proxy.quotas.rules import governing_mode
+from proxy.roles import Role
+from reassignment import moving
+
+from ..editing.asks import Ask
+from ..editing.changing import change
+from ..editing.editing import End
+from ..editing.facts import Place
+from ..editing.shadows import found_at
+from .stretches import Stretch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import datetime
+
+    from proxy.quotas import QuotaFile, Quotas
+    from reassignment import RoleName, TopicPartition
+
+    from .planning import MovePlan
+
+_MOST_STRETCHES = 60
+_KEYS = {role.value: key for key, role in RATE_KEYS.items()}
+
+
+class WrittenFile(NamedTuple):
+    """path: as messages name it."""
+
+    path: str
+    content: bytes
+    quotas: QuotaFile
+
+
+def in_force(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> MovePlan:
+    """The plan with the rates that hold once `files`, by broker, are read, and warnings of where they are others."""
+    holds = {key: _stretches(plan, key, files[key[0]].quotas, now) for key in plan.rates if key[0] in files}
+    found = replace(plan, holds=holds)
+    warnings = [*_not_enforced(files, now)]
+    for key in holds:
+        warnings += _about(found, key, files[key[0]], now)
+    return replace(found, warnings=(*plan.warnings, *dict.fromkeys(warnings)))
+
+
+def _stretches(plan: MovePlan, key: tuple[int, RoleName], quota_file: QuotaFile, now: datetime) -> tuple[Stretch, ...]:
+    found: list[Stretch] = []
+    at: datetime | None = now
+    while at is not None and len(found) < _MOST_STRETCHES:
+        quotas = effective(quota_file, key[0], at)
+        rate = _rate(quotas, key[1], _listed(plan, key))
+        if not found or found[-1].bytes_per_second != rate:
+            found.append(Stretch((at - now).total_seconds(), rate))
+        at = quotas.next_change
+    return tuple(found)
+
+
+def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition]) -> float:
+    quota = quotas.of(Role(role))
+    throttled = quotas.enforce and all(quota.selects(*partition) for partition in listed)
+    return quota.bytes_per_second if throttled else math.inf
+
+
+def _listed(plan: MovePlan, key: tuple[int, RoleName]) -> list[TopicPartition]:
+    """What a broker sends or fetches of the move."""
+    broker, role = key
+    moves = moving(plan.ground.moves)
+    if role == "leader":
+        return [partition for partition, move in moves.items() if broker in move.sources]
+    return [partition for partition, move in moves.items() if broker in move.destinations]
+
+
+def _not_enforced(files: Mapping[int, WrittenFile], now: datetime) -> Iterator[str]:
+    for written in {file.path: file for file in files.values()}.values():
+        mode = governing_mode(written.quotas, now)
+        if mode is not None and mode.enforce is False:
+            until = "" if mode.until is None else f" until {mode.until:%Y-%m-%dT%H:%M:%SZ}"
+            yield (
+                f"{written.path}: {mode.path}.enforce is false{until}: nothing is throttled, only observed:"
+                f" throttle-sidecar set mode.enforce true --quotas {written.path}"
+            )
+
+
+def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> Iterator[str]:
+    """Where what holds is not what the plan says, until its end."""
+    broker, role = key
+    who = f"{written.path}: broker {broker} as {role}"
+    quotas = effective(written.quotas, broker, now)
+    quota = quotas.of(Role(role))
+    missing = [str(partition) for partition in _listed(plan, key) if not quota.selects(*partition)]
+    if missing:
+        yield f"{who}: {missing[0]} is not throttled: another list of that topic goes first"
+    if quota.bytes_per_second != plan.rates[key]:
+        holds, planned = format_rate(quota.bytes_per_second), format_rate(plan.rates[key])
+        yield f"{who}: {holds} holds, not {planned}: {_first(key, written, now)}"
+    ends = plan.total_seconds
+    later = [stretch for stretch in plan.holding(key)[1:] if math.isnan(ends) or stretch.begins < ends]
+    if later and quotas.enforce:
+        begins, rate = later[0]
+        at = f"{now + timedelta(seconds=begins):%Y-%m-%dT%H:%M:%SZ}"
+        what = "nothing is throttled any more" if math.isinf(rate) else f"{format_rate(rate)} holds"
+        yield f"{who}: from {at} {what}, and the move is not done by then"
+
+
+def _first(key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> str:
+    """Which section goes first, and how it is ended."""
+    broker, role = key
+    place = Place(("brokers", str(broker)), _KEYS[role])
+    found = found_at(written.quotas, place, broker, now)
+    if found is None:
+        return "nothing says so"
+    first = f"{found[0].path} goes first"
+    try:
+        change(written.content, [Ask(place, End())], now, readers=[broker])
+    except ConfigurationError:
+        return first
+    return f"{first}; throttle-sidecar set {place.key} --broker {broker} --end --quotas {written.path} ends it"

@@ -1,0 +1,86 @@
+"""Options that `plan` and `verify` share: how to reach a cluster, and the types of what is typed.
+
+Knows click, not what the options are for. Invariant: what is typed wrong is a usage error that says what was expected.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from proxy.config.settings_values import parse_duration_seconds
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.quotas import parse_rate, parse_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from .cluster import Cluster
+
+_Command = TypeVar("_Command", bound="Callable[..., Any]")
+EXTRA = "pip install 'kafka-throttle-sidecar[operator]'"
+
+
+class Quantity(click.ParamType[float]):
+    """A rate, size or duration as the sidecar's own files take it."""
+
+    def __init__(self, name: str, parse: Callable[[object], float]) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return self._parse(value)
+        except InvalidValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+RATE = Quantity("rate", parse_rate)
+SIZE = Quantity("size", parse_size)
+DURATION = Quantity("duration", parse_duration_seconds)
+FILE = click.Path(path_type=Path)
+
+
+def cluster_options(command: _Command) -> _Command:
+    """``--bootstrap``, ``--command-config`` and ``--hosts``."""
+    for option in reversed(_CLUSTER_OPTIONS):
+        command = option(command)
+    return command
+
+
+_CLUSTER_OPTIONS = (
+    click.option(
+        "--bootstrap", "--bootstrap-server", "bootstrap", multiple=True, metavar="HOST:PORT",
+        help="A broker of the cluster to ask; may be repeated.",
+    ),
+    click.option(
+        "--command-config", "properties", type=FILE, metavar="FILE",
+        help="Kafka's client.properties, for TLS and SASL.",
+    ),
+    click.option(
+        "--hosts", type=FILE, metavar="FILE",
+        help="Addresses of brokers whose names this machine cannot resolve, as in /etc/hosts.",
+    ),
+)  # fmt: skip
+
+
+def connected(
+    bootstrap: tuple[str, ...], properties: Path | None, hosts: Path | None
+) -> AbstractContextManager[Cluster]:
+    """The cluster, for the length of a block.
+
+    Raises:
+        ConfigurationError: kafka-python is not installed; ClusterError, on entering, if no broker answers.
+    """
+    try:
+        # Only here, because the sidecar runs without kafka-python.
+        from .cluster import Connection, connect
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(f"asking brokers needs the extra operator: {EXTRA} ({error})") from error
+    servers = tuple(server.strip() for text in bootstrap for server in text.split(",") if server.strip())
+    return connect(Connection(servers, properties, hosts))

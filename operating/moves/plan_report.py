@@ -1,0 +1,190 @@
+"""How a plan is shown: as JSON for programs, as tables for people.
+
+Pure: a plan in, a value or a rich renderable out. Invariant: every number of the JSON is bytes or seconds and says
+which in its key; what nobody knows, or never ends, is null.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from proxy.quotas import format_bytes
+from reassignment import moving, source, throttle
+
+from ..quota_words import format_duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reassignment import Load
+
+    from .planning import MovePlan
+
+Json = dict[str, Any]
+_MOST_MOVES = 20
+
+
+def plan_json(plan: MovePlan) -> Json:
+    """What ``--json`` prints."""
+    ground, found = plan.ground, throttle(plan.ground.moves, plan.rates)
+    return {
+        "moves": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "leader": source(partition, move.sources, ground.sizes),
+                "sources": move.sources,
+                "destinations": move.destinations,
+                "bytes": _known(plan, ground.sizes[partition].bytes) if partition in ground.sizes else None,
+            }
+            for partition, move in moving(ground.moves).items()
+        ],
+        "brokers": [_load_json(plan, load) for load in plan.loads],
+        "rates": [
+            {"broker": broker, "role": role, "bytes_per_second": rate} for (broker, role), rate in plan.rates.items()
+        ],
+        "quotas": _nested(found.settings()),
+        "move_bytes": _known(plan, plan.total_bytes),
+        "seconds": _finite(plan.total_seconds),
+        "warnings": plan.warnings,
+    }
+
+
+def _load_json(plan: MovePlan, load: Load) -> Json:
+    return {
+        "broker": load.broker,
+        "role": load.role,
+        "move_bytes": _known(plan, load.move_bytes),
+        "written_bytes_per_second": load.written_bytes_per_second if plan.ground.inflow is not None else None,
+        "inflow_bytes_per_second": None if plan.ground.inflow is None else load.inflow_bytes_per_second,
+        "rate_bytes_per_second": plan.rates.get((load.broker, load.role)),
+        "holds_bytes_per_second": _holds(plan, load),
+        "seconds": _finite(plan.seconds(load)) if plan.ground.sizes else None,
+    }
+
+
+def _holds(plan: MovePlan, load: Load) -> float | None:
+    """What the written file means now; null if nothing is written, or nothing is throttled."""
+    stretches = plan.holds.get((load.broker, load.role))
+    return _finite(stretches[0].bytes_per_second) if stretches else None
+
+
+def _known(plan: MovePlan, size_bytes: float) -> float | None:
+    return round(size_bytes) if plan.ground.sizes else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _nested(settings: list[tuple[str, str, str, int | str]]) -> Json:
+    tables: Json = {}
+    for table, name, key, value in settings:
+        tables.setdefault(table, {}).setdefault(name, {})[key] = value
+    return tables
+
+
+def plan_table(plan: MovePlan) -> RenderableType:
+    """What people see."""
+    really = moving(plan.ground.moves)
+    if not really:
+        return Text("Nothing moves: every replica that is wanted is there already.")
+    size = format_bytes(plan.total_bytes) if plan.ground.sizes else "of unknown size"
+    partitions = f"{len(really)} partition{'s' if len(really) > 1 else ''}"
+    parts: list[RenderableType] = [Text(f"{partitions} to move, {size} over the network{_end(plan)}"), Text()]
+    parts += [_brokers(plan), Text(), _lists(throttle(plan.ground.moves, plan.rates).settings())]
+    # On one line each, whatever the width: there may be a command in it to be typed again.
+    parts += [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]
+    return Group(*parts)
+
+
+def _end(plan: MovePlan) -> str:
+    seconds = plan.total_seconds
+    if math.isnan(seconds):
+        return ""
+    return ", without end at these rates" if math.isinf(seconds) else f", in about {format_duration(seconds)}"
+
+
+def _brokers(plan: MovePlan) -> Table:
+    others = any(stretches[0].bytes_per_second != plan.rates[key] for key, stretches in plan.holds.items())
+    holds = ("holds now",) if others else ()
+    table = _table("broker", "role", right=("to move", "rate", *holds, "time", "written meanwhile", "IN"))
+    measured, known = plan.ground.inflow is not None, bool(plan.ground.sizes)
+    for load in plan.loads:
+        rate = plan.rates.get((load.broker, load.role))
+        table.add_row(
+            str(load.broker),
+            load.role,
+            format_bytes(load.move_bytes) if known else "-",
+            "-" if rate is None else _rate(rate),
+            *([_now(plan, load)] if others else []),
+            _time(plan.seconds(load)) if known else "-",
+            _rate(load.written_bytes_per_second) if measured else "-",
+            _rate(load.inflow_bytes_per_second) if measured else "-",
+        )
+    busy = {(load.broker, load.role) for load in plan.loads}
+    for broker, role in sorted(plan.rates.keys() - busy):
+        empty = ["-"] * (len(holds) + 3)
+        table.add_row(str(broker), role, "if it leads", _rate(plan.rates[broker, role]), *empty)
+    return table
+
+
+def _now(plan: MovePlan, load: Load) -> str:
+    stretches = plan.holding((load.broker, load.role))
+    return "-" if not stretches else _rate(stretches[0].bytes_per_second)
+
+
+def _lists(settings: list[tuple[str, str, str, int | str]]) -> Table:
+    table = _table("topic", "role", "throttled replicas (partition:broker)")
+    rows = [row for row in settings if row[0] == "topics"]
+    for _, topic, key, value in rows[:_MOST_MOVES]:
+        table.add_row(topic, key.partition(".")[0], str(value))
+    if len(rows) > _MOST_MOVES:
+        table.add_row("…", "", f"{len(rows) - _MOST_MOVES} lists more: --json has them all")
+    return table
+
+
+def _table(*left: str, right: tuple[str, ...] = ()) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in left:
+        table.add_column(heading, overflow="fold")
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
+def _rate(bytes_per_second: float) -> str:
+    return "no limit" if math.isinf(bytes_per_second) else f"{format_bytes(bytes_per_second)}/s"
+
+
+def _time(seconds: float) -> str:
+    if math.isinf(seconds):
+        return "never"
+    return "-" if math.isnan(seconds) else format_duration(seconds)
+
+
+def settings_lines(changes: Iterable[tuple[str, Any, Any]]) -> list[str]:
+    """One line for each key of a quotas file that changes: ``brokers.101.…rate: 20971520 (was "20MB/s")``.
+
+    Args:
+        changes: key path, what it says now, what it shall say.
+    """
+    return [
+        f"{place}: {_written(value)}" + ("" if was is None else f" (was {_written(was)})")
+        for place, was, value in changes
+        if was != value
+    ]
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return "removed"
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return f'"{value}"' if isinstance(value, str) else str(value)

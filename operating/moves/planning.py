@@ -1,0 +1,246 @@
+"""What a reassignment asks of brokers, and at which rates: from a look at the cluster, or from files alone.
+
+Pure: what moves and the arithmetic are `reassignment`'s, what is known of the cluster comes as values. Invariant: every
+rate of a plan is above what is written to the partitions that move, or a warning says that the move will not end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.errors import ConfigurationError
+from proxy.quotas import format_rate
+from reassignment import (
+    Capacity,
+    Deadline,
+    Load,
+    MoveMap,
+    Size,
+    TopicPartition,
+    loads,
+    move_map,
+    moving,
+    problems,
+    rate_to_set,
+    standing_in,
+)
+
+from .stretches import Stretch, seconds_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from reassignment import Document, Rates, RoleName
+
+    from .view import ClusterView, PartitionState
+
+SLACK = 1.05
+"""A throttled move takes up to this many times what the quota says: its mean is 0.95 to 1.03 of it."""
+
+
+class Wanted(NamedTuple):
+    """Either a rate for every broker and role, or a time; neither: only what there is to move.
+
+    rate: bytes per second.
+    seconds: within which all is moved.
+    capacity: N and R, if they are known.
+    """
+
+    rate: float | None = None
+    seconds: float | None = None
+    capacity: Capacity = Capacity()
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What is known of the cluster.
+
+    Args:
+        moves: everything that will move once the reassignment is executed, what already does included.
+        sizes: of partitions, as far as known.
+        inflow: IN, bytes per second each broker takes in from leaders in sync; None if nobody measured it.
+        warnings: of what is odd about it.
+    """
+
+    moves: MoveMap
+    sizes: Mapping[TopicPartition, Size]
+    inflow: Mapping[int, float] | None = None
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MovePlan:
+    """Args:
+    rates: empty if none were wanted.
+    loads: of every broker that sends or fetches.
+    holds: what really holds where the rates were written, as far as that is known.
+    """
+
+    ground: Ground
+    wanted: Wanted
+    loads: tuple[Load, ...]
+    rates: Rates
+    warnings: tuple[str, ...]
+    holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
+
+    def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
+        """What holds for a broker and role, from now on; the planned rate if nothing was written; empty without one."""
+        rate = self.rates.get(key)
+        return self.holds.get(key, () if rate is None else (Stretch(0.0, rate),))
+
+    def seconds(self, load: Load) -> float:
+        """How long its share takes at what holds; infinity if it never ends, NaN without a rate."""
+        stretches = self.holding((load.broker, load.role))
+        return seconds_by(stretches, load) if stretches else math.nan
+
+    @property
+    def total_seconds(self) -> float:
+        """Until the slowest is done; NaN if no rate is wanted or no size is known."""
+        known = bool(self.ground.sizes) and bool(self.rates)
+        seconds = [self.seconds(load) for load in self.loads] if known else [math.nan]
+        return math.nan if any(map(math.isnan, seconds)) else max(seconds, default=0.0)
+
+    @property
+    def total_bytes(self) -> float:
+        """Over the network, each copy counted."""
+        return sum(load.move_bytes for load in self.loads if load.role == "follower")
+
+
+def ground_of_files(proposed: Document, current: Document, total_bytes: float | None) -> Ground:
+    """Without a cluster: partitions are led by their preferred leaders, and together have `total_bytes`.
+
+    Raises:
+        ReassignmentError: a partition is not in the current assignment.
+    """
+    moves = move_map(proposed.assignment, current.assignment, {})
+    really = moving(moves)
+    each = None if total_bytes is None else total_bytes / max(len(really), 1)
+    sizes = {} if each is None else {partition: Size(None, each) for partition in really}
+    return Ground(moves, sizes, warnings=tuple(_about_disks(proposed)))
+
+
+def ground_of_cluster(
+    proposed: Document,
+    view: ClusterView,
+    *,
+    written: Mapping[TopicPartition, float] | None,
+    inflow: Mapping[int, float] | None,
+) -> Ground:
+    """With a cluster.
+
+    Args:
+        proposed: what shall be.
+        view: of the topics that it names, and of those that move already.
+        written: bytes per second written to partitions; None if nobody measured.
+        inflow: bytes per second each broker takes in; None if nobody measured.
+
+    Raises:
+        ReassignmentError: a partition does not exist.
+    """
+    ongoing = view.ongoing or {}
+    current = {partition: state.replicas for partition, state in view.partitions.items()}
+    moves = move_map(proposed.assignment, current, ongoing)
+    sizes = {
+        partition: Size(
+            state.leader,
+            view.sizes[state.leader, partition],
+            (written or {}).get(partition, 0.0),
+            {broker: view.sizes.get((broker, partition), 0) for broker in moves[partition].destinations},
+        )
+        for partition, state in view.partitions.items()
+        if partition in moves and state.leader is not None and (state.leader, partition) in view.sizes
+    }
+    warnings = (*_about_disks(proposed), *_about_cluster(moves, proposed, view))
+    return Ground(moves, sizes, inflow, warnings)
+
+
+def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
+    """Find the rates.
+
+    Raises:
+        ConfigurationError: no rate is admissible, or none that keeps the time wanted; or a time is wanted of a move
+            whose size nobody knows.
+    """
+    found = loads(ground.moves, ground.sizes, ground.inflow or {})
+    rates: dict[tuple[int, str], int] = {}
+    if wanted.seconds is not None:
+        if found and not ground.sizes:
+            raise ConfigurationError("how much moves is not known: ask a cluster (--bootstrap) or say --bytes")
+        deadline = Deadline(wanted.seconds / SLACK)
+        if refusals := problems(found, deadline, wanted.capacity):
+            raise ConfigurationError(refusals)
+        rates = {(load.broker, load.role): rate_to_set(load, deadline) for load in found}
+    elif wanted.rate is not None:
+        rates = {(load.broker, load.role): int(wanted.rate) for load in found}
+    complete = standing_in(ground.moves, ground.sizes, rates)  # type: ignore[arg-type]
+    warnings = (*ground.warnings, *_unknown(ground), *_about_rates(found, complete, wanted.capacity))
+    if complete and ground.inflow is None:
+        warnings += ("IN is not known: what is written meanwhile has to be moved as well (--measure 30s tells)",)
+    return MovePlan(ground, wanted, found, complete, warnings)
+
+
+def inflow_of(
+    partitions: Mapping[TopicPartition, PartitionState], written: Mapping[TopicPartition, float]
+) -> dict[int, float]:
+    """IN of each broker: what is written to the partitions that it follows in sync."""
+    inflow: dict[int, float] = {}
+    for partition, state in partitions.items():
+        for broker in state.in_sync:
+            if broker != state.leader:
+                inflow[broker] = inflow.get(broker, 0.0) + written.get(partition, 0.0)
+    return inflow
+
+
+def _about_disks(proposed: Document) -> Iterator[str]:
+    if proposed.log_dirs:
+        names = _named(proposed.log_dirs)
+        yield f"{names}: log_dirs move data between disks of a broker, which the sidecar never sees: not throttled"
+
+
+def _about_cluster(moves: MoveMap, proposed: Document, view: ClusterView) -> Iterator[str]:
+    if view.ongoing is None:
+        yield "the brokers are older than 2.4 and cannot tell which reassignments are under way"
+    others = sorted(set(view.ongoing or ()) - set(proposed.assignment))
+    if others:
+        yield f"{_named(others)}: already moving, by another reassignment: counted and listed as well"
+    leaderless = [partition for partition in moving(moves) if _leader(view, partition) is None]
+    if leaderless:
+        yield f"{_named(leaderless)}: no leader, so nothing can be fetched"
+    strangers = {broker for replicas in proposed.assignment.values() for broker in replicas} - view.brokers
+    if strangers:
+        yield f"broker {', '.join(map(str, sorted(strangers)))}: not in the cluster now"
+
+
+def _leader(view: ClusterView, partition: TopicPartition) -> int | None:
+    state = view.partitions.get(partition)
+    return None if state is None else state.leader
+
+
+def _unknown(ground: Ground) -> Iterator[str]:
+    unknown = [partition for partition in moving(ground.moves) if partition not in ground.sizes]
+    if unknown and ground.sizes:
+        yield f"{_named(unknown)}: size not known, counted as empty"
+
+
+def _about_rates(found: tuple[Load, ...], rates: Rates, capacity: Capacity) -> Iterator[str]:
+    for load in found:
+        rate = rates.get((load.broker, load.role))
+        if rate is None:
+            continue
+        who = f"broker {load.broker} as {load.role}: {format_rate(rate)}"
+        if rate <= load.written_bytes_per_second:
+            yield (
+                f"{who} is not more than the {format_rate(load.written_bytes_per_second)} written to what moves:"
+                " it will never end"
+            )
+        elif rate <= load.low:
+            yield f"{who} is not more than IN, {format_rate(load.low)}: it ends only while nothing else is listed"
+        if rate >= load.high(capacity):
+            yield f"{who} is not less than N - IN/R, {format_rate(load.high(capacity))}: clients will feel it"
+
+
+def _named(partitions: tuple[TopicPartition, ...] | list[TopicPartition], most: int = 5) -> str:
+    names = ", ".join(map(str, partitions[:most]))
+    return names if len(partitions) <= most else f"{names} and {len(partitions) - most} more"

@@ -1,0 +1,109 @@
+"""How a verification is shown: as JSON for programs, as a table for people.
+
+Pure. Invariant: whoever reads only the last line knows whether there is something left to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from proxy.quotas import format_bytes
+
+from .verification import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .verification import Progress, Verification
+
+Json = dict[str, Any]
+_MOST_PARTITIONS = 30
+
+
+def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
+    """What ``--json`` prints."""
+    return {
+        "done": found.done,
+        "clean": found.clean,
+        "partitions": [_partition(progress) for progress in found.progress],
+        "left_behind": {
+            "quotas_file": [
+                {"file": left.file, "key": str(left.place), "value": left.value, "becomes": left.becomes}
+                for left in found.file
+            ],
+            "cluster": [left._asdict() for left in found.native],
+            "sidecars": [left._asdict() for left in found.sidecars],
+        },
+        "removed": removed,
+        "notes": found.notes,
+    }
+
+
+def _partition(progress: Progress) -> Json:
+    return {
+        "topic": progress.partition.topic,
+        "partition": progress.partition.partition,
+        "stage": progress.stage.name.lower(),
+        "target": progress.target,
+        "replicas": progress.replicas,
+        "in_sync": progress.in_sync,
+        "left_bytes": progress.left_bytes,
+    }
+
+
+def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableType:
+    """What people see."""
+    waiting = [progress for progress in found.progress if progress.stage is not Stage.DONE]
+    parts: list[RenderableType] = [Text(summary(found))]
+    if waiting:
+        parts += [Text(), _table(waiting), Text()]
+    parts += [Text(f"removed: {line}") for line in removed]
+    label, style = ("in force", "") if found.under_way else ("left behind", "yellow")
+    parts += [Text(f"{label}: {line}", style=style) for line in left_behind(found)]
+    parts += [Text(f"note: {note}") for note in found.notes]
+    parts.append(_verdict(found))
+    return Group(*parts)
+
+
+def summary(found: Verification) -> str:
+    """`3 of 4 partitions are in place, 3.10 MiB left`."""
+    done = sum(progress.stage is Stage.DONE for progress in found.progress)
+    line = f"{done} of {len(found.progress)} partitions are in place"
+    left = [progress.left_bytes for progress in found.progress if progress.left_bytes]
+    return f"{line}, {format_bytes(sum(left))} left" if left else line
+
+
+def left_behind(found: Verification) -> list[str]:
+    """One line for each throttle that is left."""
+    return [*(f"{left.file}: {left}" for left in found.file), *map(str, found.native), *map(str, found.sidecars)]
+
+
+def _table(waiting: list[Progress]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("partition", "state", "replicas", "shall be", "in sync"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("left", justify="right", no_wrap=True)
+    for progress in waiting[:_MOST_PARTITIONS]:
+        left = "-" if progress.left_bytes is None else format_bytes(progress.left_bytes)
+        brokers = (",".join(map(str, ids)) for ids in (progress.replicas, progress.target, progress.in_sync))
+        table.add_row(str(progress.partition), progress.stage.value, *brokers, left)
+    if len(waiting) > _MOST_PARTITIONS:
+        table.add_row("…", f"{len(waiting) - _MOST_PARTITIONS} more: --json has them all", "", "", "", "")
+    return table
+
+
+def _verdict(found: Verification) -> Text:
+    if found.done and found.clean:
+        return Text("done, and nothing is left behind", style="green")
+    if found.under_way:
+        return Text("not done: the throttle stays until it is", style="yellow")
+    if found.sidecars and not (found.file or found.native):
+        return Text("a sidecar still throttles: the quotas file that it reads is another one", style="yellow")
+    if not found.clean:
+        done = "done" if found.done else "not done, and nothing of it is under way"
+        return Text(f"{done}; to remove what is left behind: the same command with --remove", style="yellow")
+    return Text("not done, and nothing is left behind", style="yellow")

@@ -1,0 +1,117 @@
+"""How commands tell quotas, times and what changes between two quotas, in words with units.
+
+Pure. Invariant: a rate always has its unit, a time its offset.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from proxy.errors import InvalidValueError
+from proxy.quotas import format_rate, shown
+from proxy.roles import Role
+
+if TYPE_CHECKING:
+    from proxy.quotas import Quotas
+
+_FIRST_YEAR, _LAST_YEAR = 1970, 9990
+"""Far enough, and far from where a datetime overflows."""
+
+_HOURS_TOLD = 48
+"""From here on days."""
+_LONGEST_ETA_SECONDS = 99 * 86400.0
+_RATE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_NEXT_UNIT = 1023.5
+"""From here on 1024 would be told, which is one of the next unit."""
+_DIGITS_TOLD = 8
+"""From here on a count is told in millions, or what comes after them."""
+_MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
+
+
+def differences(before: Quotas, after: Quotas) -> list[str]:
+    """What traffic meets differently: ``leader 4.00 MiB/s (4194304 B/s) -> unlimited``."""
+    told = []
+    for role in Role:
+        old, new = before.of(role), after.of(role)
+        if old.bytes_per_second != new.bytes_per_second:
+            told.append(f"{role.value} {format_rate(old.bytes_per_second)} -> {format_rate(new.bytes_per_second)}")
+        if old.listed() != new.listed():
+            told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
+    if before.enforce != after.enforce:
+        told.append(f"{_mode(before)} -> {_mode(after)}")
+    return told
+
+
+def _listed(listed: dict[str, str]) -> str:
+    return " ".join(f'{topic}="{partitions}"' for topic, partitions in listed.items()) or "none"
+
+
+def _mode(quotas: Quotas) -> str:
+    return "enforcing" if quotas.enforce else "observing only"
+
+
+def format_time(moment: datetime) -> str:
+    """`2026-12-01 06:00:00 UTC`."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def format_duration(seconds: float | None) -> str:
+    """`12s`, `3m05s`, `2h10m`, `3d04h`; `-` where nobody can tell."""
+    if seconds is None:
+        return "-"
+    whole = round(seconds)
+    minutes, hours = whole // 60, whole // 3600
+    if hours >= _HOURS_TOLD:
+        return f"{hours // 24}d{hours % 24:02d}h"
+    if hours:
+        return f"{hours}h{minutes % 60:02d}m"
+    return f"{minutes}m{whole % 60:02d}s" if minutes else f"{whole}s"
+
+
+def format_eta(seconds: float | None) -> str:
+    """`2h10m`; `-` where nobody can tell, or beyond 99 days: older sidecars tell 1e52 s of what stands still."""
+    return format_duration(seconds) if seconds is not None and 0 <= seconds <= _LONGEST_ETA_SECONDS else "-"
+
+
+def format_count(count: int) -> str:
+    """`1234567`, exact, as long as it has no more than eight digits; then `123.5M`, `9.2E`: seven characters at most,
+    so that a column has room for it whatever a broker says."""
+    if count < 10**_DIGITS_TOLD:
+        return str(count)
+    multiple, unit = next((m, u) for m, u in _MULTIPLES if count >= m)
+    return f"{count / multiple:.1f}{unit}"
+
+
+def format_rate_in_brief(bytes_per_second: float | None) -> str:
+    """`4.00 MiB/s`, `512 KiB/s`, `unlimited`: three digits that count, ten characters at most."""
+    if bytes_per_second is None or math.isinf(bytes_per_second):
+        return "unlimited"
+    size, units = max(bytes_per_second, 0.0), iter(_RATE_UNITS)
+    unit = next(units)
+    while size >= _NEXT_UNIT and (larger := next(units, None)) is not None:
+        size, unit = size / 1024, larger
+    if unit == "B":
+        return f"{size:.0f} B/s"
+    digits = 2 if size < 9.995 else 1 if size < 99.95 else 0
+    return f"{min(size, 9999):.{digits}f} {unit}/s"
+
+
+def format_distance(moment: datetime, now: datetime) -> str:
+    """`in 2h10m`, `5m00s ago`."""
+    ahead = (moment - now) / timedelta(seconds=1)
+    return f"in {format_duration(ahead)}" if ahead >= 0 else f"{format_duration(-ahead)} ago"
+
+
+def parse_moment(text: str) -> datetime:
+    """Raises InvalidValueError unless `text` is a date and time with an offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise InvalidValueError(
+            f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(text)}"
+        )
+    return moment

@@ -1,0 +1,57 @@
+"""The edge at which commands print: tables by rich, lines by click, and nothing in either that a terminal would obey.
+
+Knows nothing of what is printed. Invariant: what comes from elsewhere (topic names, answers, errors) is shown; ESC is
+no command and `[/red]` no style, whatever a topic is called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import rich.console
+from rich.segment import Segment
+
+from proxy.terminal_text import LAYOUT, printable, printable_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import ConsoleOptions, RenderableType
+
+PLAIN_WIDTH = 180
+"""Into a file or a pipe: a column cut to rich's 80 characters would be lost."""
+
+
+class Console(rich.console.Console):
+    """Escapes whatever is rendered on it; text in renderables is no markup. Wide where it is no terminal."""
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        super().__init__(stderr=stderr, markup=False, emoji=False)
+        if not self.is_terminal:
+            self.width = PLAIN_WIDTH
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control is None and not segment.text.isprintable():
+                yield Segment(printable(segment.text, keep=LAYOUT), segment.style)
+            else:
+                yield segment
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a message of one or more lines."""
+    click.echo(printable_lines(text), err=err)
+
+
+def say_json(document: bytes) -> None:
+    """Print a JSON document that somebody else wrote: only strings can have such characters, and may escape them."""
+    text = document.decode("utf-8", "replace")
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c in LAYOUT else _json_escape(c) for c in text)
+    click.echo(text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))

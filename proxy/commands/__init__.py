@@ -1,4 +1,0 @@
-"""One module per command, each with a click `command`; `proxy.cli` finds them by name.
-
-A command reads its arguments, calls one layer below and prints; what it decides about traffic is nothing.
-"""

@@ -1,0 +1,33 @@
+"""Reads quotas.toml from disk; what is in it is the concern of `quotas`.
+
+Blocking: call it before the loop starts, or from a thread. Invariant: whatever is wrong with the file, from
+missing to misspelt, comes out as a `ConfigurationError` that names it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import ConfigurationError
+from ..files.reading import read_bytes
+from ..quotas.reading import parse_quotas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..quotas.sections import QuotaFile
+
+NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
+
+
+MOST_BYTES = 4 * 2**20
+"""Lists of 300 000 partitions. To parse so much takes some seconds of a thread."""
+
+
+def load_quotas_file(path: Path) -> QuotaFile:
+    """Raises ConfigurationError if the file is missing, unreadable or wrong."""
+    content = read_bytes(path, most_bytes=MOST_BYTES)
+    if not content.strip():
+        # A file caught between truncation and writing; taken at its word it would lift every quota.
+        raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
+    return parse_quotas(content, source=str(path))

@@ -1,0 +1,138 @@
+"""Replaces the quotas on somebody's behalf: validated as ``check`` does, written by the same rename, audited.
+
+Where the file is mounted from a ConfigMap it cannot be written: then the quotas hold from memory until the mount shows
+them (`pushed_quotas`). Files are read and written in a thread. Invariant: what is replaced has the hash that was
+expected, and is in force when `write` returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+from ..files.reading import read_bytes
+from ..files.replacement import edit_file, refuse_config_map
+from ..quotas import advise, hash_of, parse_quotas
+from .quota_file import NOTHING_EXPECTED
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
+
+    from ..logs.log import Log
+    from ..quotas import QuotaFile
+    from .reload import QuotaWatch, ReloadOutcome
+
+SOURCE = "PUT /quotas"
+"""Leads what is said of a file that came over HTTP."""
+
+
+class StaleError(Exception):
+    """The quotas are others than those that were to be replaced. `found`: their hash."""
+
+    def __init__(self, expected: str, found: str) -> None:
+        super().__init__(f"expected to replace quotas {expected}, found {found}: read them, and try again")
+        self.found = found
+
+
+class RefusedWriteError(Exception):
+    """`is_the_place`: the content is right, and cannot be written."""
+
+    def __init__(self, problems: Collection[str], *, is_the_place: bool) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+        self.is_the_place = is_the_place
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    before: bytes
+    hash_before: str
+    hash: str
+    in_file: bool
+    changes: Mapping[str, tuple[object, object]]
+    warnings: Collection[str]
+
+
+class QuotaWriting:
+    """Of one process."""
+
+    def __init__(self, path: Path, watch: QuotaWatch, *, broker_id: int, log: Log) -> None:
+        self._path = path
+        self._watch = watch
+        self._broker_id = broker_id
+        self._log = log
+        self._one_at_a_time = trio.Lock()
+
+    async def read(self) -> tuple[bytes, str]:
+        """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
+        pushed = self._watch.pushed.current
+        content = pushed.content if pushed is not None else await trio.to_thread.run_sync(read_bytes, self._path)
+        return content, hash_of(content)
+
+    async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
+        """Put `content` in force in place of the quotas with the hash `expected`.
+
+        Raises StaleError, RefusedWriteError: nothing has changed.
+        """
+        quota_file = await self._parsed(content)
+        async with self._one_at_a_time:
+            try:
+                mounted = await trio.to_thread.run_sync(_is_config_map, self._path)
+                before, outcome = await (
+                    self._push(content, quota_file, expected, superseded, peer)
+                    if mounted
+                    else self._replace(content, expected, peer)
+                )
+            except ConfigurationError as error:
+                raise RefusedWriteError(error.problems, is_the_place=True) from error
+        written = Written(
+            before,
+            hash_of(before),
+            quota_file.hash,
+            not mounted,
+            outcome.changes,
+            advise(quota_file, self._broker_id, self._watch.now()),
+        )
+        self._log.info(
+            "quotas_put", peer=peer, hash=written.hash, hash_before=written.hash_before, in_file=written.in_file
+        )
+        return written
+
+    async def _parsed(self, content: bytes) -> QuotaFile:
+        if not content.strip():
+            raise RefusedWriteError([f"{SOURCE}: {NOTHING_EXPECTED}"], is_the_place=False)
+        try:
+            return await trio.to_thread.run_sync(partial(parse_quotas, content, source=SOURCE))
+        except ConfigurationError as error:
+            raise RefusedWriteError(error.problems, is_the_place=False) from error
+
+    async def _replace(self, content: bytes, expected: str, peer: str) -> tuple[bytes, ReloadOutcome]:
+        def change(before: bytes) -> tuple[bytes, bytes]:
+            if hash_of(before) != expected:
+                raise StaleError(expected, hash_of(before))
+            return content, before
+
+        _, before = await trio.to_thread.run_sync(edit_file, self._path, change)
+        return before, await self._watch.reload("put", peer=peer)
+
+    async def _push(
+        self, content: bytes, quota_file: QuotaFile, expected: str, superseded: Collection[str], peer: str
+    ) -> tuple[bytes, ReloadOutcome]:
+        before, found = await self.read()
+        if found != expected:
+            raise StaleError(expected, found)
+        shown = hash_of(await trio.to_thread.run_sync(read_bytes, self._path))
+        return before, self._watch.push(content, quota_file, older=[*superseded, found, shown], peer=peer)
+
+
+def _is_config_map(path: Path) -> bool:
+    try:
+        refuse_config_map(path)
+    except ConfigurationError:
+        return True
+    return False

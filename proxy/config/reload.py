@@ -1,0 +1,257 @@
+"""Keeps the quotas current: reads quotas.toml again when it changes, when asked, and when an `until`
+passes or a schedule begins or ends.
+
+Thin: what the file means is `proxy.quotas`; who waits for a change is up to the waiter. Reading happens in a
+thread. Invariant: `current` is always the last good file's quotas, whole; a bad file changes nothing but a
+counter, and every transition (changed, went bad, came back) is logged exactly once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..changes import Changes
+from ..errors import ConfigurationError
+from ..files.mounts import is_mounted_alone
+from ..files.watching import FILE_THREADS, FileWatch
+from ..quotas import Change, QuotaFile, Quotas, changes_ahead, effective
+from ..roles import Role
+from .pushed_quotas import Pushed, PushedQuotas, Verdict
+from .quota_file import load_quotas_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from ..logs.log import Log
+
+_MAX_SLEEP_SECONDS = 30.0
+"""What changes by the clock goes by the wall clock, which may be set while we sleep: look again at least this often."""
+_RETRY_SECONDS = 1.0
+"""After the directory of the file could not be watched."""
+_MOMENTS_AHEAD = 8
+"""At which something could change that are looked at for `upcoming`, each time the quotas change."""
+
+
+class ReloadResult(enum.Enum):
+    """The value is the metric label `outcome`."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    result: ReloadResult
+    error: str | None = None
+    """Ready to print; only when it failed."""
+    changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
+    """What differs now: key, (before, after). Rates in bytes per second."""
+    reason: str | None = None
+    peer: str | None = None
+    """Who brought it over HTTP."""
+
+
+@dataclass(slots=True)
+class ReloadStatistics:
+    outcomes: Counter[ReloadResult] = field(default_factory=Counter)
+    last_reload_successful: bool = True
+    last_success_timestamp_seconds: float = 0.0
+    last_error: str | None = None
+
+
+class QuotaWatch:
+    """The one place that holds the current quotas."""
+
+    def __init__(
+        self,
+        path: Path,
+        quota_file: QuotaFile,
+        *,
+        broker_id: int,
+        log: Log,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._path = path
+        self.never_changes = False
+        """The file is mounted alone: edits outside do not reach us."""
+        self._file = quota_file
+        self._broker_id = broker_id
+        self._log = log
+        self._clock = clock
+        self._reading = trio.Lock()
+        self._changes = Changes()
+        self._worked_out_at = clock()
+        """A clock that shows less has been set back."""
+        self._current = effective(quota_file, broker_id, self._worked_out_at)
+        self._upcoming = self._ahead()
+        self._observer: Callable[[ReloadOutcome], None] = lambda _: None
+        self.pushed = PushedQuotas()
+        """What came over HTTP and the mounted file does not show yet."""
+        self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
+
+    @classmethod
+    def open(cls, path: Path, *, broker_id: int, log: Log) -> QuotaWatch:
+        """Blocking. Raises ConfigurationError: at start there is no last good file to fall back on."""
+        watch = cls(path, load_quotas_file(path), broker_id=broker_id, log=log)
+        watch.never_changes = is_mounted_alone(path)
+        if watch.never_changes:
+            log.warning("quotas_file_mounted_alone", path=str(path))
+        return watch
+
+    @property
+    def current(self) -> Quotas:
+        return self._current
+
+    @property
+    def upcoming(self) -> Change | None:
+        """What will change next by the clock alone."""
+        return self._upcoming
+
+    async def wait_changed(self, seen: Quotas) -> Quotas:
+        """Returns the current quotas as soon as they are not `seen` any more; no change is missed between
+        calls."""
+        while self._current is seen:
+            await self._changes.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return self._current
+
+    def observe(self, observer: Callable[[ReloadOutcome], None]) -> None:
+        """Have `observer` told of every time the file is read again."""
+        self._observer = observer
+
+    def now(self) -> datetime:
+        """By the clock that quotas go by."""
+        return self._clock()
+
+    async def reload(self, reason: str, *, peer: str | None = None) -> ReloadOutcome:
+        """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
+        async with self._reading:
+            try:
+                # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
+                quota_file = await trio.to_thread.run_sync(
+                    load_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
+                )
+            except ConfigurationError as error:
+                outcome = self._failed(str(error), reason)
+            else:
+                outcome = self._succeeded(self._newer(quota_file), reason)
+            return self._tell(outcome, reason, peer)
+
+    def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
+        """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
+        self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
+        return self._tell(self._succeeded(quota_file, "put"), "put", peer)
+
+    def _newer(self, quota_file: QuotaFile) -> QuotaFile:
+        """Of the file and what was pushed."""
+        pushed = self.pushed.current
+        verdict = self.pushed.look(quota_file.hash)
+        if pushed is None or verdict is Verdict.HOLDS:
+            return quota_file
+        if verdict is Verdict.IS_OLDER:
+            return pushed.quota_file
+        caught_up = verdict is Verdict.CAUGHT_UP
+        write = self._log.info if caught_up else self._log.warning
+        event = "pushed_quotas_mounted" if caught_up else "pushed_quotas_replaced"
+        write(event, path=str(self._path), hash=quota_file.hash, hash_pushed=pushed.quota_file.hash)
+        return quota_file
+
+    def _tell(self, outcome: ReloadOutcome, reason: str, peer: str | None) -> ReloadOutcome:
+        told = replace(outcome, reason=reason, peer=peer)
+        self._observer(told)
+        return told
+
+    async def follow_file(self) -> None:
+        """Reads the file again whenever it changes, until cancelled."""
+        failing = False
+        while True:
+            try:
+                async with FileWatch.open(self._path) as watch:
+                    failing = False
+                    # What changed before the watch began is seen here.
+                    await self.reload("watch")
+                    while await watch.wait_changed():
+                        await self.reload("watch")
+            except OSError as error:
+                if not failing:
+                    self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
+                    failing = True
+                    # What cannot be watched can rarely be read: that is counted then, and /readyz says so.
+                    await self.reload("watch")
+                await trio.sleep(_RETRY_SECONDS)
+
+    async def follow_clock(self) -> None:
+        """Works the quotas out anew whenever an `until` passes or a schedule begins or ends, until cancelled."""
+        while True:
+            seen = self._current
+            pause = _MAX_SLEEP_SECONDS
+            if seen.next_change is not None:
+                pause = min(pause, max(0.0, (seen.next_change - self._clock()).total_seconds()))
+            with trio.move_on_after(pause) as slept:
+                await self.wait_changed(seen)
+            now = self._clock()
+            passed = seen.next_change is not None and now >= seen.next_change
+            if slept.cancelled_caught and (passed or now < self._worked_out_at):
+                self._swap(self._file, "clock")
+
+    def _failed(self, error: str, reason: str) -> ReloadOutcome:
+        # The same bad file may be seen several times: the line says that it went bad, the counter how often.
+        if self.statistics.last_error != error:
+            self._log.error("quotas_reload_failed", path=str(self._path), reason=reason, error=error)
+        self.statistics.outcomes[ReloadResult.FAILED] += 1
+        self.statistics.last_reload_successful = False
+        self.statistics.last_error = error
+        return ReloadOutcome(ReloadResult.FAILED, error=error)
+
+    def _succeeded(self, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
+        came_back = not self.statistics.last_reload_successful
+        outcome = self._swap(quota_file, reason, came_back=came_back)
+        self.statistics.outcomes[outcome.result] += 1
+        self.statistics.last_reload_successful = True
+        self.statistics.last_success_timestamp_seconds = self._clock().timestamp()
+        self.statistics.last_error = None
+        return outcome
+
+    def _swap(self, quota_file: QuotaFile, reason: str, *, came_back: bool = False) -> ReloadOutcome:
+        self._worked_out_at = self._clock()
+        before, now = self._current, effective(quota_file, self._broker_id, self._worked_out_at)
+        changes = _differences(before, now)
+        if changes or came_back:
+            self._log.info(
+                "quotas_reloaded",
+                path=str(self._path),
+                reason=reason,
+                hash=now.hash,
+                changed=sorted(changes),
+                **_rates(before, suffix="_before"),
+                **_rates(now),
+            )
+        self._file = quota_file
+        if now != before:
+            self._current, self._upcoming = now, self._ahead()
+            self._changes.notify()
+        return ReloadOutcome(ReloadResult.CHANGED if changes else ReloadResult.UNCHANGED, changes=changes)
+
+    def _ahead(self) -> Change | None:
+        return next(changes_ahead(self._file, self._broker_id, self._clock(), moments=_MOMENTS_AHEAD), None)
+
+
+def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
+    return {f"{role.value}_bytes_per_second{suffix}": quotas.of(role).bytes_per_second for role in Role}
+
+
+def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
+    def facts(quotas: Quotas) -> dict[str, object]:
+        listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
+        return {**_rates(quotas), **listed, "enforce": quotas.enforce, "hash": quotas.hash}
+
+    after = facts(now)
+    return {key: (value, after[key]) for key, value in facts(before).items() if value != after[key]}

@@ -1,0 +1,70 @@
+"""The value types of proxy.toml: addresses, host names and durations.
+
+Knows no key and no file. Invariant: an `Address` always has a host and a port of 0..65535.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ..errors import InvalidValueError
+from ..quotas.units import shown
+
+_ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^\s:\[\]/]+)):([0-9]{1,5})", re.ASCII)
+_HOST_NAME = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?", re.ASCII)
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ms|s|m|h)", re.ASCII)
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_MAX_PORT = 65535
+_ANY = {"0.0.0.0": False, "::": True}
+"""Wildcard hosts, and whether they are IPv6."""
+
+
+class Address(NamedTuple):
+    host: str
+    """A name or an IP address, without brackets."""
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    def collides_with(self, other: Address) -> bool:
+        """Whether both cannot be listened on at once; port 0 (any free one) never collides."""
+        return self == other and self.port != 0
+
+    def overlaps(self, other: Address) -> bool:
+        """Whether one is every interface and the other one of them: the more specific gets its connections."""
+        return self.port == other.port != 0 and (self._covers(other) or other._covers(self))
+
+    def _covers(self, other: Address) -> bool:
+        return self.host in _ANY and _ANY[self.host] == (":" in other.host)
+
+
+def parse_address(value: object) -> Address:
+    """``"host:port"`` or ``"[::1]:9092"``. Raises InvalidValueError."""
+    match = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidValueError(f"expected host:port, found {shown(value)}")
+    port = int(match[3])
+    if port > _MAX_PORT:
+        raise InvalidValueError(f"expected a port of at most {_MAX_PORT}, found {shown(value)}")
+    return Address(match[1] or match[2], port)
+
+
+def parse_host_name(value: object) -> str:
+    """``"kafka-101"``, ``"*.example.com"`` or ``"*"``. Raises InvalidValueError."""
+    if not (isinstance(value, str) and _HOST_NAME.fullmatch(value)):
+        expected = 'a host name without scheme and port, "*.example.com", or "*"'
+        raise InvalidValueError(f"expected {expected}, found {shown(value)}")
+    return value
+
+
+def parse_duration_seconds(value: object) -> float:
+    """``"250ms"``, ``"10s"``, ``"2m"``, ``"1h"``; a bare number has no unit and is refused.
+
+    Raises InvalidValueError.
+    """
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidValueError(f'expected a duration like "250ms" or "10s", found {shown(value)}')
+    return float(match[1]) * _SECONDS[match[2]]

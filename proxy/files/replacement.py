@@ -1,0 +1,119 @@
+"""Replaces a small file as a whole: whoever reads it sees the old content or the new one, never half of it.
+
+Blocking; for the commands that edit quotas.toml. Knows nothing of what is in the file. What cannot be replaced by a
+rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariant: mode and owner
+stay, and two editors of this kind at once both have their change.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ..errors import ConfigurationError
+from .reading import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_T = TypeVar("_T")
+
+_CONFIG_MAP = "..data"
+"""The link that the kubelet swaps; names beginning with two dots are its own."""
+
+
+def edit_file(path: Path, change: Callable[[bytes], tuple[bytes, _T]]) -> tuple[bytes, _T]:
+    """Replace the content of `path` by what `change` makes of it; return that, and what else `change` said.
+
+    Links are followed, the file they lead to is replaced. Raises ConfigurationError if the file cannot be read or
+    replaced, naming it and what to do instead, and whatever `change` raises: then nothing has been written.
+    """
+    try:
+        target = Path(os.path.realpath(path, strict=True))
+        refuse_config_map(path)
+        with _alone_in(target.parent):
+            before = read_bytes(target)
+            after, told = change(before)
+            if after != before:
+                _replace(target, after)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {_advice(error)}") from error
+    return after, told
+
+
+def refuse_config_map(path: Path) -> None:
+    """Raise ConfigurationError if `path`, which exists, is reached through the links of a Kubernetes volume."""
+    if any(link.name == _CONFIG_MAP or _CONFIG_MAP in link.readlink().parts for link in _links(path)):
+        raise ConfigurationError(
+            f"{path}: is mounted from a Kubernetes ConfigMap (or Secret), which is edited in the cluster, not here: "
+            f"kubectl edit configmap NAME, or edit a copy with --quotas COPY and then kubectl create configmap NAME "
+            f"--from-file={path.name}=COPY --dry-run=client -o yaml | kubectl apply -f -; the sidecar has it when the "
+            "kubelet has, usually within a minute"
+        )
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """Every link on the way to `path`."""
+    absolute = path.absolute()
+    for step in (*reversed(absolute.parents), absolute):
+        if step.is_symlink():
+            yield step
+            yield from _links(step.parent / step.readlink() / absolute.relative_to(step))
+            return
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """A lock on the directory: the file itself is another one after each edit."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _replace(target: Path, content: bytes) -> None:
+    status = target.stat()
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    written = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fchmod(stream.fileno(), status.st_mode & 0o7777)
+            own = os.fstat(stream.fileno())
+            if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+                os.fchown(stream.fileno(), status.st_uid, status.st_gid)
+            os.fsync(stream.fileno())
+        written.rename(target)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise
+    _sync(target.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _advice(error: OSError) -> str:
+    said = f"cannot be replaced: {error.strerror or error}"
+    if error.errno == errno.ENOENT:
+        return f"cannot be read: {error.strerror}"
+    if error.errno == errno.EROFS:
+        return f"{said}: the mount is read-only; edit the file where it is mounted from (the host, or the ConfigMap)"
+    if error.errno == errno.EBUSY:
+        return f"{said}: this one file is mounted by itself; mount its directory instead, or edit it on the host"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{said}: run this as the file's owner, who may also write to its directory"
+    return said

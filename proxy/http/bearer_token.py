@@ -1,0 +1,100 @@
+"""The token that whoever changes quotas over HTTP has to bring, read from a file and read again when that changes.
+
+Invariant: a token is compared in constant time; a file that others could read, or that is no token, gives none, and
+then nobody is let in.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import stat
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..logs.log import Log
+
+LEAST_CHARACTERS = 16
+MOST_BYTES = 4096
+LOOK_SECONDS = 1.0
+"""A token that was taken away lets nobody in a second later."""
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
+"""What RFC 6750 allows in a header."""
+_SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
+
+
+def read_token(path: Path) -> bytes:
+    """Blocking. Raises ConfigurationError, which names the file and what is wrong with it, never what is in it."""
+    try:
+        # Not blocking: a pipe without a writer would be waited for.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            status = os.fstat(descriptor)
+            content = os.read(descriptor, MOST_BYTES + 1) if stat.S_ISREG(status.st_mode) else b""
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ConfigurationError(f"http.token_file: {path}: cannot be read: {error.strerror or error}") from error
+    problem = _problem(status.st_mode, content)
+    if problem is not None:
+        raise ConfigurationError(f"http.token_file: {path}: {problem}")
+    return content.strip()
+
+
+def _problem(mode: int, content: bytes) -> str | None:
+    if not stat.S_ISREG(mode):
+        return "expected a file"
+    if mode & stat.S_IRWXO:
+        return f"expected permissions that keep others out, found {stat.S_IMODE(mode):04o}: chmod o= it"
+    token = content.strip()
+    if len(content) > MOST_BYTES or len(token) < LEAST_CHARACTERS:
+        return f"expected {LEAST_CHARACTERS} to {MOST_BYTES} characters, found {len(token)}"
+    if not _TOKEN.fullmatch(token):
+        return "expected one token of letters, digits and -._~+/= (openssl rand -hex 32), found something else"
+    return None
+
+
+class BearerToken:
+    """`open` it, and `run` it so that it stays current."""
+
+    def __init__(self, path: Path, token: bytes | None, log: Log) -> None:
+        self._path = path
+        self._token = token
+        self._log = log
+        self._said: str | None = None
+
+    @classmethod
+    def open(cls, path: Path, log: Log) -> BearerToken:
+        """Blocking. Raises ConfigurationError."""
+        return cls(path, read_token(path), log)
+
+    @property
+    def is_known(self) -> bool:
+        return self._token is not None
+
+    def admits(self, authorization: str) -> bool:
+        """Whether this is what an Authorization header has to say."""
+        match = _SCHEME.fullmatch(authorization.strip())
+        brought = b"" if match is None else match["token"].encode("latin-1", "replace")
+        return hmac.compare_digest(brought, self._token or b"\0") and self._token is not None
+
+    async def run(self) -> None:
+        """Look at the file once a second, until cancelled."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            try:
+                self._token = await trio.to_thread.run_sync(read_token, self._path)
+            except ConfigurationError as error:
+                self._token = None
+                if self._said != str(error):
+                    self._log.error("http_token_refused", error=str(error))
+                self._said = str(error)
+            else:
+                self._said = None

@@ -1,0 +1,24 @@
+"""How lines are written, as [log] of proxy.toml says it."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class LogFormat(enum.StrEnum):
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogLevel(enum.StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    format: LogFormat
+    level: LogLevel

@@ -1,0 +1,158 @@
+"""Log lines on their way out: who logs never waits and never fails, whatever becomes of the log's reader.
+
+A thread writes what others put. While nobody reads, lines wait up to two bounds; those beyond them are dropped and
+counted, and so are those that a dead reader or a full disk does not take. Knows lines, nothing of what they say.
+
+Invariant: `LogQueue.write` returns at once and raises nothing; lines that come out are in the order they were put.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import select
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+MOST_LINES = 10_000
+MOST_BYTES = 16 * 2**20
+"""Of all lines that wait; a line that would lead beyond it is dropped."""
+FINISH_SECONDS = 1.0
+"""At the end of the process, for what still waits: a pipe that nobody reads keeps no process from ending."""
+_WRITABLE_SECONDS = 1.0
+
+
+class Dropped(enum.StrEnum):
+    """Why nobody will read a line. The value is the metric label `reason`."""
+
+    FULL = "full"
+    """As many lines as may wait waited already: nobody reads, or not fast enough."""
+    FAILED = "failed"
+    """It could not be written: the reader is gone, the disk is full; or it could not be put into words."""
+    SUPPRESSED = "suppressed"
+    """Too many lines of one cause (`proxy.logs.rate`)."""
+
+
+class LogQueue:
+    """Stands where a text stream is written to, a whole line with its end at a time.
+
+    Args:
+        dropped: where what is dropped is counted.
+        tell: makes the line that says, once what waited is written, how many lines nobody will read.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        dropped: Counter[Dropped] | None = None,
+        *,
+        tell: Callable[[int], str] | None = None,
+        most_lines: int = MOST_LINES,
+    ) -> None:
+        self.dropped = Counter[Dropped]() if dropped is None else dropped
+        self._output = _Output(stream)
+        self._tell = tell
+        self._missing = 0
+        """Dropped and not told yet."""
+        self._most_lines = most_lines
+        self._is_terminal = stream.isatty()
+        self._lines: deque[bytes] = deque()
+        self._bytes = 0
+        self._writing = False
+        self._changed = threading.Condition()
+        threading.Thread(target=self._write_on, name="log", daemon=True).start()
+
+    def write(self, line: str) -> int:
+        """Take a line; it is on its way at once. Also from other threads."""
+        encoded = line.encode("utf-8", "backslashreplace")
+        with self._changed:
+            if len(self._lines) >= self._most_lines or self._bytes + len(encoded) > MOST_BYTES:
+                self._drop(Dropped.FULL)
+            else:
+                self._lines.append(encoded)
+                self._bytes += len(encoded)
+                self._changed.notify_all()
+        return len(line)
+
+    def flush(self) -> None:
+        """Nothing: lines are not kept back."""
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+    def finish(self, timeout_seconds: float = FINISH_SECONDS) -> bool:
+        """Wait until every line taken so far is written or dropped, `timeout_seconds` at most. Whether it is so."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
+
+    def _write_on(self) -> None:
+        while True:
+            with self._changed:
+                self._writing = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._lines)
+                line = self._lines.popleft()
+                self._bytes -= len(line)
+                self._writing = True
+            if not self._output.write(line):
+                with self._changed:
+                    self._drop(Dropped.FAILED)
+            elif self._missing and not self._lines and self._tell is not None:
+                self._tell_of_missing(self._tell)
+
+    def _tell_of_missing(self, tell: Callable[[int], str]) -> None:
+        missing = self._missing
+        if self._output.write(tell(missing).encode("utf-8", "backslashreplace")):
+            with self._changed:
+                self._missing -= missing
+
+    def _drop(self, reason: Dropped) -> None:
+        self.dropped[reason] += 1
+        self._missing += 1
+
+
+class _Output:
+    """The stream by its descriptor, where it has one: a thread that hangs in a stream's own lock would keep the
+    interpreter from ending."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        try:
+            self._descriptor: int | None = stream.fileno()
+        except (OSError, ValueError, AttributeError):  # io.UnsupportedOperation is the first two
+            self._descriptor = None
+        self._is_cut = False
+        """A disk took a part of the last line: the next one begins on a line of its own."""
+
+    def write(self, line: bytes) -> bool:
+        """Whether it was written whole. Blocks for as long as nobody reads."""
+        try:
+            if self._descriptor is None:
+                self._stream.write(line.decode())
+                self._stream.flush()
+            else:
+                self._write_all(self._descriptor, b"\n" + line if self._is_cut else line)
+        except (OSError, ValueError):
+            return False
+        return True
+
+    def _write_all(self, descriptor: int, line: bytes) -> None:
+        left = memoryview(line)
+        while left:
+            try:
+                left = left[os.write(descriptor, left) :]
+            except BlockingIOError:  # a pipe or a terminal that somebody made non-blocking
+                select.select([], [descriptor], [], _WRITABLE_SECONDS)
+            except OSError:
+                self._is_cut = self._is_cut or 0 < len(left) < len(line)
+                raise
+        self._is_cut = False
+
+
+def told(dropped: Mapping[Dropped, int]) -> list[tuple[tuple[str], int]]:
+    """As the metric shows it: every reason from the start."""
+    return [((reason.value,), dropped.get(reason, 0)) for reason in Dropped]

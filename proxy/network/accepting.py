@@ -1,0 +1,147 @@
+"""Accepts connections while there is room for more: of descriptors, of connections in all, of memory.
+
+What is not accepted waits in the kernel's backlog, and the peer tries again: that is the first thing to give way
+(Envoy's overload manager stops accepting, too, before it does anything else). Knows listeners and counts; nothing of
+what a connection is for.
+
+Invariants: no error of an accept ends the accepting; one log line a minute tells of each cause.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import resource
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..changes import Changes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..config.settings import LimitSettings
+    from ..logs.log import Log
+
+RETRY_SECONDS = 0.1
+"""After an accept for which there was no descriptor, or no memory in the kernel."""
+TELL_SECONDS = 60.0
+DESCRIPTORS_PER_CONNECTION = 2
+"""Beside them up to four of pipes, without which bytes are copied."""
+SPARE_DESCRIPTORS = 64
+"""For listeners, HTTP, the journal, quotas.toml."""
+
+
+class Pause(enum.StrEnum):
+    """Why nothing is accepted; the value is the metric's label."""
+
+    CONNECTIONS = "connections"
+    """`limits.max_connections`, or what the limit of open files allows."""
+    DESCRIPTORS = "descriptors"
+    """The kernel had no descriptor, or no memory, for another one."""
+    MEMORY = "memory"
+    """The process nears `limits.max_memory`."""
+
+
+class Doorkeeper:
+    """One per process. Counts are read at scrape time."""
+
+    def __init__(self, limits: LimitSettings, log: Log, *, memory_is_short: Callable[[], bool] = lambda: False) -> None:
+        self._limits = limits
+        self._log = log
+        self._memory_is_short = memory_is_short
+        self.most = min(limits.max_connections or math.inf, _most_by_descriptors())
+        self.open = 0
+        self.pauses: Counter[Pause] = Counter()
+        self.refused_of_source = 0
+        self._by_source: Counter[str] = Counter()
+        self._left = Changes()
+        self._told: dict[str, float] = {}
+
+    async def serve(
+        self,
+        listener: trio.SocketListener,
+        handle: Callable[[trio.SocketStream], Awaitable[None]],
+        handlers: trio.Nursery,
+    ) -> None:
+        """Accept until cancelled, and close the listener then; each connection is handled in `handlers`."""
+        async with listener:
+            while True:
+                await self._wait_for_room()
+                try:
+                    stream = await listener.accept()
+                except OSError as error:
+                    await self._cannot_accept(error)
+                    continue
+                source = _source(stream)
+                if source is not None and self._enters(source):
+                    handlers.start_soon(self._handle, handle, stream, source)
+                else:
+                    stream.socket.close()
+
+    async def _handle(
+        self, handle: Callable[[trio.SocketStream], Awaitable[None]], stream: trio.SocketStream, source: str
+    ) -> None:
+        try:
+            await handle(stream)
+        finally:
+            self.open -= 1
+            self._by_source[source] -= 1
+            if not self._by_source[source]:
+                del self._by_source[source]
+            self._left.notify()
+
+    def _enters(self, source: str) -> bool:
+        most = self._limits.max_connections_per_source
+        if most and self._by_source[source] >= most:
+            self.refused_of_source += 1
+            self._tell("connection_refused", reason="source", source=source, open=most)
+            return False
+        self.open += 1
+        self._by_source[source] += 1
+        return True
+
+    async def _wait_for_room(self) -> None:
+        pause = self._pause()
+        if pause is None:
+            return
+        self.pauses[pause] += 1
+        self._tell("accept_paused", reason=pause.value, open=self.open)
+        while self._pause() is not None:
+            with trio.move_on_after(RETRY_SECONDS):
+                await self._left.wait()
+
+    def _pause(self) -> Pause | None:
+        if self.open >= self.most:
+            return Pause.CONNECTIONS
+        return Pause.MEMORY if self._memory_is_short() else None
+
+    async def _cannot_accept(self, error: OSError) -> None:
+        """No descriptor, most likely: Trio's own loop logs a traceback ten times a second, 22 KB."""
+        self.pauses[Pause.DESCRIPTORS] += 1
+        self._tell("accept_paused", reason=Pause.DESCRIPTORS.value, open=self.open, error=str(error))
+        await trio.sleep(RETRY_SECONDS)
+
+    def _tell(self, event: str, *, reason: str, **facts: object) -> None:
+        """At most once a minute for each reason."""
+        now = trio.current_time()
+        if now - self._told.get(reason, -math.inf) >= TELL_SECONDS:
+            self._told[reason] = now
+            self._log.warning(event, reason=reason, **facts)
+
+
+def _source(stream: trio.SocketStream) -> str | None:
+    """The peer's address without its port; None if it has gone already."""
+    try:
+        return str(stream.socket.getpeername()[0])
+    except OSError:
+        return None
+
+
+def _most_by_descriptors() -> float:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return math.inf
+    return max((soft - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_CONNECTION, 1)

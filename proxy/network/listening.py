@@ -1,0 +1,78 @@
+"""Listening sockets, all of them or none.
+
+An ingress on 0.0.0.0:9092 and an egress peer on 127.0.102.1:9092 are what an operator writes, and the kernel sends
+each connection to the more specific of the two; but it lets both listen only with SO_REUSEPORT. That would also let
+a second sidecar share our ports in silence, so every address is first tried without it.
+
+Invariant: when `open_listeners` raises, nothing is left open.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from ..config.settings import Address
+
+BACKLOG = 128
+
+
+class CannotListenError(OSError):
+    """`index` is that of the address which cannot be listened on; the message is ready to print."""
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+async def open_listeners(
+    addresses: Sequence[Address], *, dual_stack: Collection[Address] = ()
+) -> list[trio.SocketListener]:
+    """Return one listener per address, in order. On those in `dual_stack`, `[::]` is IPv4's every interface as well.
+
+    Raises CannotListenError.
+    """
+    shares = [any(a.overlaps(b) for b in addresses if b is not a) for a in addresses]
+    for index, address in enumerate(addresses):
+        if shares[index]:
+            (await _listen(address, index, both=address in dual_stack)).close()
+    opened: list[trio.socket.SocketType] = []
+    try:
+        for index, address in enumerate(addresses):
+            opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
+    except BaseException:
+        for sock in opened:
+            sock.close()
+        raise
+    return [trio.SocketListener(sock) for sock in opened]
+
+
+async def _listen(address: Address, index: int, *, shares: bool = False, both: bool) -> trio.socket.SocketType:
+    try:
+        found = await trio.socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, where = found[0]
+        sock = trio.socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise CannotListenError(index, f"cannot listen on {address}: {_reason(error)}") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not both)
+        if shares:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        await sock.bind(where)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise CannotListenError(index, f"cannot listen on {address}: {_reason(error)}") from error
+    return sock
+
+
+def _reason(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)

@@ -1,0 +1,96 @@
+"""What a row of the table of metrics is made of: its facts, where values come from, and the ways to read one.
+
+Knows no metric by name (`metrics`) and no exposition format (`exposition`). Invariant: reading a value answers at once,
+from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..http.statistics import HttpStatistics
+from ..roles import Role
+from ..statistics import Histogram
+
+if TYPE_CHECKING:
+    from ..config.reload import ReloadStatistics
+    from ..journal.writer import JournalStatistics
+    from ..network.accepting import Doorkeeper
+    from ..process.supervision import Task
+    from ..quotas import Change, Quotas
+    from ..relay.caretaker import Caretaker
+    from ..statistics import RoleStatistics, Statistics
+    from ..throttle.doubts import Doubt
+    from ..throttle.survey import RoleSurvey
+
+PREFIX = "replication_throttle_"
+
+
+class PartitionRate(NamedTuple):
+    topic: str
+    partition: int
+    bytes_per_second: float
+
+
+class Overload(NamedTuple):
+    """Who counts."""
+
+    doorkeeper: Doorkeeper
+    caretaker: Caretaker
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the values come from. The callables answer at once, from memory."""
+
+    statistics: Statistics
+    reloads: ReloadStatistics
+    quotas: Callable[[], Quotas]
+    rate_bytes_per_second: Callable[[Role], float]
+    """Over the KIP-73 window."""
+    survey: Callable[[Role], RoleSurvey]
+    """The last look at every replica."""
+    version: str
+    task_restarts: Mapping[Task, int]
+    http: HttpStatistics = field(default_factory=HttpStatistics)
+    doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
+    """Why the quota may not do what was meant, as far as anybody looks."""
+    loop_lag_seconds: Callable[[], float] = lambda: 0.0
+    """The worst of late."""
+    overload: Overload | None = None
+    """What gives way when too much comes; None: nothing is looked after."""
+    remembered_replicas: Callable[[Role], int] = lambda _: 0
+    upcoming: Callable[[], Change | None] = lambda: None
+    """What will change next by the clock alone."""
+    journal: JournalStatistics | None = None
+    """None: no journal is kept, and nothing said of one."""
+    partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
+    """None: PartitionBytesInRate is not exposed."""
+
+
+Sample = tuple[tuple[str, ...], float | Histogram]
+"""Label values, in the order of the row's labels, and the value."""
+Read = Callable[[Sources], Iterable[Sample]]
+
+
+class Metric(NamedTuple):
+    name: str
+    """As a scrape shows it: counters with ``_total``, infos with ``_info``."""
+    kind: str
+    labels: tuple[str, ...]
+    help: str
+    read: Read
+
+
+def one(read: Callable[[Sources], float]) -> Read:
+    return lambda sources: [((), read(sources))]
+
+
+def per_role(read: Callable[[Sources, Role], float]) -> Read:
+    return lambda sources: [((role.value,), read(sources, role)) for role in Role]
+
+
+def counted(read: Callable[[RoleStatistics], float | Histogram]) -> Read:
+    return lambda sources: [((role.value,), read(sources.statistics.of(role))) for role in Role]

@@ -1,0 +1,73 @@
+"""What gives way when too much comes, as rows of the table of metrics (`metrics`).
+
+Order: nothing more is accepted; then nothing new is remembered or held, and passes untouched. Reads counts only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..network.accepting import Pause
+from ..relay.exchange import Cause
+from ..roles import Role
+from .metric_row import PREFIX, Metric, per_role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .metric_row import Overload, Read, Sample, Sources
+
+
+def _pauses(sources: Sources) -> Iterator[Sample]:
+    for pause in Pause:
+        yield (pause.value,), 0 if sources.overload is None else sources.overload.doorkeeper.pauses[pause]
+
+
+def _ended(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        ended = sources.statistics.of(role).ended
+        for cause in Cause:
+            yield (role.value, cause.value), ended[cause.value]
+
+
+def _from(read: Callable[[Overload], float]) -> Read:
+    return lambda sources: [((), 0 if sources.overload is None else read(sources.overload))]
+
+
+OVERLOAD_METRICS = (
+    Metric(
+        PREFIX + "accept_pauses_total",
+        "counter",
+        ("reason",),
+        "Times that no connection was accepted for a while, because there was no room for it.",
+        _pauses,
+    ),
+    Metric(
+        PREFIX + "ended_connections_total",
+        "counter",
+        ("role", "cause"),
+        "Relayed connections that have ended, by cause.",
+        _ended,
+    ),
+    Metric(
+        PREFIX + "held_bytes",
+        "gauge",
+        (),
+        "Bytes of frames that have to be whole before anything is done with them, held now.",
+        _from(lambda overload: overload.caretaker.buffers.held),
+    ),
+    Metric(
+        PREFIX + "remembered_replicas",
+        "gauge",
+        ("role",),
+        "Throttled replicas remembered now, those missing from requests for a short time included.",
+        per_role(lambda sources, role: sources.remembered_replicas(role)),
+    ),
+    Metric(
+        PREFIX + "memory_short",
+        "gauge",
+        (),
+        "1 while the process nears limits.max_memory and accepts nothing.",
+        _from(lambda overload: overload.caretaker.stops_accepting),
+    ),
+)

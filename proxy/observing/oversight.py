@@ -1,0 +1,82 @@
+"""What is looked at once a second beside the traffic: what passes in each role, and whether its quota does as meant.
+
+Thin: what is doubtful is `throttle.doubts`, what passes `throttle.passing`, what topics there are `listed_topics`.
+Invariant: a doubt is logged once when it begins and once when it ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..network.listed_topics import ListedTopics
+from ..throttle.doubts import Doubt, Reason, RoleDoubts, named_topics, unknown_replicas
+from ..throttle.passing import Passing, PassingRates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..config.reload import QuotaWatch
+    from ..config.settings import Address
+    from ..logs.log import Log
+    from ..roles import Role
+    from ..throttle.role_throttle import RoleThrottle
+
+LOOK_SECONDS = 1.0
+
+
+class Oversight:
+    """Of one process. `throttles` are those of the roles that it serves."""
+
+    def __init__(self, throttles: Mapping[Role, RoleThrottle], log: Log) -> None:
+        self._throttles = throttles
+        self._log = log
+        self._topics = ListedTopics()
+        self._doubts = {role: RoleDoubts(role) for role in throttles}
+        self._passing = {role: PassingRates() for role in throttles}
+
+    def doubts(self, role: Role) -> tuple[Doubt, ...]:
+        """Those of the last look; none of a role that is not served."""
+        return self._doubts[role].found if role in self._doubts else ()
+
+    def passing(self, role: Role) -> Passing:
+        return self._passing[role].measure() if role in self._passing else Passing()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            self.look(trio.current_time())
+            await trio.sleep(LOOK_SECONDS)
+
+    async def follow_topics(self, watch: QuotaWatch, brokers: Iterable[Address]) -> None:
+        """Ask for the topics that lists name, until cancelled."""
+
+        seen = watch.current
+
+        def named() -> frozenset[str]:
+            nonlocal seen
+            seen = watch.current
+            return frozenset().union(*(named_topics(seen.of(role)) for role in self._throttles))
+
+        async def wait_changed() -> None:
+            await watch.wait_changed(seen)
+
+        await self._topics.run(named, wait_changed, brokers, self._log)
+
+    def look(self, now: float) -> None:
+        """Take what is so at `now`, seconds of the monotonic clock."""
+        for role, throttle in self._throttles.items():
+            self._passing[role].sample(throttle.statistics, now)
+            doubts = self._doubts[role]
+            before = {doubt.reason for doubt in doubts.found}
+            unknown = unknown_replicas(throttle.quota, self._topics.has)
+            found = doubts.look(throttle.quota, throttle.statistics.connections, unknown, now)
+            self._tell(role, before, found)
+
+    def _tell(self, role: Role, before: set[Reason], found: tuple[Doubt, ...]) -> None:
+        for doubt in found:
+            if doubt.reason not in before:
+                self._log.warning("quota_doubted", role=role.value, reason=doubt.reason.value, text=doubt.text)
+        for reason in sorted(before - {doubt.reason for doubt in found}):
+            self._log.info("quota_doubt_ended", role=role.value, reason=reason.value)

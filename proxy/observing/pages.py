@@ -1,0 +1,77 @@
+"""The pages that the sidecar serves: /metrics, /healthz, /readyz, /config, /throttle and POST /-/reload.
+
+Knows their paths and how their answers look, not what they say (`Endpoints`). Invariant: JSON but for /metrics and
+/healthz; a reload that fails is the caller's 400, never our 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from ..http.routing import TEXT, Answer, Route, Routes, json_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..http.routing import Request
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What the paths call. `healthy` and `ready` answer at once, whatever else is under way."""
+
+    metrics: Callable[[str], Awaitable[tuple[bytes, str]]]
+    """Takes the Accept header, returns the exposition and its content type."""
+    healthy: Callable[[], bool]
+    ready: Callable[[], tuple[bool, Json]]
+    """Whether traffic may be sent here, and the reasons."""
+    config: Callable[[], Awaitable[Json]]
+    throttle: Callable[[], Awaitable[Json]]
+    reload: Callable[[], Awaitable[tuple[bool, Json]]]
+    """Whether the file was good, and what changed or what is wrong."""
+
+
+def pages(endpoints: Endpoints, others: Iterable[Route] = ()) -> Routes:
+    """Return the table of all pages, with `others` after them."""
+
+    async def metrics(request: Request) -> Answer:
+        return Answer(200, *await endpoints.metrics(request.header("accept")))
+
+    async def healthz(_: Request) -> Answer:
+        await trio.lowlevel.checkpoint()
+        healthy = endpoints.healthy()
+        return Answer(200 if healthy else 503, b"ok\n" if healthy else b"not healthy\n", TEXT)
+
+    async def readyz(request: Request) -> Answer:
+        await trio.lowlevel.checkpoint()
+        ready, reasons = endpoints.ready()
+        # A probe by any name is answered, but only those who know ours are told about our files.
+        return json_answer(200 if ready else 503, {"ready": ready, **(reasons if request.by_our_name else {})})
+
+    async def config(_: Request) -> Answer:
+        return json_answer(200, await endpoints.config())
+
+    async def throttle(_: Request) -> Answer:
+        return json_answer(200, await endpoints.throttle())
+
+    async def reload(_: Request) -> Answer:
+        good, facts = await endpoints.reload()
+        return json_answer(200 if good else 400, facts)
+
+    return Routes(
+        [
+            Route("GET", "/metrics", metrics),
+            Route("GET", "/healthz", healthz, any_host=True),
+            Route("GET", "/readyz", readyz, any_host=True),
+            Route("GET", "/config", config),
+            Route("GET", "/throttle", throttle),
+            Route("POST", "/-/reload", reload),
+            *others,
+        ]
+    )

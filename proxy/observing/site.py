@@ -1,0 +1,106 @@
+"""What stands behind the pages: who may ask for them, the work that they cost, and its share of the loop.
+
+Thin: what pages say is `status_page` and `exposition`, how they are served `http`. Invariant: no page costs the loop
+more than a slice at a time, and whoever asks for a reload shares it with all who do.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..http.own_names import names_of_this_machine
+from ..http.shared import Shared
+from ..http.trust import Trust
+from ..process.supervision import Task
+from .pages import Endpoints, Json, pages
+from .process_figures import ProcessFigures
+from .quota_page import quota_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..config.quota_writing import QuotaWriting
+    from ..config.reload import QuotaWatch
+    from ..config.settings import HttpSettings
+    from ..http.bearer_token import BearerToken
+    from ..http.server import HttpServer
+    from ..http.turn import Turn
+    from .exposition import Exposition
+    from .status_page import StatusPage
+    from .surveying import Surveyor
+
+LEAST_PAUSE_SECONDS = 0.2
+"""Between two reloads that HTTP asks for: whoever asks meanwhile shares the next."""
+
+
+class Site:
+    """Of one process."""
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        watch: QuotaWatch,
+        page: StatusPage,
+        exposition: Exposition,
+        *,
+        surveyor: Surveyor,
+        turn: Turn,
+        is_draining: Callable[[], bool],
+        writing: QuotaWriting | None = None,
+        token: BearerToken | None = None,
+    ) -> None:
+        self._watch = watch
+        self._page = page
+        self._exposition = exposition
+        self._is_draining = is_draining
+        self._writing = writing
+        self._token = token
+        self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
+        self._turn = turn
+        self._surveyor = surveyor
+        self._process = ProcessFigures()
+        self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
+
+    def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
+        """What runs in the background, each under the supervisor."""
+        if self._token is None or self._writing is None:
+            table, more = pages(self.endpoints()), {}
+        else:
+            table = pages(self.endpoints(), quota_routes(self._writing, self._token))
+            more = {Task.HTTP_TOKEN: self._token.run}
+        return {
+            **more,
+            Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn),
+            Task.HTTP_RELOAD: self._reloads.run,
+            Task.SURVEY: self._surveyor.run,
+        }
+
+    def endpoints(self) -> Endpoints:
+        return Endpoints(
+            metrics=self._metrics,
+            healthy=lambda: True,
+            ready=lambda: self._page.readiness(draining=self._is_draining()),
+            config=self._config,
+            throttle=self._throttle,
+            reload=self._reloads.fresh,
+        )
+
+    async def _metrics(self, accept: str) -> tuple[bytes, str]:
+        await self._surveyor.refresh()
+        process = await self._process.read()
+        return await self._turn.work_out(self._exposition.encode(accept, process))
+
+    async def _config(self) -> Json:
+        return await self._turn.work_out(self._page.config())
+
+    async def _throttle(self) -> Json:
+        await self._surveyor.refresh()
+        return await self._turn.work_out(self._page.throttle(trio.current_time()))
+
+    async def _reload(self) -> tuple[bool, Json]:
+        outcome = await self._watch.reload("http")
+        facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
+        return outcome.error is None, facts

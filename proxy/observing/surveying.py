@@ -1,0 +1,63 @@
+"""Keeps the last look at every replica, and has a new one taken when it is wanted and due.
+
+Both roles are looked at together, for whoever asks: a scrape and ten people who watch `status` cost one look a second.
+Invariant: a look is taken in slices (`http.turn`), at most once a second, and takes a tenth of the loop at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..http.shared import Shared
+from ..roles import Role
+from ..throttle.survey import RoleSurvey, survey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..http.turn import Turn
+    from ..throttle.role_throttle import RoleThrottle
+
+LEAST_PAUSE_SECONDS = 1.0
+PAUSE_RATIO = 9.0
+"""The pause after a look is so many times what the look took, other work between its slices included."""
+MOST_PAUSE_SECONDS = 10.0
+
+
+def pause_seconds(took_seconds: float) -> float:
+    return min(max(LEAST_PAUSE_SECONDS, PAUSE_RATIO * took_seconds), MOST_PAUSE_SECONDS)
+
+
+class Surveyor:
+    """Of one process."""
+
+    def __init__(
+        self,
+        throttles: Mapping[Role, RoleThrottle],
+        turn: Turn,
+        *,
+        pause_seconds: Callable[[float], float] = pause_seconds,
+    ) -> None:
+        self._throttles = throttles
+        self._turn = turn
+        self._shared = Shared(self._look, pause_seconds)
+        self._last = {role: RoleSurvey() for role in Role}
+
+    def last(self, role: Role) -> RoleSurvey:
+        """Return what was found last; nothing before the first look."""
+        return self._last[role]
+
+    async def refresh(self) -> None:
+        """Return when `last` is as new as may be had."""
+        await self._shared.recent()
+
+    async def run(self) -> None:
+        """Look when asked, until cancelled."""
+        await self._shared.run()
+
+    async def _look(self) -> None:
+        now = trio.current_time()
+        found = {role: await self._turn.work_out(survey(self._throttles[role], now)) for role in self._throttles}
+        self._last.update(found)

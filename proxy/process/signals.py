@@ -1,0 +1,64 @@
+"""Signals: what each means to a sidecar. None ends it without a drain but the second request to end.
+
+Knows who reloads and who drains, not how. Invariant: no signal waits for what an earlier one began.
+"""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractContextManager
+
+    from ..logs.log import Log
+
+    SignalReceiver = AsyncIterator[int]
+
+DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+IGNORED_SIGNALS = (
+    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+)  # fmt: skip
+"""They end a process by default, and people and log rotators send some by habit. SIGUSR2 is reserved."""
+
+
+def receive_signals() -> AbstractContextManager[SignalReceiver]:
+    """Every signal that means something here, or would end the process by default."""
+    return trio.open_signal_receiver(signal.SIGHUP, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
+
+
+async def follow_signals(
+    received: SignalReceiver,
+    reload: Callable[[str], Awaitable[object]],
+    drain: Callable[[str], object],
+    log: Log,
+) -> None:
+    """SIGHUP reloads the quotas; SIGTERM, SIGINT and SIGQUIT drain, a second one of them ends at once; what would end
+    the process by default, and means nothing here, is told once and ignored.
+
+    A reload that hangs (a disk that does not answer) keeps no other signal waiting, and one more reload at most.
+    """
+    asked, asking = trio.open_memory_channel[None](1)
+
+    async def reload_when_asked() -> None:
+        async for _ in asking:
+            await reload("SIGHUP")
+
+    async with trio.open_nursery() as reloading:
+        reloading.start_soon(reload_when_asked)
+        told: set[int] = set()
+        async for number in received:
+            if number == signal.SIGHUP:
+                with suppress(trio.WouldBlock):
+                    asked.send_nowait(None)
+            elif number in DRAINING_SIGNALS:
+                drain(signal.Signals(number).name)
+                for deadly in DRAINING_SIGNALS:
+                    signal.signal(deadly, signal.SIG_DFL)
+            elif number not in told:
+                told.add(number)
+                log.warning("signal_ignored", signal=signal.Signals(number).name)

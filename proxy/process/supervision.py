@@ -1,0 +1,116 @@
+"""Keeps the sidecar's background tasks running: what fails is logged with its error, counted and started again.
+
+A background task serves the relay (quotas, names, journal, HTTP) and may never end it: a process that relays with the
+quotas of a second ago is worth more than none. Knows tasks by name, nothing of what they do.
+
+Invariant: `Supervisor.keep` ends by cancellation alone, and a task that fails at once costs a bounded number of tries.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from ..logs.log import Log
+
+FIRST_PAUSE_SECONDS = 0.1
+MOST_PAUSE_SECONDS = 10.0
+"""Pauses double up to this one: a task that fails at once is tried seven times in the first ten seconds, and six times
+a minute from then on."""
+STEADY_SECONDS = 30.0
+"""A task that ran for so long before it failed has recovered: its pauses begin anew."""
+_MOST_ERRORS_TOLD = 5
+
+
+class Task(enum.StrEnum):
+    """The value is the metric label `task`."""
+
+    QUOTAS_FILE = "quotas_file"
+    """Reads quotas.toml again when it changes."""
+    QUOTAS_CLOCK = "quotas_clock"
+    """Follows `until` and schedules."""
+    QUOTAS_LEADER = "quotas_leader"
+    """Puts changed quotas in force for what this broker sends."""
+    QUOTAS_FOLLOWER = "quotas_follower"
+    """The same for what this broker fetches."""
+    TOPIC_NAMES = "topic_names"
+    OVERSIGHT = "oversight"
+    """Looks once a second at what passes and whether quotas do what was meant."""
+    LISTED_TOPICS = "listed_topics"
+    """Asks whether the cluster has what lists name."""
+    HTTP = "http"
+    HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
+    """Reads the token of the quotas page again."""
+    HTTP_RELOAD = "http_reload"
+    """Reads quotas.toml again when it is asked to over HTTP."""
+    SURVEY = "survey"
+    """Looks at every replica, for the pages."""
+    JOURNAL = "journal"
+    SIGNALS = "signals"
+    HEARTBEAT = "heartbeat"
+    """Measures how late the loop is, and tells the watchdog and systemd that it turns."""
+    CARETAKER = "caretaker"
+    """Ends connections that stall, watches the memory."""
+    POLLER = "poller"
+    """Wakes the relayed connections; started again by itself at once, with everybody looked after anew."""
+
+
+class Supervisor:
+    """One per process. `restarts` counts by task; it is read at scrape time."""
+
+    def __init__(self, log: Log) -> None:
+        self.restarts: Counter[Task] = Counter()
+        self._log = log
+
+    async def keep(self, task: Task, run: Callable[[], Awaitable[object]]) -> None:
+        """Run `run` again and again until cancelled. Never raises but Cancelled, KeyboardInterrupt and SystemExit.
+
+        A `run` that returns has failed as well: what is kept here has no end of its own. What `run` was given must
+        bear to be used again.
+        """
+        pause_seconds = FIRST_PAUSE_SECONDS
+        while True:
+            began = trio.current_time()
+            failure: BaseException | None = None
+            try:
+                await run()
+            except* Exception as errors:  # noqa: BLE001 - the one boundary of background tasks
+                failure = errors
+            if trio.current_time() - began >= STEADY_SECONDS:
+                pause_seconds = FIRST_PAUSE_SECONDS
+            self.tell(task, failure, pause_seconds)
+            await trio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, MOST_PAUSE_SECONDS)
+
+    def tell(self, task: Task, failure: BaseException | None, pause_seconds: float) -> None:
+        """Log and count a restart, also of a task that restarts by itself."""
+        self.restarts[task] += 1
+        self._log.error(
+            "task_restarted",
+            task=task.value,
+            error="it returned" if failure is None else summary(failure),
+            restarts=self.restarts[task],
+            pause_seconds=pause_seconds,
+            exc_info=failure,
+        )
+
+
+def summary(failure: BaseException) -> str:
+    """The errors of a failure in one line, without the groups that nurseries put around them."""
+    told = list(dict.fromkeys(f"{type(error).__name__}: {error}" for error in _leaves(failure)))
+    more = len(told) - _MOST_ERRORS_TOLD
+    return "; ".join([*told[:_MOST_ERRORS_TOLD], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _leaves(failure: BaseException) -> Iterator[BaseException]:
+    if isinstance(failure, BaseExceptionGroup):
+        for error in failure.exceptions:
+            yield from _leaves(error)
+    else:
+        yield failure

@@ -1,0 +1,98 @@
+"""Notices a loop that no longer turns, says where it hangs, and by default ends the process.
+
+A loop that spins serves nobody, answers no probe and takes no signal, and never gets better by itself; a new process
+serves again in a second (sysexits' 70, an internal error, so that whoever supervises it starts it anew). A thread looks
+four times a second whether the loop has beaten (`heartbeat`).
+
+Invariant: time in which this thread could not run itself, since the process was stopped, the machine asleep or its
+cores taken, is not the loop's; a loop that has not begun to beat, or has ended in order, does not stall.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from ..config.settings import StallAction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..logs.log import Log
+
+EXIT_STATUS = 70
+LOOK_SECONDS = 0.25
+MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
+"""Of one look: a sleep that took longer says that nobody ran."""
+_MOST_FRAMES = 50
+
+
+class Watchdog:
+    """
+    Args:
+        stall_seconds: for so long a loop may not beat.
+        end: ends the process, after the log's lines are out.
+    """
+
+    def __init__(self, stall_seconds: float, action: StallAction, log: Log, end: Callable[[], None]) -> None:
+        self._stall_seconds = stall_seconds
+        self._action = action
+        self._log = log
+        self._end = end
+        self._beats = 0
+        self._beats_seen = 0
+        self._loop: int | None = None
+        self._still_seconds = 0.0
+        self._is_told = False
+
+    def beat(self) -> None:
+        """The loop turns. Called in its thread."""
+        self._loop = threading.get_ident()
+        self._beats += 1
+
+    def rest(self) -> None:
+        """The loop beats no more, and that is right."""
+        self._loop = None
+
+    def start(self) -> None:
+        threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
+
+    def look(self, slept_seconds: float) -> None:
+        """What the thread does after each sleep, which took `slept_seconds`."""
+        if self._loop is None or self._beats != self._beats_seen:
+            if self._is_told:
+                self._log.warning("loop_resumed", stalled_seconds=round(self._still_seconds, 1))
+            self._beats_seen = self._beats
+            self._still_seconds, self._is_told = 0.0, False
+            return
+        self._still_seconds += min(slept_seconds, MOST_COUNTED_SECONDS)
+        if self._still_seconds >= self._stall_seconds and not self._is_told:
+            self._is_told = True
+            self._tell(self._loop)
+
+    def _tell(self, loop: int) -> None:
+        try:
+            self._log.error(
+                "loop_stalled",
+                stalled_seconds=round(self._still_seconds, 1),
+                action=self._action.value,
+                stack=stack_of(loop),
+            )
+        finally:
+            if self._action is StallAction.EXIT:
+                self._end()
+
+    def _watch(self) -> None:
+        while True:
+            began = monotonic()
+            sleep(LOOK_SECONDS)
+            self.look(monotonic() - began)
+
+
+def stack_of(thread: int) -> str:
+    """Where a thread is, outermost call first, as a traceback writes it; "" if it has ended."""
+    frame = sys._current_frames().get(thread)
+    return "" if frame is None else "".join(traceback.format_stack(frame, limit=_MOST_FRAMES))

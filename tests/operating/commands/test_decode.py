@@ -1,0 +1,91 @@
+"""The frames and what Kafka's own converters say of them come from tests/protocol/golden."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import operating.commands.decode
+from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result
+
+    Sidecar = Callable[..., Result]
+
+GOLDEN = Path(__file__).parents[2] / "protocol" / "golden"
+
+
+def golden(kind: str) -> dict[str, Any]:
+    """The last golden frame of a supported version."""
+    lines = map(json.loads, (GOLDEN / "fetch.jsonl").read_text().splitlines())
+    found: dict[str, Any] = [
+        line for line in lines if line["kind"] == kind and line["apiVersion"] in SUPPORTED_FETCH_VERSIONS
+    ][-1]
+    return found
+
+
+@pytest.mark.parametrize("engine", ["construct", "walker", "both"])
+@pytest.mark.parametrize("kind", ["request", "response"])
+def test_a_frame_is_printed_as_kafka_does(sidecar: Sidecar, kind: str, engine: str) -> None:
+    said = golden(kind)
+    path = GOLDEN / "frames" / said["file"]
+    version = said["apiVersion"]
+    result = sidecar("decode", "--kind", kind, "--api-version", version, "--engine", engine, path)
+    assert result.exit_code == 0
+    printed = json.loads(result.output)
+    assert list(printed) == ["file", "apiKey", "apiVersion", "correlationId", "clientId", "body"]
+    assert printed["file"] == str(path)
+    assert printed["body"] == said["body"]
+
+
+@pytest.mark.parametrize("version", SUPPORTED_FETCH_VERSIONS)
+@pytest.mark.parametrize("kind", ["request", "response"])
+def test_every_frame_of_every_version_is_printed_as_kafka_does(sidecar: Sidecar, kind: str, version: int) -> None:
+    lines = map(json.loads, (GOLDEN / "fetch.jsonl").read_text().splitlines())
+    said = [line for line in lines if (line["kind"], line["apiVersion"]) == (kind, version)]
+    files = [GOLDEN / "frames" / line["file"] for line in said]
+    result = sidecar("decode", "--kind", kind, "--api-version", version, "--engine", "both", *files)
+    assert result.exit_code == 0
+    assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
+
+
+def test_each_file_has_its_line_and_one_bad_frame_fails_all(sidecar: Sidecar, tmp_path: Path) -> None:
+    good = GOLDEN / "frames" / golden("request")["file"]
+    bad = tmp_path / "bad.bin"
+    bad.write_bytes(b"\x00\x01")
+    result = sidecar("decode", good, bad, tmp_path / "nowhere.bin", tmp_path)
+    assert result.exit_code == 1
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert ["body" in line for line in lines] == [True, False, False, False]
+    assert lines[1].keys() == {"file", "error"}
+    assert lines[2]["error"] == "cannot be read: No such file or directory"
+    assert lines[3]["error"] == "cannot be read: Is a directory"
+    assert result.stderr == ""
+
+
+def test_an_unknown_version_is_an_error_not_a_traceback(sidecar: Sidecar) -> None:
+    path = GOLDEN / "frames" / golden("response")["file"]
+    result = sidecar("decode", "--kind", "response", "--api-version", 999, path)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout).keys() == {"file", "error"}
+
+
+def test_engines_that_differ_are_an_error(sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
+    def disagreeing(frame: bytes, engine: str) -> dict[str, Any]:
+        return {"body": engine}
+
+    monkeypatch.setattr(operating.commands.decode, "request_json", disagreeing)
+    path = GOLDEN / "frames" / golden("request")["file"]
+    result = sidecar("decode", "--engine", "both", path)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {"file": str(path), "error": "construct and walker disagree"}
+
+
+def test_without_a_file_it_is_a_usage_error(sidecar: Sidecar) -> None:
+    assert sidecar("decode").exit_code == 2

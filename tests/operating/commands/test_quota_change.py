@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from operating.commands.quota_change import ENFORCE, Pair, parse_pairs, parse_span, parse_value, places
+from operating.editing.facts import Place
+from proxy.errors import InvalidValueError
+
+RATE = "leader.replication.throttled.rate"
+LIST = "follower.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize(
+    ("key", "broker", "topic", "place"),
+    [
+        (RATE, None, None, Place(("brokers", "default"), RATE)),
+        (RATE, "default", None, Place(("brokers", "default"), RATE)),
+        (RATE, "101", None, Place(("brokers", "101"), RATE)),
+        (LIST, None, None, Place(("brokers", "default"), LIST)),
+        (LIST, "101", None, Place(("brokers", "101"), LIST)),
+        (LIST, None, "a-*", Place(("topics", "a-*"), LIST)),
+        (ENFORCE, None, None, Place(("mode",), "enforce")),
+    ],
+)
+def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, place: Place) -> None:
+    assert places(key, [] if broker is None else [broker], topic) == [place]
+
+
+@pytest.mark.parametrize(
+    ("key", "broker", "topic", "problem"),
+    [
+        ("bandwidth", None, None, r"bandwidth: unknown key; expected one of .*, mode.enforce$"),
+        ("leader.rate", None, None, r"unknown key; .* \(did you mean leader.replication.throttled.rate\?\)"),
+        ("leader.replication.throttled.rates", None, None, r"did you mean leader.replication.throttled.rate\?"),
+        (RATE, None, "a", "a rate belongs to a broker"),
+        (LIST, "101", "a", 'of a topic, or of a broker: for one broker write "0:101,1:101"'),
+        (ENFORCE, "101", None, "leave out --broker and --topic"),
+    ],
+)
+def test_where_it_does_not(key: str, broker: str | None, topic: str | None, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        places(key, [] if broker is None else [broker], topic)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        (RATE, "5", 5),
+        (RATE, "-1", -1),
+        (RATE, "5MiB/s", "5MiB/s"),
+        (RATE, "unlimited", "unlimited"),
+        (LIST, "*", "*"),
+        (LIST, "", ""),
+        (LIST, "5", "5"),
+        (ENFORCE, "true", True),
+        (ENFORCE, "yes", "yes"),
+    ],
+)
+def test_values_are_typed_as_the_file_has_them(key: str, text: str, value: object) -> None:
+    found = parse_value(key, text)
+    assert (found, type(found)) == (value, type(value))
+
+
+def test_brokers_are_named_each_by_itself() -> None:
+    assert places(RATE, ["101", "default", "101"], None) == [
+        Place(("brokers", "101"), RATE), Place(("brokers", "default"), RATE)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "pairs"),
+    [
+        (RATE, "5", [Pair(RATE, "5")]),
+        (RATE, None, [Pair(RATE, None)]),
+        (f"{RATE}=5", None, [Pair(RATE, "5")]),
+        (f"{LIST}=", None, [Pair(LIST, "")]),
+        (f"{LIST}=[0:1,1:1],{RATE}=5", None, [Pair(LIST, "0:1,1:1"), Pair(RATE, "5")]),
+        (f"{LIST}=0:1,1:1, {RATE} = 5", None, [Pair(LIST, "0:1,1:1"), Pair(RATE, "5")]),
+        (f"{RATE}=5=6", None, [Pair(RATE, "5=6")]),
+    ],
+)
+def test_pairs_as_kafka_configs_takes_them(key: str, text: str | None, pairs: list[Pair]) -> None:
+    assert parse_pairs(key, text) == pairs
+
+
+@pytest.mark.parametrize(
+    ("key", "problem"),
+    [("=5", "expected KEY=VALUE"), (f"{RATE}=5,{RATE}=6", "expected each key once"), ("a=1,=2", "expected KEY=VALUE")],
+)
+def test_no_pairs(key: str, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        parse_pairs(key, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"), [("2h", 2), ("90m", 1.5), ("1d12h", 36), (" 3600s ", 1), ("1h30m", 1.5), ("366d", 366 * 24)]
+)
+def test_a_span(text: str, hours: float) -> None:
+    assert parse_span(text) == timedelta(hours=hours)
+
+
+@pytest.mark.parametrize("text", ["", "2", "h", "0s", "2 h", "-2h", "30m1h", "367d", "1w", "2h!"])
+def test_no_span(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="expected a time like 2h, 90m or 1d12h, of at most 366d, found"):
+        parse_span(text)

@@ -1,0 +1,90 @@
+"""That the process starts, ends on SIGTERM and refuses what is wrong; what it does in between is
+proxy.server's."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Sidecar = Callable[..., Result]
+
+LIMIT_SECONDS = 20
+
+
+def test_it_starts_logs_json_and_ends_on_sigterm(config: Path) -> None:
+    code = "from operating.cli import main; main()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, "run", "--config", config],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["event"] == "started"
+            process.send_signal(signal.SIGTERM)
+            output, errors = process.communicate(timeout=LIMIT_SECONDS)
+        finally:
+            process.kill()
+    events = [json.loads(line)["event"] for line in output.splitlines()]
+    assert events[-1] == "stopped"
+    assert (process.returncode, errors) == (0, b"")
+
+
+def test_it_takes_what_set_writes_and_says_so(config: Path, sidecar: Sidecar) -> None:
+    code = "from operating.cli import main; main()"
+    with subprocess.Popen([sys.executable, "-c", code, "run", "--config", config], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            url = f"http://{json.loads(process.stdout.readline())['http']}"
+            key = "leader.replication.throttled.rate"
+            result = sidecar("set", key, "7MiB/s", "--for", "2h", "--config", config, "--url", url)
+            shown = json.loads(sidecar("status", "--json", "--url", url).output)
+        finally:
+            process.kill()
+    assert result.exit_code == 0, result.output
+    rates = "leader 7.00 MiB/s (7340032 B/s), follower unlimited"
+    assert f"broker 101 ({url}): in force: {rates}, hash {shown['quotas']['hash']}" in result.output
+    leader = shown["roles"]["leader"]
+    assert leader["quota_bytes_per_second"] == 7 * 2**20
+    assert leader["until"] == shown["quotas"]["next_change"]["at"]
+    assert shown["quotas"]["next_change"]["roles"]["leader"]["quota_bytes_per_second"] == 20_000_000
+
+
+def test_a_port_in_use_ends_it_with_a_message(config: Path, sidecar: Sidecar) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = sidecar("run", "--config", config, "--set", f"http.listen=127.0.0.1:{port}")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert f"http.listen: cannot listen on 127.0.0.1:{port}: Address already in use" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "problem"),
+    [
+        ("proxy.toml", "[broker]", "broker.id: missing"),
+        ("quotas.toml", "x", "quotas.toml: not TOML"),
+        ("quotas.toml", None, "quotas.toml: cannot be read"),
+    ],
+)
+def test_a_wrong_file_ends_it_with_a_message(
+    config: Path, sidecar: Sidecar, file: str, content: str | None, problem: str
+) -> None:
+    path = config.parent / file
+    path.unlink() if content is None else path.write_text(content)
+    result = sidecar("run", "--config", config)
+    assert result.exit_code == 1
+    assert problem in result.stderr
+    assert result.stdout == ""

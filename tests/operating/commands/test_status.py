@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.proxy.fake_sidecar import PAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result
+
+    from tests.proxy.fake_sidecar import FakeSidecar
+
+    Sidecar = Callable[..., Result]
+
+
+def test_into_a_pipe_it_prints_one_table(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--url", f"{fake.url}/")
+    assert result.exit_code == 0
+    assert fake.paths == ["/throttle"]
+    assert "\x1b" not in result.output
+    for cell in ("101", "leader", "4.00 MiB/s", "3.81 MiB/s", "95%", "17", "12345", "12s", "orders", "345"):
+        assert cell in result.output
+
+
+def test_several_sidecars_share_the_table(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--once", "--url", fake.url, "--url", fake.url)
+    assert result.output.count("4.00 MiB/s") == 2
+
+
+def test_json_is_the_sidecars_own(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--json", "--url", fake.url)
+    assert json.loads(result.output) == PAGE
+
+
+@pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]"])
+def test_another_server_is_not_taken_for_a_sidecar(fake: FakeSidecar, sidecar: Sidecar, content: bytes) -> None:
+    fake.content = content
+    result = sidecar("status", "--url", fake.url)
+    assert result.exit_code == 1
+    assert f"{fake.url}: the answer is not a sidecar's" in result.output
+
+
+def test_nobody_there_is_a_row_beside_those_who_are(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--once", "--url", "http://127.0.0.1:1", "--url", fake.url)
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    assert lines[0] == "2 sidecars: 1 answer, 1 does not, none with warnings"
+    assert lines[4].split() == ["?", "-", "http://127.0.0.1:1", "no", "answer"]
+    assert lines[5].startswith("101 ")
+    assert lines[7].startswith("http://127.0.0.1:1/throttle: no answer from a sidecar: ")
+    assert "Traceback" not in result.output
+
+
+def test_nobody_there_is_a_line_of_json(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--json", "--url", fake.url, "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 1
+    first, second = map(json.loads, result.output.splitlines())
+    assert first == PAGE
+    assert second.keys() == {"url", "error"}
+    assert second["url"] == "http://127.0.0.1:1"
+
+
+def test_a_url_without_a_scheme_is_an_error(sidecar: Sidecar) -> None:
+    result = sidecar("status", "--url", "localhost:9404")
+    assert result.exit_code == 1
+    assert "expected a URL like http://127.0.0.1:9404" in result.output
+
+
+def test_watching_goes_on_while_nobody_answers(
+    fake: FakeSidecar, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float] = []
+
+    def interrupted(seconds: float) -> bool:
+        waited.append(seconds)
+        return len(waited) == 3
+
+    monkeypatch.setattr("operating.commands.status.held_interrupts", lambda: nullcontext(interrupted))
+    result = sidecar("status", "--watch", "--url", fake.url, "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 0
+    assert waited == [1.0, 1.0, 1.0]
+    assert len(fake.paths) == 3
+    assert "no answer from a sidecar" in result.output
+
+
+def test_watching_ends_with_ctrl_c(fake: FakeSidecar, sidecar: Sidecar) -> None:
+    def press() -> None:
+        while not fake.paths:
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    operator = threading.Thread(target=press, daemon=True)
+    operator.start()
+    result = sidecar("status", "--watch", "--url", fake.url)
+    operator.join()
+    assert result.exit_code == 0
+    assert fake.paths == ["/throttle"]

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from rich.console import Console
+
+from operating.commands.page import (
+    ChangeState,
+    ConnectionState,
+    DoubtState,
+    JournalState,
+    Page,
+    PartitionState,
+    QuotasState,
+    RoleChangeState,
+    RoleState,
+)
+from operating.commands.status_table import Sidecar, layout
+
+NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
+HEADINGS = [
+    "of unthrottled lag in of it partitions fetches",
+    "broker role mode quota rate quota beside it messages ETA in sync left out connections held",
+]
+GOOD = QuotasState("abc", last_success_timestamp_seconds=NOW.timestamp() - 90)
+
+
+def shown(*answers: Page | Sidecar) -> list[str]:
+    sidecars = [Sidecar("http://a", page=each) if isinstance(each, Page) else each for each in answers]
+    console = Console(file=io.StringIO(), width=180)
+    console.print(layout(sidecars, NOW))
+    assert isinstance(console.file, io.StringIO)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+
+
+def page(role: RoleState, *, enforce: bool = True, quotas: QuotasState = GOOD) -> Page:
+    return Page(101, "strict", enforce, quotas, {"follower": role}, version="1.2", journal=JournalState(7, 0))
+
+
+def test_a_row_per_role_and_what_holds() -> None:
+    role = RoleState(2**20, 2.0**19, 3, 4, 5, connections=6, held_requests=7, lag_messages=8, eta_seconds=90)
+    assert shown(page(role)) == [
+        *HEADINGS,
+        "101 follower enforcing 1.00 MiB/s 512 KiB/s 50% - 8 1m30s - 7 6 7",
+        "",
+        "broker 101: policy strict, quotas abc read 1m30s ago, journal 7 lines, 0 dropped, version 1.2",
+    ]
+
+
+@pytest.mark.parametrize(("quota", "cells"), [(None, "enforcing unlimited 1 B/s -"), (0, "enforcing 0 B/s 1 B/s -")])
+def test_a_share_needs_a_quota(quota: float | None, cells: str) -> None:
+    assert cells in shown(page(RoleState(quota, 1.0)))[2]
+
+
+def test_a_sidecar_that_does_not_answer_is_a_row_with_its_error() -> None:
+    lines = shown(Sidecar("http://b", error="http://b/throttle: no answer"), page(RoleState(None, 1.0)))
+    assert lines[0] == "2 sidecars: 1 answer, 1 does not, none with warnings"
+    assert lines[4] == "? - http://b no answer"
+    assert lines[5].startswith("101 follower")
+    assert lines[7] == "http://b/throttle: no answer"
+
+
+def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
+    links = (
+        ConnectionState("102", 11, 40, 3, 1000, 2.0**20, 12.0),
+        ConnectionState("103", 3, 5, 5, 5000, 1.0, None),
+    )
+    assert shown(page(RoleState(None, 1.0, links=links)))[-4:] == [
+        "partitions lag in",
+        "broker role peer Fetch behind/all messages rate ETA",
+        "101 follower 103 v3 5/5 5000 1 B/s -",
+        "101 follower 102 v11 3/40 1000 1.00 MiB/s 12s",
+    ]
+    many = tuple(ConnectionState(str(n)) for n in range(25))
+    assert "… 5 more" in shown(page(RoleState(None, 1.0, links=many)))
+
+
+def test_the_partitions_furthest_behind_come_first() -> None:
+    partitions = tuple(PartitionState("t", n, "102", n % 2 == 0, n * 10, 1.0) for n in range(15))
+    lines = shown(page(RoleState(None, 1.0, partitions=partitions)))
+    assert lines[6:10] == [
+        "lag in",
+        "broker role topic peer partition messages rate in sync",
+        "101 follower t 102 14 140 1 B/s yes",
+        "101 follower t 102 13 130 1 B/s no",
+    ]
+    assert len([line for line in lines if " t 102 " in line]) == 10
+
+
+def test_what_will_change_by_itself_is_said_with_its_time() -> None:
+    soon = NOW + timedelta(hours=2)
+    change = ChangeState(soon, enforce=False, roles={"follower": RoleChangeState(2.0**20, replicas_change=True)})
+    quotas = QuotasState("abc", next_change=change)
+    when = "2026-11-01 14:00:00 UTC (in 2h00m)"
+    assert shown(page(RoleState(None, 0.0, until=soon), quotas=quotas))[-2:] == [
+        f"broker 101, follower: holds until {when}",
+        f"broker 101: next change {when}: follower unlimited -> 1.00 MiB/s, other replicas (follower), observing only",
+    ]
+
+
+def test_what_is_amiss_is_said_below() -> None:
+    role = RoleState(0.0, 0.0, undecoded={"tls": 2}, doubts=(DoubtState("no_connection", "nobody is there"),))
+    quotas = QuotasState("abc", last_reload_successful=False, last_error="quotas.toml: x")
+    found = Page(101, "strict", enforce=False, quotas=quotas, roles={"leader": role}, journal=JournalState(9, 4))
+    lines = shown(found)
+    assert lines[2].startswith("101 ! leader OBSERVING ")
+    assert lines[4:10] == [
+        "warning: broker 101: observing only, nothing is throttled (mode.enforce is false)",
+        "warning: broker 101: quotas.toml is wrong, the last good one holds: quotas.toml: x",
+        "warning: broker 101: 4 journal lines dropped: the disk is full, slow or not writable",
+        "warning: broker 101, leader: 2 undecoded (tls), not throttled",
+        "warning: broker 101, leader: nobody is there",
+        "warning: broker 101, leader: the quota is 0, catch-up stands still",
+    ]
+
+
+def test_eighty_columns_are_enough() -> None:
+    """For what matters: what is left out, connections and holding need a wider terminal."""
+    link = ConnectionState("102", 11, 4000, 300, 10**7, 500 * 2.0**20, 90000)
+    role = RoleState(500 * 2.0**20, 499 * 2.0**20, lag_messages=10**7, eta_seconds=90000, links=(link,))
+    found = page(role)
+    console = Console(file=io.StringIO(), width=80)
+    console.print(layout([Sidecar("http://a", page=found), Sidecar("http://b", error="http://b: no")], NOW, width=80))
+    assert isinstance(console.file, io.StringIO)
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert " ".join(text.split()).count("101 follower 500 MiB/s 499 MiB/s 100% - 10000000 25h00m") == 1
+    assert "connections" not in text

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from operating.commands import verify as verify_command
+from operating.moves.cluster import Cluster
+from operating.moves.kafka_python import KafkaError
+from operating.moves.verification import SidecarLeftover
+from tests.operating.moves.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Sidecar = Callable[..., Result]
+
+LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_LIST = "follower.replication.throttled.replicas"
+QUOTAS = f"""\
+# ours
+[brokers.104]
+follower.replication.throttled.rate = 7
+[topics.orders]
+{FOLLOWER_LIST} = "0:104"
+"""
+CONFIGS = {
+    ("topic", "orders", FOLLOWER_LIST): ("0:104", "DYNAMIC_TOPIC_CONFIG"),
+    ("broker", "101", LEADER_RATE): ("5000", "DYNAMIC_BROKER_CONFIG"),
+}
+MOVING = {("orders", 0): ([101, 104], [104], [])}
+
+
+class Bench:
+    """A reassignment of orders-0 from [101] to [101, 104], a cluster, a quotas file, and time that does not pass."""
+
+    def __init__(self, folder: Path, sidecar: Sidecar) -> None:
+        self.client = FakeClient(
+            {("orders", 0): (101, [101, 104], [101, 104])},
+            sizes={(101, "orders", 0): 1000, (104, "orders", 0): 1000},
+        )
+        self.quotas = folder / "quotas.toml"
+        self.quotas.write_text("# ours\n")
+        self.move = folder / "move.json"
+        self.move.write_text('{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[101,104]}]}')
+        self.now = 0.0
+        self.events: dict[float, Callable[[], None]] = {}
+        self._sidecar = sidecar
+
+    def under_way(self) -> None:
+        self.client.ongoing = dict(MOVING)
+        self.client.partitions["orders", 0] = (101, [101, 104], [101])
+        self.client.sizes[104, "orders", 0] = 400
+
+    def ends(self) -> None:
+        self.client.ongoing = {}
+        self.client.partitions["orders", 0] = (101, [101, 104], [101, 104])
+        self.client.sizes[104, "orders", 0] = 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for at in [at for at in self.events if at <= self.now]:
+            self.events.pop(at)()
+
+    def verify(self, *arguments: object) -> Result:
+        return self._sidecar("verify", self.move, "--bootstrap", "a:9092", "--quotas", self.quotas, *arguments)
+
+
+@pytest.fixture
+def bench(tmp_path: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    made = Bench(tmp_path, sidecar)
+
+    @contextmanager
+    def connected(*_: object) -> Iterator[Cluster]:
+        yield Cluster(made.client)
+
+    monkeypatch.setattr(verify_command, "connected", connected)
+    monkeypatch.setattr(verify_command.time, "sleep", made.sleep)
+    monkeypatch.setattr(verify_command.time, "monotonic", lambda: made.now)
+    return made
+
+
+def test_done_and_clean_is_zero(bench: Bench) -> None:
+    result = bench.verify()
+    assert (result.exit_code, result.stdout) == (
+        0, "1 of 1 partitions are in place\ndone, and nothing is left behind\n"
+    )  # fmt: skip
+
+
+def test_a_move_under_way_shows_what_is_left_and_keeps_its_throttle(bench: Bench) -> None:
+    bench.under_way()
+    bench.quotas.write_text(QUOTAS)
+    bench.client.configs = dict(CONFIGS)
+    result = bench.verify("--remove")
+    assert result.exit_code == 1
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[0] == "1 of 1 partitions are in place, 600 B left".replace("1 of 1", "0 of 1")
+    assert "orders-0 moving 101,104 101,104 101 600 B" in lines
+    assert f"in force: {bench.quotas}: brokers.104.follower.replication.throttled.rate = 7" in lines
+    assert lines[-1] == "not done: the throttle stays until it is"
+    assert (bench.quotas.read_text(), bench.client.configs) == (QUOTAS, CONFIGS)
+
+
+def test_what_is_left_behind_is_named_and_kept_until_told(bench: Bench) -> None:
+    bench.quotas.write_text(QUOTAS)
+    bench.client.configs = dict(CONFIGS)
+    result = bench.verify()
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[1:] == [
+        f'left behind: {bench.quotas}: topics.orders.{FOLLOWER_LIST} = "0:104"',
+        f"left behind: {bench.quotas}: brokers.104.follower.replication.throttled.rate = 7",
+        f"left behind: topic orders: {FOLLOWER_LIST} = 0:104",
+        f"left behind: broker 101: {LEADER_RATE} = 5000",
+        "done; to remove what is left behind: the same command with --remove",
+    ]
+    assert (bench.quotas.read_text(), bench.client.configs) == (QUOTAS, CONFIGS)
+
+
+def test_what_is_left_behind_is_removed_when_told(bench: Bench) -> None:
+    bench.quotas.write_text(QUOTAS)
+    bench.client.configs = dict(CONFIGS)
+    result = bench.verify("--remove")
+    assert result.exit_code == 0, result.output
+    assert sum(line.startswith("removed: ") for line in result.stdout.splitlines()) == 4
+    assert result.stdout.splitlines()[-1] == "done, and nothing is left behind"
+    assert (bench.quotas.read_text(), bench.client.configs) == ("# ours\n", {})
+
+
+def test_a_cancelled_move_is_not_done_but_can_be_cleaned_up(bench: Bench) -> None:
+    bench.client.partitions["orders", 0] = (101, [101], [101])
+    bench.quotas.write_text(QUOTAS)
+    assert "nothing of it is under way; to remove" in bench.verify().stdout
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.quotas.read_text()) == (1, "# ours\n")
+    assert result.stdout.splitlines()[-1] == "not done, and nothing is left behind"
+
+
+def test_waiting_ends_when_it_is_done_and_tells_what_changes(bench: Bench) -> None:
+    bench.under_way()
+    bench.quotas.write_text(QUOTAS)
+    bench.events = {2.0: lambda: bench.client.sizes.update({(104, "orders", 0): 900}), 4.0: bench.ends}
+    result = bench.verify("--wait", "1h", "--remove")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        "0 of 1 partitions are in place, 600 B left", "0 of 1 partitions are in place, 100 B left",
+    ]  # fmt: skip
+    assert bench.now == 4
+
+
+def test_waiting_ends_when_the_time_is_over(bench: Bench) -> None:
+    bench.under_way()
+    assert bench.verify("--wait", "90s").exit_code == 1
+    assert bench.now == 90
+
+
+def test_a_sidecar_that_reads_another_file_is_said(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        verify_command, "still_throttled", lambda url, _: [SidecarLeftover(url, "follower", "orders", "0")]
+    )
+    bench.quotas.write_text(QUOTAS)
+    result = bench.verify("--remove", "--url", "http://b:9404")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-2:] == [
+        "left behind: http://b:9404: throttles as follower: orders 0",
+        "a sidecar still throttles: the quotas file that it reads is another one",
+    ]
+    # Brokers and sidecars are given their time to hear of it.
+    assert 5 <= bench.now < 5.2
+
+
+def test_json_has_the_same(bench: Bench) -> None:
+    bench.under_way()
+    bench.quotas.write_text(QUOTAS)
+    report = json.loads(bench.verify("--json").stdout)
+    assert (report["done"], report["clean"], report["removed"]) == (False, False, [])
+    assert report["partitions"] == [
+        {"topic": "orders", "partition": 0, "stage": "moving", "target": [101, 104], "replicas": [101, 104],
+         "in_sync": [101], "left_bytes": 600}
+    ]  # fmt: skip
+    assert report["left_behind"]["quotas_file"][0] == {
+        "file": str(bench.quotas), "key": f"topics.orders.{FOLLOWER_LIST}", "value": "0:104", "becomes": None,
+    }  # fmt: skip
+
+
+def test_what_set_put_before_it_is_removed_from_every_file(bench: Bench, tmp_path: Path) -> None:
+    """The next plan would have been held by it, until it ended by itself."""
+    until = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    over = f"[[schedules]]\nuntil = 2020-01-01T00:00:00Z\n[schedules.brokers.109]\n{LEADER_RATE} = 3\n"
+    temporary = f"[[schedules]]\nuntil = {until}\n[schedules.brokers.104]\nfollower.replication.throttled.rate = 9\n"
+    bench.quotas.write_text(f"{QUOTAS}\n{over}{temporary}")
+    other = tmp_path / "quotas-101.toml"
+    other.write_text(f'[brokers.101]\n{LEADER_RATE} = 5\n[topics.orders]\n{FOLLOWER_LIST} = "0:104"\n')
+    result = bench.verify("--quotas", other, "--remove")
+    assert result.exit_code == 0, result.output
+    assert bench.quotas.read_text() == "# ours\n"
+    assert other.read_text() == "# no quotas: everything passes\n"
+    removed = [line for line in result.stdout.splitlines() if line.startswith("removed: ")]
+    assert f"removed: {bench.quotas}: schedules[1].brokers.104.follower.replication.throttled.rate = 9" in removed
+    assert f"removed: {other}: brokers.101.{LEADER_RATE} = 5" in removed
+
+
+def test_brokers_that_do_not_answer_are_3(bench: Bench) -> None:
+    bench.client.errors["describe_topics"] = KafkaError("gone")
+    result = bench.verify()
+    assert (result.exit_code, result.stderr) == (3, "Error: describing topics: KafkaError: gone\n")
+
+
+def test_a_topic_that_is_gone_is_not_asked_for_its_configs(bench: Bench) -> None:
+    bench.client.partitions = {}
+    result = bench.verify()
+    assert result.exit_code == 1
+    assert "no such partition" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [
+        (["verify", "{move}"], 2, "expected --bootstrap: only the cluster knows"),
+        (["verify", "{move}.gone", "--bootstrap", "a:9092"], 4, "move.json.gone: cannot be read: No such file"),
+        (["verify", "{quotas}", "--bootstrap", "a:9092"], 4, "quotas.toml: line 1: not JSON"),
+        (["verify", "{move}", "--bootstrap", "a:9092", "--quotas", "{move}"], 4, "move.json: not TOML"),
+        (["verify", "{move}", "--bootstrap", "a:9092", "--url", "http://127.0.0.1:1"], 3, "no answer from a sidecar"),
+    ],
+)
+def test_wrong_input_is_said(bench: Bench, sidecar: Sidecar, arguments: list[str], code: int, problem: str) -> None:
+    result = sidecar(*(argument.format(move=bench.move, quotas=bench.quotas) for argument in arguments))
+    assert (result.exit_code, problem in result.stderr) == (code, True), result.output
+
+
+def test_a_fleet_is_asked_and_cleaned_as_a_whole(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(verify_command, "still_throttled", lambda url, _: asked.append(url) or [])
+    files = [tmp_path / f"{name}.toml" for name in "ab"]
+    lines = []
+    for broker, path in enumerate(files, 101):
+        path.write_text(QUOTAS)
+        lines.append(f'[[sidecars]]\nbroker = {broker}\nurl = "http://{broker}"\nquotas = "{path.name}"\n')
+    lines.append('[[sidecars]]\nbroker = 104\nurl = "http://104"\n')
+    (tmp_path / "fleet.toml").write_text("".join(lines))
+    result = bench.verify("--fleet", tmp_path / "fleet.toml")
+    assert result.exit_code == 1
+    assert all(f"left behind: {path}: brokers.104" in result.output for path in files)
+    assert asked == ["http://101", "http://102", "http://104"]
+    files[0].write_text("[nonsense")
+    assert bench.verify("--fleet", tmp_path / "fleet.toml", "--remove").exit_code == 4
+    assert files[1].read_text() == QUOTAS
+    files[0].write_text(QUOTAS)
+    assert bench.verify("--fleet", tmp_path / "fleet.toml", "--remove").exit_code == 0
+    assert [path.read_text() for path in files] == ["# ours\n"] * 2
+    assert bench.verify("--fleet", tmp_path / "none.toml").exit_code == 4

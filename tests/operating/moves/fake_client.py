@@ -1,0 +1,131 @@
+"""Stands in for kafka-python's admin client: the same calls, answers as real brokers gave them, kept in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from operating.moves.kafka_python import AlterConfigOp, ConfigResourceType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_KINDS = {ConfigResourceType.TOPIC: "topic", ConfigResourceType.BROKER: "broker"}
+
+
+class Place(NamedTuple):
+    """As kafka.TopicPartition."""
+
+    topic: str
+    partition: int
+
+
+class FakeClient:
+    """A cluster of brokers 101 to 104.
+
+    Args:
+        partitions: (topic, partition) -> (leader, replicas, in sync); leader -1 for none.
+        ongoing: (topic, partition) -> (replicas, adding, removing).
+        sizes: (broker, topic, partition) -> bytes.
+        configs: (kind, name, key) -> (value, source).
+        errors: method -> what it raises.
+    """
+
+    def __init__(
+        self,
+        partitions: Mapping[tuple[str, int], tuple[int, list[int], list[int]]],
+        *,
+        ongoing: Mapping[tuple[str, int], tuple[list[int], list[int], list[int]]] | None = None,
+        sizes: Mapping[tuple[int, str, int], int] | None = None,
+        configs: Mapping[tuple[str, str, str], tuple[str, str]] | None = None,
+        errors: Mapping[str, Exception] | None = None,
+    ) -> None:
+        self.partitions, self.ongoing, self.sizes = dict(partitions), dict(ongoing or {}), dict(sizes or {})
+        self.configs = dict(configs or {})
+        self.errors = dict(errors or {})
+        self.log_dir_error = 0
+        self.refusal = "OK"
+        self.closed = False
+        self.hosts = ["127.0.0.1"]
+
+    def advertised_hosts(self) -> list[str]:
+        return self.hosts
+
+    def _ask(self, method: str) -> None:
+        if method in self.errors:
+            raise self.errors[method]
+
+    def describe_topics(self, topics: list[str] | None) -> list[dict[str, Any]]:
+        self._ask("describe_topics")
+        names = sorted({topic for topic, _ in self.partitions}) if topics is None else topics
+        return [
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": n, "leader_id": leader, "replica_nodes": replicas, "isr_nodes": in_sync}
+                    for (topic, n), (leader, replicas, in_sync) in self.partitions.items()
+                    if topic == name
+                ],
+            }
+            for name in names
+        ]
+
+    def describe_cluster(self) -> dict[str, Any]:
+        self._ask("describe_cluster")
+        return {"brokers": [{"broker_id": n, "is_fenced": n == 105} for n in (101, 102, 103, 104, 105)]}
+
+    def list_partition_reassignments(self) -> dict[Place, dict[str, list[int]]]:
+        self._ask("list_partition_reassignments")
+        names = ("replicas", "adding_replicas", "removing_replicas")
+        return {Place(*place): dict(zip(names, move, strict=True)) for place, move in self.ongoing.items()}
+
+    def describe_log_dirs(self, topics: Mapping[str, list[int]], brokers: list[int]) -> list[dict[str, Any]]:
+        self._ask("describe_log_dirs")
+        return [
+            {
+                "broker": broker,
+                "log_dirs": [
+                    {
+                        "error_code": self.log_dir_error,
+                        "topics": [
+                            {
+                                "name": topic,
+                                "partitions": [
+                                    {"partition_index": n, "partition_size": size, "is_future_key": False}
+                                    for (where, name, n), size in self.sizes.items()
+                                    if (where, name) == (broker, topic) and n in asked
+                                ],
+                            }
+                            for topic, asked in topics.items()
+                        ],
+                    }
+                ],
+            }
+            for broker in brokers
+        ]
+
+    def describe_configs(self, resources: Iterable[Any]) -> dict[str, dict[str, dict[str, Any]]]:
+        self._ask("describe_configs")
+        answer: dict[str, dict[str, dict[str, Any]]] = {}
+        for resource in resources:
+            kind = _KINDS[resource.resource_type]
+            answer.setdefault(kind, {})[resource.name] = {
+                key: {"value": value, "config_source": source}
+                for (found, name, key), (value, source) in self.configs.items()
+                if found == kind and name in (resource.name, "") and key in resource.configs
+            }
+        return answer
+
+    def alter_configs(self, resources: Iterable[Any], raise_on_unknown: bool) -> dict[str, dict[str, str]]:
+        self._ask("alter_configs")
+        answer: dict[str, dict[str, str]] = {}
+        for resource in resources:
+            kind = _KINDS[resource.resource_type]
+            for key, (operation, _) in resource.configs.items():
+                assert operation is AlterConfigOp.DELETE
+                if self.refusal == "OK":
+                    del self.configs[kind, resource.name, key]
+            answer.setdefault(kind, {})[resource.name] = self.refusal
+        return answer
+
+    def close(self) -> None:
+        self.closed = True

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from operating.moves import cluster as cluster_module
+from operating.moves.cluster import Cluster, Connection, connect
+from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError
+from operating.moves.options import connected
+from operating.moves.view import NativeThrottle, PartitionState
+from proxy.errors import ClusterError, ConfigurationError
+from reassignment import Ongoing, TopicPartition
+from tests.operating.moves.fake_client import FakeClient
+
+A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
+LEADER_RATE = "leader.replication.throttled.rate"
+LEADER_LIST = "leader.replication.throttled.replicas"
+
+
+def orders(**more: object) -> FakeClient:
+    return FakeClient(
+        {("orders", 0): (101, [101, 103], [101]), ("orders", 1): (-1, [102], []), ("clicks", 0): (102, [102], [102])},
+        ongoing={("orders", 0): ([101, 103], [103], [])},
+        sizes={(101, "orders", 0): 900, (103, "orders", 0): 300, (101, "clicks", 0): 7},
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def test_one_look_tells_all_that_a_plan_needs() -> None:
+    view = Cluster(orders()).look(["orders", "no-such"])
+    assert view.partitions == {A: PartitionState(101, (101, 103), (101,)), B: PartitionState(None, (102,), ())}
+    assert view.ongoing == {A: Ongoing((101, 103), (103,), ())}
+    assert view.sizes == {(101, A): 900, (103, A): 300}
+    # 105 is registered, but fenced.
+    assert view.brokers == {101, 102, 103, 104}
+
+
+def test_every_partition_is_of_every_topic() -> None:
+    assert {place.topic for place in Cluster(orders()).every_partition()} == {"orders", "clicks"}
+
+
+@pytest.mark.parametrize(
+    ("method", "unknown"),
+    [("list_partition_reassignments", {"ongoing": None}), ("describe_log_dirs", {"sizes": {}})],
+)
+def test_old_brokers_are_not_asked_for_more_than_they_know(method: str, unknown: dict[str, object]) -> None:
+    """Before 2.4 nobody lists reassignments (KIP-455), before 1.0 nobody tells sizes (KIP-113)."""
+    whole = Cluster(orders()).look(["orders"])
+    found = Cluster(orders(errors={method: IncompatibleBrokerVersion("0.10.1")})).look(["orders"])
+    assert found == whole._replace(**unknown)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KafkaError("gone"), "describing topics: KafkaError: gone"),
+        (ConnectionResetError(), "describing topics: ConnectionResetError"),
+        (IncompatibleBrokerVersion("x"), "describing topics: the brokers are too old for it"),
+    ],
+)
+def test_what_goes_wrong_says_what_was_being_asked(error: Exception, said: str) -> None:
+    with pytest.raises(ClusterError) as raised:
+        Cluster(orders(errors={"describe_topics": error})).look(["orders"])
+    assert str(raised.value).startswith(said)
+
+
+def test_a_disk_that_is_gone_is_left_out_and_other_errors_are_said() -> None:
+    client = orders()
+    client.log_dir_error = 56  # KAFKA_STORAGE_ERROR
+    assert Cluster(client).sizes([A], [101]) == {}
+    client.log_dir_error = 31  # CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(ClusterError, match="describing log dirs: broker 101 answers with error 31"):
+        Cluster(client).sizes([A], [101])
+
+
+THROTTLED = {
+    ("topic", "orders", LEADER_LIST): ("0:101", "DYNAMIC_TOPIC_CONFIG"),
+    ("broker", "101", LEADER_RATE): ("5000", "DYNAMIC_BROKER_CONFIG"),
+    ("broker", "", "follower.replication.throttled.rate"): ("7000", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    ("broker", "102", LEADER_RATE): ("9", "STATIC_BROKER_CONFIG"),
+    ("topic", "orders", "retention.ms"): ("1", "DYNAMIC_TOPIC_CONFIG"),
+}
+
+
+def test_only_throttles_that_were_set_are_found() -> None:
+    """Not what server.properties says, and the default of all brokers once."""
+    found = Cluster(orders(configs=THROTTLED)).throttles(["orders"], [101, 102])
+    assert [str(throttle) for throttle in found] == [
+        f"topic orders: {LEADER_LIST} = 0:101",
+        f"broker 101: {LEADER_RATE} = 5000",
+        "broker default: follower.replication.throttled.rate = 7000",
+    ]
+
+
+def test_throttles_are_removed_and_nothing_else_is() -> None:
+    client = orders(configs=THROTTLED)
+    found = Cluster(client).throttles(["orders"], [101])
+    Cluster(client).remove([throttle for throttle in found if throttle.name])
+    assert client.configs.keys() == THROTTLED.keys() - {
+        ("topic", "orders", LEADER_LIST),
+        ("broker", "101", LEADER_RATE),
+    }
+    Cluster(client).remove([])
+
+
+def test_a_refusal_names_whose_config_it_was() -> None:
+    client = orders()
+    client.refusal = "not allowed"
+    with pytest.raises(ClusterError, match="deleting configs: broker 101: not allowed"):
+        Cluster(client).remove([NativeThrottle("broker", "101", LEADER_RATE, "5")])
+
+
+def test_a_connection_is_closed_after_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, arguments = orders(), {}
+
+    def admin_client(**given: object) -> FakeClient:
+        arguments.update(given)
+        return client
+
+    monkeypatch.setattr(cluster_module, "AdminClient", admin_client)
+    with connected((" 127.0.0.1:9092,b:9092 ", "c:9092"), None, None):
+        assert not client.closed
+    assert client.closed
+    assert arguments["bootstrap_servers"] == ["127.0.0.1:9092", "b:9092", "c:9092"]
+
+
+def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(**_: object) -> None:
+        raise KafkaError("no brokers")
+
+    monkeypatch.setattr(cluster_module, "AdminClient", nobody)
+    with (
+        pytest.raises(ClusterError, match=r"127\.0\.0\.1:9092: no broker answers: KafkaError: no brokers"),
+        connect(Connection(("127.0.0.1:9092",))),
+    ):
+        pass
+
+
+def test_a_name_that_does_not_resolve_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "unresolved", lambda hosts, _: [host for host in hosts if host != "b"])
+    with (
+        pytest.raises(ClusterError, match=r"a:9092: this name does not resolve on this machine: a \(--hosts FILE"),
+        connect(Connection(("a:9092",))),
+    ):
+        pass
+
+
+def test_a_broker_whose_advertised_name_does_not_resolve_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "unresolved", lambda hosts, _: [host for host in hosts if host != "b"])
+    client = orders(errors={"describe_topics": KafkaError("timed out")})
+    client.hosts = ["a", "b", "c"]
+    with pytest.raises(ClusterError, match=r"timed out; these names do not resolve on this machine: a, c \(--hosts"):
+        Cluster(client).look(["orders"])
+
+
+def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
+    with (
+        pytest.raises(ConfigurationError, match="hosts: cannot be read: expected lines like"),
+        connected(
+            ("127.0.0.1:9092",),
+            None,
+            tmp_path / "hosts",  # type: ignore[operator]
+        ),
+    ):
+        pass
+
+
+def test_without_kafka_python_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "operating.moves.cluster", None)
+    with pytest.raises(ConfigurationError, match=r"needs the extra operator: pip install 'kafka-throttle-sidecar\[op"):
+        connected(("a:9092",), None, None)

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, version
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+import operating.cli
+from operating.cli import cli
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments, prog_name="throttle-sidecar")
+
+
+@click.command("plugin", help="From elsewhere.")
+def plugin_command() -> None:
+    click.echo("plugged in")
+
+
+def plug_in(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    point = EntryPoint("plugin", value, operating.cli.PLUGIN_GROUP)
+    monkeypatch.setattr(operating.cli, "entry_points", lambda group: [point] if group == point.group else [])
+
+
+def test_help_teaches_with_examples() -> None:
+    result = call("--help")
+    assert result.exit_code == 0
+    assert "throttle-sidecar run --config proxy.toml" in result.output
+    assert 'leader.replication.throttled.rate = "50MiB/s"' in result.output
+    for command in ("run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"):
+        assert f"\n  {command} " in result.output
+
+
+@pytest.mark.parametrize(
+    "command", ["run", "check", "set", "status", "health", "plan", "verify", "decode", "completion"]
+)
+def test_each_command_has_help_with_an_example(command: str) -> None:
+    result = call(command, "-h")
+    assert result.exit_code == 0
+    assert f"throttle-sidecar {command}" in result.output.partition("Example")[2]
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert call("--version").output == f"throttle-sidecar, version {version('kafka-throttle-sidecar')}\n"
+
+
+@pytest.mark.parametrize("arguments", [["nope"], ["run", "--nope"], ["check", "extra"], ["status", "--watch=1"]])
+def test_wrong_usage_is_2(arguments: list[str]) -> None:
+    assert call(*arguments).exit_code == 2
+
+
+def test_wrong_input_is_1_with_a_message_and_no_traceback() -> None:
+    result = call("check", "--config", "/nowhere/proxy.toml")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: /nowhere/proxy.toml: cannot be read: No such file or directory\n"
+    assert result.stdout == ""
+
+
+def test_a_plugin_is_listed_and_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    plug_in(monkeypatch, f"{__name__}:plugin_command")
+    assert "From elsewhere." in call("--help").output
+    assert call("plugin").output == "plugged in\n"
+
+
+@pytest.mark.parametrize("value", ["absent.module:command", f"{__name__}:absent"])
+def test_a_plugin_that_is_not_all_there_names_its_extra(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    plug_in(monkeypatch, value)
+    extra = value.partition(".")[0]
+    assert f"pip install 'kafka-throttle-sidecar[{extra}]'" in " ".join(call("--help").output.split())
+    result = call("plugin", "--any-option", "x")
+    assert result.exit_code == 1
+    assert f"plugin needs the extra {extra}: pip install 'kafka-throttle-sidecar[{extra}]'" in result.stderr
+
+
+def test_main_is_the_console_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["throttle-sidecar", "nope"])
+    with pytest.raises(SystemExit) as ended:
+        operating.cli.main()
+    assert ended.value.code == 2

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from operating.quota_words import (
+    differences,
+    format_count,
+    format_distance,
+    format_duration,
+    format_eta,
+    format_rate_in_brief,
+    format_time,
+    parse_moment,
+)
+from proxy.errors import InvalidValueError
+from proxy.quotas import Partitions, Quotas, RoleQuota
+
+NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+
+
+def test_what_differs_is_told_with_units() -> None:
+    before = Quotas(leader=RoleQuota(1024.0), hash="a")
+    assert differences(before, replace(before, hash="b")) == []
+    after = Quotas(
+        leader=RoleQuota(0.0, topics={"a": Partitions(frozenset({1, 2}))}),
+        follower=RoleQuota.of_every_topic(5.0),
+        enforce=False,
+    )
+    assert differences(before, after) == [
+        "leader 1.00 KiB/s (1024 B/s) -> 0 B/s",
+        'leader replicas none -> a="1,2"',
+        "follower unlimited -> 5 B/s",
+        'follower replicas none -> *="*"',
+        "enforcing -> observing only",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(None, "-"), (0.0, "0s"), (90.0, "1m30s"), (99 * 86400.0, "99d00h"), (99 * 86400.0 + 1, "-"), (9e52, "-"),
+     (float("inf"), "-"), (float("nan"), "-"), (-1.0, "-")],
+)  # fmt: skip
+def test_an_eta_has_room_in_its_column(seconds: float | None, told: str) -> None:
+    assert format_eta(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("rate", "told"),
+    [
+        (None, "unlimited"),
+        (float("inf"), "unlimited"),
+        (0.0, "0 B/s"),
+        (-0.2, "0 B/s"),
+        (1023.4, "1023 B/s"),
+        (1023.6, "1.00 KiB/s"),
+        (9.996 * 2**20, "10.0 MiB/s"),
+        (99.96 * 2**20, "100 MiB/s"),
+        (1023.4 * 2**20, "1023 MiB/s"),
+        (2.0**63, "8.00 EiB/s"),
+        (1e300, "9999 EiB/s"),
+    ],
+)
+def test_a_rate_has_room_in_its_column(rate: float | None, told: str) -> None:
+    assert format_rate_in_brief(rate) == told
+    assert len(told) <= 10
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "0"), (147_000, "147000"), (99_999_999, "99999999"), (100_000_000, "100.0M"), (2**63 - 1, "9.2E"),
+     (999_999_999, "1000.0M")],
+)  # fmt: skip
+def test_a_count_has_room_in_its_column(count: int, told: str) -> None:
+    assert format_count(count) == told
+
+
+def test_times_have_an_offset() -> None:
+    assert format_time(NOON.astimezone(timezone(timedelta(hours=2)))) == "2026-11-01 12:00:00 UTC"
+    assert format_distance(NOON, NOON - timedelta(minutes=5)) == "in 5m00s"
+    assert format_distance(NOON, NOON + timedelta(minutes=5)) == "5m00s ago"
+
+
+@pytest.mark.parametrize("text", ["2026-11-01T12:00:00Z", "2026-11-01T13:00:00+01:00", "2026-11-01 12:00+00:00"])
+def test_a_moment(text: str) -> None:
+    assert parse_moment(text) == NOON
+
+
+@pytest.mark.parametrize("text", ["", "now", "2026-11-01", "2026-11-01T12:00:00", "0001-01-01T00:00:00Z"])
+def test_no_moment(text: str) -> None:
+    with pytest.raises(InvalidValueError, match="expected a date and time with an offset"):
+        parse_moment(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0, "0s"),
+        (12.4, "12s"),
+        (59.6, "1m00s"),
+        (185, "3m05s"),
+        (7800, "2h10m"),
+        (90000, "25h00m"),
+        (172800, "2d00h"),
+        (180000, "2d02h"),
+    ],
+)
+def test_durations_are_short(seconds: float | None, text: str) -> None:
+    assert format_duration(seconds) == text

@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.quota_file import load_quotas_file
+from proxy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_file_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.toml"
+    path.write_text("[mode]\nenforce = false")
+    mode = load_quotas_file(path).base.mode
+    assert mode is not None
+    assert mode.enforce is False
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml: cannot be read: No such file or directory"):
+        load_quotas_file(tmp_path / "nowhere.toml")
+
+
+@pytest.mark.parametrize("content", ["", " \n\n"])
+def test_a_file_caught_while_it_is_written_lifts_no_quota(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "quotas.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigurationError, match="found nothing"):
+        load_quotas_file(path)

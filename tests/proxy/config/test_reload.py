@@ -1,0 +1,279 @@
+"""Reading is real (files are small); watching is real where the test is about watching."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import statistics
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.reload import QuotaWatch, ReloadResult
+from proxy.errors import ConfigurationError
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from trio.testing import MockClock
+
+EFFECT_SECONDS = 0.25
+"""The promise: a change takes effect within this time of the file's."""
+
+
+def file_of(bytes_per_second: int, *more: str) -> str:
+    return "\n".join(["[brokers.1]", f"leader.replication.throttled.rate = {bytes_per_second}", *more])
+
+
+def write(path: Path, content: str) -> None:
+    path.write_text(content)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "quotas.toml"
+    path.write_text(file_of(10))
+    return path
+
+
+@pytest.fixture
+def log() -> RecordedLog:
+    return RecordedLog()
+
+
+def open_watch(path: Path, log: RecordedLog) -> QuotaWatch:
+    return QuotaWatch.open(path, broker_id=1, log=log)
+
+
+def test_a_bad_file_at_start_is_an_error(path: Path, log: RecordedLog) -> None:
+    path.write_text("x")
+    with pytest.raises(ConfigurationError):
+        open_watch(path, log)
+
+
+async def test_the_file_is_in_effect_from_the_start(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    assert watch.current.leader.bytes_per_second == 10
+    assert watch.statistics.last_reload_successful
+    assert watch.statistics.last_success_timestamp_seconds > 0
+
+
+async def test_a_new_file_replaces_the_quotas_and_wakes_who_waits(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    seen = watch.current
+    write(path, file_of(20))
+    async with trio.open_nursery() as nursery:
+        woken: list[float] = []
+
+        async def wait() -> None:
+            woken.append((await watch.wait_changed(seen)).leader.bytes_per_second)
+
+        nursery.start_soon(wait)
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        outcome = await watch.reload("test")
+    assert outcome.result is ReloadResult.CHANGED
+    assert outcome.changes["leader_bytes_per_second"] == (10.0, 20.0)
+    assert woken == [20.0, 20.0]
+    assert log.lines == [
+        {
+            "level": "info",
+            "event": "quotas_reloaded",
+            "path": str(path),
+            "reason": "test",
+            "hash": watch.current.hash,
+            "changed": ["hash", "leader_bytes_per_second"],
+            "leader_bytes_per_second_before": 10.0,
+            "follower_bytes_per_second_before": math.inf,
+            "leader_bytes_per_second": 20.0,
+            "follower_bytes_per_second": math.inf,
+        }
+    ]
+
+
+async def test_a_change_between_two_waits_is_not_missed(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    seen = watch.current
+    write(path, file_of(20))
+    await watch.reload("test")
+    assert (await watch.wait_changed(seen)).leader.bytes_per_second == 20
+
+
+async def test_the_same_content_changes_nothing(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    seen = watch.current
+    outcome = await watch.reload("test")
+    assert outcome.result is ReloadResult.UNCHANGED
+    assert watch.current is seen
+    assert log.events == []
+
+
+async def test_lists_and_enforce_are_changes_too(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    write(path, file_of(10, 'leader.replication.throttled.replicas = "*"', "[mode]", "enforce = false"))
+    outcome = await watch.reload("test")
+    assert outcome.changes["leader_replicas"] == ({}, {"*": "*"})
+    assert outcome.changes["enforce"] == (True, False)
+
+
+async def test_a_bad_file_keeps_the_last_good_one_and_is_logged_once(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    seen = watch.current
+    write(path, file_of(-1))
+    first, second = await watch.reload("test"), await watch.reload("test")
+    assert first.result is second.result is ReloadResult.FAILED
+    assert first.error is not None
+    assert first.error.startswith(f"{path}: brokers.1.leader.replication.throttled.rate: expected")
+    assert watch.current is seen
+    assert not watch.statistics.last_reload_successful
+    assert watch.statistics.last_error == first.error
+    assert log.events == ["quotas_reload_failed"]
+
+    write(path, file_of(10))
+    assert (await watch.reload("test")).result is ReloadResult.UNCHANGED
+    assert watch.statistics.last_reload_successful
+    assert watch.statistics.last_error is None
+    assert log.events == ["quotas_reload_failed", "quotas_reloaded"]
+    assert watch.statistics.outcomes == {ReloadResult.FAILED: 2, ReloadResult.UNCHANGED: 1}
+
+
+async def test_a_file_that_is_gone_keeps_the_last_good_one(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    remove(path)
+    assert (await watch.reload("test")).result is ReloadResult.FAILED
+    assert watch.current.leader.bytes_per_second == 10
+
+
+async def test_a_change_of_the_file_is_in_effect_in_time(path: Path, log: RecordedLog) -> None:
+    watch = open_watch(path, log)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.follow_file)
+            took = []
+            # The first change may be seen by the look that opens the watch; it is not measured.
+            for rate in (20, 30, 40, 50):
+                seen, started = watch.current, trio.current_time()
+                write(path, file_of(rate))
+                await watch.wait_changed(seen)
+                took.append(trio.current_time() - started)
+                assert watch.current.leader.bytes_per_second == rate
+            nursery.cancel_scope.cancel()
+    assert statistics.median(took[1:]) < EFFECT_SECONDS
+
+
+async def test_a_swapped_configmap_is_in_effect(tmp_path: Path, log: RecordedLog) -> None:
+    for version, rate in (("one", 10), ("two", 20)):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "quotas.toml").write_text(file_of(rate))
+    (tmp_path / "..data").symlink_to("one")
+    path = tmp_path / "quotas.toml"
+    path.symlink_to("..data/quotas.toml")
+    watch = open_watch(path, log)
+    seen = watch.current
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.follow_file)
+            (tmp_path / "..data_tmp").symlink_to("two")
+            (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+            await watch.wait_changed(seen)
+            nursery.cancel_scope.cancel()
+    assert watch.current.leader.bytes_per_second == 20
+
+
+START = datetime(2026, 11, 1, tzinfo=UTC)
+BY_THE_CLOCK = f"""
+[brokers.default]
+leader.replication.throttled.rate = 5
+[brokers.1]
+leader.replication.throttled.rate = 10
+until = {(START + timedelta(hours=1)).isoformat()}
+[[schedules]]
+from = 02:00:00
+to = 03:30:00
+[schedules.brokers.default]
+leader.replication.throttled.rate = 20
+[[schedules]]                # says what holds anyway: no transition, no line
+from = 02:30:00
+to = 03:00:00
+[schedules.brokers.default]
+leader.replication.throttled.rate = 20
+"""
+
+
+def by_the_clock(tmp_path: Path, log: RecordedLog, clock: Callable[[], datetime]) -> QuotaWatch:
+    """Its file is gone with its directory: so it is not watched, and Trio's clock jumps."""
+    path = tmp_path / "conf" / "quotas.toml"
+    path.parent.mkdir()
+    path.write_text(BY_THE_CLOCK)
+    quota_file = load_quotas_file(path)
+    shutil.rmtree(path.parent)
+    return QuotaWatch(path, quota_file, broker_id=1, log=log, clock=clock)
+
+
+async def test_the_clock_changes_the_quotas_without_a_reload(
+    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
+) -> None:
+    began = trio.current_time()
+
+    def clock() -> datetime:
+        return START + timedelta(seconds=trio.current_time() - began)
+
+    seen: list[tuple[float, float]] = []
+    watch = by_the_clock(tmp_path, log, clock)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.follow_clock)
+        with trio.move_on_after(4 * 3600):
+            quotas = watch.current
+            while True:
+                rate = quotas.leader.bytes_per_second
+                if not seen or seen[-1][1] != rate:
+                    seen.append((trio.current_time() - began, rate))
+                quotas = await watch.wait_changed(quotas)
+        nursery.cancel_scope.cancel()
+    assert [rate for _, rate in seen] == [10, 5, 20, 5]
+    assert [at / 3600 for at, _ in seen] == pytest.approx([0, 1, 2, 3.5], abs=0.001)
+    lines = [line for line in log.lines if line["event"] == "quotas_reloaded"]
+    assert [(line["reason"], line["leader_bytes_per_second"]) for line in lines] == [
+        ("clock", 5),
+        ("clock", 20),
+        ("clock", 5),
+    ]
+
+
+async def test_a_clock_that_is_set_back_brings_back_what_held(
+    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock
+) -> None:
+    now = START + timedelta(hours=1, minutes=30)
+    watch = by_the_clock(tmp_path, log, lambda: now)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.follow_clock)
+        await trio.sleep(1)
+        assert watch.current.leader.bytes_per_second == 5
+        now = START
+        await trio.sleep(31)
+        assert watch.current.leader.bytes_per_second == 10
+        nursery.cancel_scope.cancel()
+
+
+def test_what_will_change_is_known_ahead(tmp_path: Path, log: RecordedLog) -> None:
+    def upcoming_after(hours: float) -> tuple[datetime, float] | None:
+        now = START + timedelta(hours=hours)
+        change = by_the_clock(tmp_path, log, lambda: now).upcoming
+        return None if change is None else (change.at, change.after.leader.bytes_per_second)
+
+    assert upcoming_after(0) == (START + timedelta(hours=1), 5)
+    assert upcoming_after(2) == (START + timedelta(hours=3.5), 5)  # not at 02:30, when nothing changes
+
+
+def test_a_file_without_times_has_nothing_ahead(path: Path, log: RecordedLog) -> None:
+    assert open_watch(path, log).upcoming is None

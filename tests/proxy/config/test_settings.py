@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.settings import (
+    Address,
+    EgressMode,
+    EgressSettings,
+    JournalSettings,
+    LogFormat,
+    LogLevel,
+    PeerSettings,
+    Policy,
+    Settings,
+    load_settings,
+)
+from proxy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+MINIMAL = """
+[broker]
+id = 101
+[ingress]
+listen = "10.0.0.1:9092"
+upstream = "127.0.0.1:19092"
+"""
+WHOLE = (
+    MINIMAL
+    + """
+[egress]
+mode = "peers"
+[[egress.peers]]
+broker = 102
+listen = "127.0.102.1:9092"
+upstream = "kafka-102:9092"
+[[egress.peers]]
+broker = 103
+listen = "[::1]:9092"
+upstream = "[fd00::103]:9092"
+[quotas]
+file = "conf/quotas.toml"
+policy = "kip73"
+gate = "50ms"
+burst = "1s"
+window_num = 5
+window_size_seconds = 2
+[http]
+listen = "0.0.0.0:9404"
+allowed_hosts = ["throttle.example.com", "*.kafka.svc"]
+[log]
+format = "console"
+level = "debug"
+[limits]
+max_request_bytes = 1024
+max_substitution_bytes = "1MiB"
+connect_timeout = "3s"
+drain = "1m"
+"""
+)
+
+
+def load(
+    tmp_path: Path, content: str, *, overrides: Sequence[str] = (), environ: Mapping[str, str] | None = None
+) -> Settings:
+    path = tmp_path / "proxy.toml"
+    path.write_text(content)
+    return load_settings(path, overrides, environ or {})
+
+
+def test_everything_said_is_taken(tmp_path: Path) -> None:
+    settings = load(tmp_path, WHOLE)
+    assert settings.broker.id == 101
+    assert settings.ingress is not None
+    assert settings.ingress.listen == Address("10.0.0.1", 9092)
+    assert settings.ingress.upstream == Address("127.0.0.1", 19092)
+    assert settings.egress is not None
+    assert settings.egress.peers == (
+        PeerSettings(102, Address("127.0.102.1", 9092), Address("kafka-102", 9092)),
+        PeerSettings(103, Address("::1", 9092), Address("fd00::103", 9092)),
+    )
+    assert settings.quotas.file == tmp_path / "conf" / "quotas.toml"
+    assert settings.quotas.policy is Policy.KIP73
+    assert (settings.quotas.gate_seconds, settings.quotas.burst_seconds) == (0.05, 1.0)
+    assert (settings.quotas.window_num, settings.quotas.window_size_seconds) == (5, 2)
+    assert settings.http.listen == Address("0.0.0.0", 9404)
+    assert settings.http.allowed_hosts == ("throttle.example.com", "*.kafka.svc")
+    assert (settings.log.format, settings.log.level) == (LogFormat.CONSOLE, LogLevel.DEBUG)
+    assert settings.limits.max_request_bytes == 1024
+    assert settings.limits.max_substitution_bytes == 2**20
+    assert (settings.limits.connect_timeout_seconds, settings.limits.drain_seconds) == (3.0, 60.0)
+
+
+def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
+    settings = load(tmp_path, MINIMAL)
+    assert settings.egress is None
+    assert settings.journal is None
+    assert settings.quotas.file == tmp_path / "quotas.toml"
+    assert settings.quotas.policy is Policy.STRICT
+    assert (settings.quotas.gate_seconds, settings.quotas.burst_seconds) == (0.1, 0.25)
+    assert (settings.quotas.window_num, settings.quotas.window_size_seconds) == (11, 1)
+    assert settings.http.listen == Address("127.0.0.1", 9404)
+    assert (settings.log.format, settings.log.level) == (LogFormat.JSON, LogLevel.INFO)
+    assert settings.limits.max_request_bytes == 128 * 2**10
+    assert settings.limits.max_substitution_bytes == 16 * 2**20
+
+
+def test_a_journal_is_kept_where_it_is_asked_for(tmp_path: Path) -> None:
+    settings = load(tmp_path, MINIMAL, overrides=["journal.directory=j", "journal.rotate_at=1MiB"])
+    assert settings.journal == JournalSettings(tmp_path / "j", 600.0, 1 << 20, 1 << 30)
+
+
+def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
+    settings = load(tmp_path, MINIMAL, overrides=["quotas.file=/etc/quotas.toml"])
+    assert str(settings.quotas.file) == "/etc/quotas.toml"
+
+
+@pytest.mark.parametrize(
+    ("addition", "problem"),
+    [
+        ("[foo]", "foo: unknown key; expected one of broker, ingress"),
+        ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, policy"),
+        ("[journal]", "journal.directory: missing"),
+        (
+            "[journal]\ndirectory = 'j'\nkeep = '20MiB'",
+            "journal.keep: expected at least twice rotate_at (16MiB), found",
+        ),
+        ("[journal]\ndirectory = 'j'\nrotate_every = '0s'", "journal.rotate_every: expected more than nothing"),
+        ("[quotas]\npolicy = 'fair'", 'quotas.policy: expected "strict" or "kip73", found "fair"'),
+        ("[quotas]\ngate = '1s'", 'quotas.burst: expected no less than gate (1s), found "250ms"'),
+        ("[quotas]\ngate = '0ms'", 'quotas.gate: expected more than nothing, found "0ms"'),
+        ("[quotas]\ngate = 100", "quotas.gate: expected text, found 100"),
+        ("[quotas]\nwindow_num = 0", "quotas.window_num: expected an integer >= 1, found 0"),
+        ("[quotas]\nwindow_num = true", "quotas.window_num: expected an integer, found true"),
+        ("[http]\nlisten = 'foo'", 'http.listen: expected host:port, found "foo"'),
+        (
+            "[http]\nallowed_hosts = ['a', 'http://b:1']",
+            (
+                'http.allowed_hosts[1]: expected a host name without scheme and port, "*.example.com", or "*", '
+                'found "http://b:1"'
+            ),
+        ),
+        ("[http]\nallowed_hosts = 'a'", "http.allowed_hosts: expected a list, found"),
+        ("[http]\nlisten = '10.0.0.1:9092'", "http.listen: 10.0.0.1:9092 collides with ingress.listen"),
+        ("[log]\nlevel = 'loud'", 'log.level: expected "debug" or "info" or "warning" or "error"'),
+        ("[limits]\ndrain = '5'", 'limits.drain: expected a duration like "250ms" or "10s", found "5"'),
+        ("[limits]\nmax_request_bytes = '8Mb'", "limits.max_request_bytes: expected bytes"),
+        (
+            "[limits]\nmax_request_bytes = 1.5",
+            "limits.max_request_bytes: expected an integer or text, found 1.5",
+        ),
+        ("[egress]", "egress.peers: expected at least one [[egress.peers]], found none"),
+        ("[egress]\nmode = 'transparent'", "egress.listen: missing"),
+        ("[egress]\nmode = 'transparent'\nlisten = 'a'", 'egress.listen: expected host:port, found "a"'),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = '10.0.0.1:9092'",
+            "egress.listen: 10.0.0.1:9092 collides with ingress.listen, 10.0.0.1:9092",
+        ),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 102\nlisten = 'b:1'",
+            "egress.peers[0].listen: unknown key",
+        ),
+        (
+            "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 101\nupstream = 'b:1'",
+            "egress.peers[0].broker: 101 is broker.id, not a peer",
+        ),
+        ("[egress]\nlisten = 'a:1'", "egress.listen: unknown key; expected one of mode, peers"),
+        ("[igress]", "igress: unknown key; expected one of broker, ingress"),
+        (
+            "[[egress.peers]]\nlistn = 1",
+            "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream (did",
+        ),
+        ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers" or "transparent", found "magic"'),
+        ("[egress]\npeers = 5", "egress.peers: expected a list, found 5"),
+        ("egress = 5", "egress: expected a table, found 5"),
+        ("[[egress.peers]]\nbroker = 102", "egress.peers[0].listen: missing"),
+        ("[[egress.peers]]\nx = 1", "egress.peers[0].x: unknown key"),
+        (
+            "[[egress.peers]]\nbroker = 101\nlisten = 'a:1'\nupstream = 'b:2'",
+            "egress.peers[0].broker: 101 is broker.id, not a peer",
+        ),
+        (
+            (
+                "[[egress.peers]]\nbroker = 2\nlisten = 'a:1'\nupstream = 'b:2'\n"
+                "[[egress.peers]]\nbroker = 2\nlisten = 'a:2'\nupstream = 'b:2'"
+            ),
+            "egress.peers[1].broker: 2 is listed twice",
+        ),
+        (
+            (
+                "[[egress.peers]]\nbroker = 2\nlisten = 'a:1'\nupstream = 'b:2'\n"
+                "[[egress.peers]]\nbroker = 3\nlisten = 'a:1'\nupstream = 'b:2'"
+            ),
+            "egress.peers[1].listen: a:1 collides with egress.peers[0].listen, a:1",
+        ),
+        (
+            "[[egress.peers]]\nbroker = 2\nlisten = 'a:1'\nupstream = 'a:1'",
+            "egress.peers[0].upstream: expected the peer, found our own listen, a:1",
+        ),
+        (
+            "[[egress.peers]]\nbroker = 2\nlisten = 'a:1'\nupstream = 'a:0'",
+            'egress.peers[0].upstream: expected a port to connect to, found "a:0"',
+        ),
+    ],
+)
+def test_a_problem_is_named_by_file_and_key(tmp_path: Path, addition: str, problem: str) -> None:
+    top_level = addition.startswith("egress =")
+    content = f"{addition}\n{MINIMAL}" if top_level else f"{MINIMAL}\n{addition}"
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, content)
+    assert f"{tmp_path}/proxy.toml: {problem}" in str(caught.value)
+    assert len(caught.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "broker.id: missing"),
+        ("[broker]\nid = 'a'", 'broker.id: expected an integer, found "a"'),
+        ("[broker]\nid = -1", "broker.id: expected an integer >= 0, found -1"),
+        ("[broker]\nid = 1", "ingress: missing, and so is egress: expected at least one of the two roles"),
+        (
+            MINIMAL.replace("19092", "0"),
+            'ingress.upstream: expected a port to connect to, found "127.0.0.1:0"',
+        ),
+        (MINIMAL.replace("127.0.0.1:19092", "10.0.0.1:9092"), "ingress.upstream: expected the broker"),
+        ("[broker\n", "not TOML: Expected ']' at the end of a table declaration (at line 1"),
+    ],
+)
+def test_what_must_be_there(tmp_path: Path, content: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, content)
+    assert f"proxy.toml: {problem}" in str(caught.value)
+
+
+def test_several_problems_are_found_at_once(tmp_path: Path) -> None:
+    content = MINIMAL.replace("10.0.0.1:9092", "foo") + "[quotas]\npolicy = 'x'\n[log]\nformat = 'y'"
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, content)
+    assert [problem.split(": ")[1] for problem in caught.value.problems] == [
+        "ingress.listen",
+        "quotas.policy",
+        "log.format",
+    ]
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml: cannot be read: No such file or directory"):
+        load_settings(tmp_path / "nowhere.toml")
+
+
+def test_a_transparent_egress_has_one_listener_and_peers_are_names(tmp_path: Path) -> None:
+    transparent = "[egress]\nmode = 'transparent'\nlisten = '[::]:15001'\n"
+    settings = load(tmp_path, MINIMAL + transparent)
+    assert settings.egress == EgressSettings(EgressMode.TRANSPARENT, (), Address("::", 15001))
+    settings = load(tmp_path, MINIMAL + transparent + "[[egress.peers]]\nbroker = 102\nupstream = 'kafka-102:9092'")
+    assert settings.egress is not None
+    assert settings.egress.peers == (PeerSettings(102, None, Address("kafka-102", 9092)),)
+
+
+def test_only_one_role_is_fine(tmp_path: Path) -> None:
+    content = WHOLE.replace("[ingress]", "").replace('listen = "10.0.0.1:9092"', "", 1)
+    settings = load(tmp_path, content.replace('upstream = "127.0.0.1:19092"', "", 1))
+    assert settings.ingress is None
+    assert settings.egress is not None

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.files.replacement import edit_file
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "quotas.toml"
+    path.write_bytes(b"old")
+    return path
+
+
+def edit(path: Path, text: bytes = b"+new") -> bytes:
+    after, _ = edit_file(path, lambda before: (before + text, None))
+    return after
+
+
+def test_the_file_is_replaced_not_written_into(path: Path) -> None:
+    path.chmod(0o640)
+    before = path.stat().st_ino
+    with path.open("rb") as reader:
+        assert edit_file(path, lambda found: (found + b"+new", len(found))) == (b"old+new", 3)
+        assert reader.read() == b"old"
+    assert path.read_bytes() == b"old+new"
+    assert path.stat().st_ino != before
+    assert path.stat().st_mode & 0o7777 == 0o640
+    assert [each.name for each in path.parent.iterdir()] == ["quotas.toml"]
+
+
+def test_what_stays_the_same_is_not_touched(path: Path) -> None:
+    before = path.stat()
+    edit(path, b"")
+    assert path.stat() == before
+
+
+def test_owner_and_group_stay(path: Path) -> None:
+    owner = (12345, 23456) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(path, *owner)
+    edit(path)
+    assert (path.stat().st_uid, path.stat().st_gid) == owner
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(path: Path) -> None:
+    link = path.parent / "elsewhere" / "link.toml"
+    link.parent.mkdir()
+    link.symlink_to("../quotas.toml")
+    edit(link)
+    assert link.is_symlink()
+    assert path.read_bytes() == b"old+new"
+
+
+def mounted_config_map(directory: Path) -> Path:
+    """As the kubelet lays one out."""
+    (directory / "..2026_11_21").mkdir(parents=True)
+    (directory / "..2026_11_21" / "quotas.toml").write_bytes(b"old")
+    (directory / "..data").symlink_to("..2026_11_21")
+    (directory / "quotas.toml").symlink_to("..data/quotas.toml")
+    return directory / "quotas.toml"
+
+
+def test_a_config_map_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = mounted_config_map(tmp_path / "mount")
+    (tmp_path / "conf").symlink_to("mount")
+    for reached in (path, tmp_path / "conf" / "quotas.toml", tmp_path / "mount" / "..data" / "quotas.toml"):
+        with pytest.raises(ConfigurationError) as caught:
+            edit(reached)
+        assert str(caught.value).startswith(f"{reached}: is mounted from a Kubernetes ConfigMap")
+        assert "kubectl edit configmap NAME" in str(caught.value)
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        (errno.EROFS, "the mount is read-only; edit the file where it is mounted from"),
+        (errno.EBUSY, "this one file is mounted by itself; mount its directory instead"),
+        (errno.EACCES, "run this as the file's owner"),
+        (errno.ENOSPC, "cannot be replaced: No space left on device"),
+    ],
+)
+def test_what_cannot_be_replaced_stays_and_says_what_to_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(self: Path, target: Path) -> Path:
+        raise OSError(number, os.strerror(number), str(target))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(ConfigurationError) as caught:
+        edit(path)
+    assert str(caught.value).startswith(f"{path}: cannot be replaced: ")
+    assert advice in str(caught.value)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in path.parent.iterdir()] == ["quotas.toml"]
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path / "none" / "none.toml"):
+        with pytest.raises(ConfigurationError) as caught:
+            edit(path)
+        assert str(caught.value) == f"{path}: cannot be read: No such file or directory"
+
+
+def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ConfigurationError, match="Too many levels of symbolic links"):
+        edit(tmp_path / "a")
+
+
+def test_what_is_refused_has_not_been_written(path: Path) -> None:
+    def refuse(before: bytes) -> tuple[bytes, None]:
+        raise ConfigurationError("no")
+
+    with pytest.raises(ConfigurationError, match="no"):
+        edit_file(path, refuse)
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in path.parent.iterdir()] == ["quotas.toml"]
+
+
+def test_of_two_editors_at_once_both_have_their_change(path: Path) -> None:
+    threads = [threading.Thread(target=edit, args=(path, bytes([letter]))) for letter in b"abcdefgh"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(path.read_bytes().removeprefix(b"old")) == sorted(b"abcdefgh")

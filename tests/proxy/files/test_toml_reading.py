@@ -1,0 +1,79 @@
+"""Hostile TOML ends in a message, and in the time that it takes to look at it once."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.errors import ConfigurationError
+from proxy.files.toml_reading import MOST_DEPTH, MOST_WORD_CHARACTERS, parse_toml, what_costs_dearly
+
+LINE = 'a = 1\n[topics."x.y"]\nb = """\n two lines\n"""\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = " + "9" * 5000, "line 1: expected at most 256 characters without quotes, found 5000"),
+        ("\n\na = 0x" + "f" * 20_000, "line 3: expected at most 256 characters without quotes, found 20002"),
+        ("a." * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
+        ("a." * 100_000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
+        ("a . " * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
+        ('"a".' * 3000 + "b = 1", f"line 1: expected a key at most {MOST_DEPTH} deep"),
+        ("[" + "a." * 3000 + "b]", f"line 1: expected a key at most {MOST_DEPTH} deep"),
+        ("a = " + "[" * 3000, f"line 1: expected brackets at most {MOST_DEPTH} deep"),
+        ("a = " + "{b = " * 3000, f"line 1: expected brackets at most {MOST_DEPTH} deep"),
+        (LINE + "a." * 20 + "b = 1", "line 6: expected a key"),
+        ("a = 2026-99-99", "not TOML"),
+        ("a = '", "not TOML"),
+        ('a = """' + '\\"""' * 100_000, "not TOML"),
+        ("a = '''" + "''" * 100_000, "not TOML"),
+    ],
+    ids=range(14),
+)
+def test_what_would_cost_the_parser_dearly_is_refused_by_line(text: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_toml(text.encode(), source="quotas.toml")
+    assert str(refused.value).startswith("quotas.toml: ")
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        LINE,
+        "a = '" + "." * 10_000 + "'",
+        'a = "' + "[" * 10_000 + '"',
+        "# " + "." * 10_000,
+        "a = [1.5, 2.5, 3.5]\n" * 0 + "a = [" + "1.5, " * 10_000 + "]",
+        "\n".join(f"a{n}.b.c = 1.5" for n in range(1000)),
+        "\n".join(f"[t.n{n}]" for n in range(1000)),
+        f"{'k' * MOST_WORD_CHARACTERS} = 1",
+        'a = """x"""""',
+        "a = '''x'''''",
+    ],
+    ids=range(10),
+)
+def test_what_people_write_is_not_refused(text: str) -> None:
+    assert parse_toml(text.encode(), source="x") == tomllib.loads(text)
+
+
+@given(st.text("a.=[]{}\"'\\\n#,1 ", max_size=60))
+def test_whatever_stands_in_it_is_toml_or_a_message(text: str) -> None:
+    try:
+        expected = tomllib.loads(text)
+    except ValueError:
+        with pytest.raises(ConfigurationError):
+            parse_toml(text.encode(), source="x")
+        return
+    if what_costs_dearly(text) is None:
+        assert parse_toml(text.encode(), source="x") == expected
+
+
+@given(st.text(max_size=200))
+def test_the_look_never_fails_otherwise(text: str) -> None:
+    costly = what_costs_dearly(text)
+    assert costly is None or costly.startswith("line ")

@@ -1,0 +1,131 @@
+"""Real files and real inotify: what is waited for comes from the kernel, so time is real and bounded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.files.watching import FileWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+LIMIT_SECONDS = 5.0
+
+
+def edit_in_place(path: Path) -> None:
+    path.write_text("new")
+
+
+def replace_by_rename(path: Path) -> None:
+    other = path.with_suffix(".tmp")
+    other.write_text("new")
+    other.rename(path)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def remove_and_write_again(path: Path) -> None:
+    path.unlink()
+    path.write_text("new")
+
+
+@pytest.mark.parametrize("change", [edit_in_place, replace_by_rename, remove, remove_and_write_again])
+async def test_a_change_is_seen(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(path) as watch:
+            change(path)
+            assert await watch.wait_changed()
+
+
+async def test_a_file_that_appears_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(path) as watch:
+            path.write_text("new")
+            assert await watch.wait_changed()
+
+
+async def test_neighbours_are_not_our_business(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("old")
+    woken = False
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(path) as watch:
+            (tmp_path / "neighbour").write_text("new")
+            with trio.move_on_after(0.2):
+                await watch.wait_changed()
+                woken = True
+    assert not woken
+
+
+async def test_a_configmap_swap_ends_the_watch(tmp_path: Path) -> None:
+    """Kubernetes: file -> ..data/file, ..data -> a directory by date; an update renames a new ..data into
+    place."""
+    mount = tmp_path / "mount"
+    for version in ("one", "two"):
+        (mount / version).mkdir(parents=True)
+        (mount / version / "file").write_text(version)
+    (mount / "..data").symlink_to("one")
+    (mount / "file").symlink_to("..data/file")
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(mount / "file") as watch:
+            (mount / "..data_tmp").symlink_to("two")
+            (mount / "..data_tmp").rename(mount / "..data")
+            assert not await watch.wait_changed()
+        async with FileWatch.open(mount / "file") as watch:
+            (mount / "two" / "file").write_text("edited")
+            assert await watch.wait_changed()
+
+
+async def test_a_target_elsewhere_is_watched(tmp_path: Path) -> None:
+    target = tmp_path / "elsewhere" / "target"
+    target.parent.mkdir()
+    target.write_text("old")
+    (tmp_path / "conf").mkdir()
+    link = tmp_path / "conf" / "file"
+    link.symlink_to(tmp_path / "conf" / ".." / "elsewhere" / "target")
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(link) as watch:
+            target.write_text("new")
+            assert await watch.wait_changed()
+
+
+async def test_a_replaced_directory_ends_the_watch(tmp_path: Path) -> None:
+    directory = tmp_path / "conf"
+    directory.mkdir()
+    (directory / "file").write_text("old")
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(directory / "file") as watch:
+            directory.rename(tmp_path / "aside")
+            directory.mkdir()
+            assert not await watch.wait_changed()
+
+
+async def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        async with FileWatch.open(tmp_path / "nowhere" / "file"):
+            pass
+
+
+async def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        async with FileWatch.open(tmp_path / "a"):
+            pass
+
+
+async def test_cancelling_ends_the_thread_at_once(tmp_path: Path) -> None:
+    started = trio.current_time()
+    with trio.move_on_after(0.05):
+        async with FileWatch.open(tmp_path / "file") as watch:
+            await watch.wait_changed()
+    assert trio.current_time() - started < 0.5

@@ -1,0 +1,107 @@
+"""Which token files are taken, and whom a token lets in."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from proxy.errors import ConfigurationError
+from proxy.http.bearer_token import LOOK_SECONDS, BearerToken, read_token
+
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+TOKEN = "0123456789abcdef-secret"
+
+
+def write(path: Path, content: str, mode: int) -> None:
+    path.write_text(content)
+    path.chmod(mode)
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Within ten looks."""
+    with trio.fail_after(10 * LOOK_SECONDS):
+        while not true():  # noqa: ASYNC110 - a file has no event
+            await trio.sleep(0.05)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    write(path, f"{TOKEN}\n", 0o640)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("authorization", "admitted"),
+    [
+        (f"Bearer {TOKEN}", True),
+        (f"bearer   {TOKEN} ", True),
+        (f"Bearer {TOKEN}x", False),
+        (f"Bearer {TOKEN[:-1]}", False),
+        ("Bearer", False),
+        ("Bearer \0", False),
+        (f"Basic {TOKEN}", False),
+        (TOKEN, False),
+        ("", False),
+        ("Bearer ü" + "\xff" * 40, False),
+    ],
+)
+def test_only_the_token_lets_in(path: Path, authorization: str, *, admitted: bool) -> None:
+    token = BearerToken.open(path, RecordedLog())
+    assert token.admits(authorization) is admitted
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "problem"),
+    [
+        (TOKEN, 0o644, "expected permissions that keep others out, found 0644"),
+        (TOKEN, 0o602, "expected permissions that keep others out, found 0602"),
+        ("short", 0o600, "expected 16 to 4096 characters, found 5"),
+        ("", 0o600, "expected 16 to 4096 characters, found 0"),
+        ("x" * 5000, 0o600, "expected 16 to 4096 characters, found"),
+        (f"{TOKEN}\n{TOKEN}", 0o600, "expected one token of letters"),
+        (f"Bearer {TOKEN}", 0o600, "expected one token of letters"),
+    ],
+)
+def test_what_is_no_token_is_refused_without_being_shown(path: Path, content: str, mode: int, problem: str) -> None:
+    path.write_text(content)
+    path.chmod(mode)
+    with pytest.raises(ConfigurationError) as refused:
+        read_token(path)
+    assert str(refused.value).startswith(f"http.token_file: {path}: {problem}")
+    assert TOKEN not in str(refused.value)
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path, problem in ((tmp_path / "pipe", "expected a file"), (tmp_path / "none", "cannot be read"),
+                          (tmp_path, "expected a file")):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=problem):
+            read_token(path)
+
+
+async def test_a_new_token_takes_the_place_of_the_old_and_a_wrong_file_lets_nobody_in(path: Path) -> None:
+    """Threads take real time: the clock jumps only when they have had some."""
+    log = RecordedLog()
+    token = BearerToken.open(path, log)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(token.run)
+        write(path, "another-token-of-some-length", 0o640)
+        await eventually(lambda: token.admits("Bearer another-token-of-some-length"))
+        assert not token.admits(f"Bearer {TOKEN}")
+        write(path, "another-token-of-some-length", 0o644)
+        await eventually(lambda: not token.is_known)
+        assert not token.admits("Bearer another-token-of-some-length")
+        assert not token.admits("Bearer \0")
+        await trio.sleep(2.5 * LOOK_SECONDS)
+        nursery.cancel_scope.cancel()
+    assert log.events == ["http_token_refused"]

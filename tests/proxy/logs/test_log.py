@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections import Counter
+from datetime import datetime, timedelta
+
+import pytest
+
+from proxy.logs.log import open_log
+from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
+from proxy.logs.queue import Dropped
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def lines(stream: io.StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_json_is_one_object_a_line_with_time_level_and_event_first() -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
+    log.info("quotas_reloaded", reason="two\nlines", rate=math.inf, count=3)
+    log.error("quotas_reload_failed")
+    first, second = (json.loads(line) for line in lines(stream))
+    assert list(first) == ["timestamp", "level", "event", "reason", "rate", "count"]
+    assert (first["level"], first["event"], first["reason"]) == ("info", "quotas_reloaded", "two\nlines")
+    assert (first["rate"], first["count"]) == ("unlimited", 3)
+    assert datetime.fromisoformat(first["timestamp"]).utcoffset() == timedelta(0)
+    assert second["level"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("level", "events"),
+    [
+        (LogLevel.DEBUG, ["d", "i", "w", "e"]),
+        (LogLevel.INFO, ["i", "w", "e"]),
+        (LogLevel.WARNING, ["w", "e"]),
+        (LogLevel.ERROR, ["e"]),
+    ],
+)
+def test_the_level_is_a_floor(level: LogLevel, events: list[str]) -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, level), stream)
+    log.debug("d")
+    log.info("i")
+    log.warning("w")
+    log.error("e")
+    assert [json.loads(line)["event"] for line in lines(stream)] == events
+
+
+@pytest.mark.parametrize(("stream", "coloured"), [(io.StringIO(), False), (Terminal(), True)])
+def test_colours_are_for_terminals(stream: io.StringIO, *, coloured: bool) -> None:
+    open_log(LogSettings(LogFormat.CONSOLE, LogLevel.INFO), stream).info("started", broker=1)
+    assert "started" in stream.getvalue()
+    assert ("\x1b[" in stream.getvalue()) is coloured
+
+
+def test_an_exception_stays_on_its_line() -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
+    log.error("http_failed", exc_info=ValueError("why"))
+    (line,) = lines(stream)
+    assert "ValueError: why" in json.loads(line)["exception"]
+
+
+class Hostile:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+class Gone(io.StringIO):
+    def write(self, _: str) -> int:
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("log_format", list(LogFormat))
+@pytest.mark.parametrize("value", ["lone \ud800", 10**400, Hostile(), {1: Hostile()}, b"\xff", "x" * 100_000])
+def test_no_value_makes_the_caller_fail(log_format: LogFormat, value: object) -> None:
+    stream = io.StringIO()
+    open_log(LogSettings(log_format, LogLevel.INFO), stream).info("connection_closed", found=value, seconds=1.5)
+    (line,) = lines(stream)
+    assert "connection_closed" in line
+    assert len(line) < 40_000
+    line.encode()
+    if log_format is LogFormat.JSON:
+        assert json.loads(line)["seconds"] == 1.5
+
+
+def test_a_stream_that_is_gone_costs_the_line() -> None:
+    dropped = Counter[Dropped]()
+    open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), Gone(), dropped).info("started")
+    assert dropped == {Dropped.FAILED: 1}
+
+
+def test_lines_of_one_cause_are_limited_in_rate_and_the_next_says_how_many_were_left_out() -> None:
+    stream, dropped, now = io.StringIO(), Counter[Dropped](), [0.0]
+    log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream, dropped, now=lambda: now[0])
+    for peer in range(1000):
+        log.info("connection_closed", cause="malformed_frame", peer=str(peer))
+    assert len(lines(stream)) == 200
+    assert dropped == {Dropped.SUPPRESSED: 800}
+    now[0] = 10.0
+    log.info("connection_closed", cause="malformed_frame", peer="next")
+    assert json.loads(lines(stream)[-1])["suppressed"] == 800
+
+
+@pytest.mark.parametrize("name", ["\x1b]52;c;cm0gLXJmIC8=\x07", "\x9b2J", "two\nlines", "back\u202eward"])
+def test_names_from_the_wire_are_shown_on_a_terminal_and_not_obeyed(name: str) -> None:
+    stream = io.StringIO()
+    log = open_log(LogSettings(LogFormat.CONSOLE, LogLevel.INFO), stream)
+    log.warning("connection_closed", peer=name, changed=[name], error=ValueError(name), requests=3)
+    log.error("http_failed", exc_info=ValueError(name))
+    assert stream.getvalue().replace("\n", "").isprintable()
+    assert "requests=3" in stream.getvalue()

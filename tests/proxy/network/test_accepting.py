@@ -1,0 +1,139 @@
+"""Connections are accepted while there is room, and no error of an accept ends that or fills the log."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+
+from proxy.network.accepting import TELL_SECONDS, Doorkeeper, Pause
+from tests.proxy.recorded_log import RecordedLog
+from tests.proxy.relay.wire import limits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from trio.testing import MockClock
+
+
+class Door:
+    """A doorkeeper that serves; every connection is held until `leave` is set."""
+
+    def __init__(self, doorkeeper: Doorkeeper, listener: trio.SocketListener, log: RecordedLog) -> None:
+        self.doorkeeper = doorkeeper
+        self.listener = listener
+        self.log = log
+        self.leave = trio.Event()
+        self.dialled: list[trio.SocketStream] = []
+
+    async def handle(self, stream: trio.SocketStream) -> None:
+        with contextlib.suppress(trio.BrokenResourceError):
+            async with stream:
+                await stream.send_all(b"x")
+                await self.leave.wait()
+
+    async def dial(self) -> trio.SocketStream:
+        self.dialled.append(await trio.open_tcp_stream(*self.listener.socket.getsockname()[:2]))
+        return self.dialled[-1]
+
+
+@asynccontextmanager
+async def door(listener: Any = None, *, short: Any = lambda: False, **changed: int) -> AsyncIterator[Door]:
+    log = RecordedLog()
+    real = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    with trio.fail_after(20):
+        async with real, trio.open_nursery() as nursery:
+            found = Door(Doorkeeper(limits(**changed), log, memory_is_short=short), real, log)
+            nursery.start_soon(found.doorkeeper.serve, listener(real) if listener else real, found.handle, nursery)
+            yield found
+            for stream in found.dialled:
+                await stream.aclose()
+            nursery.cancel_scope.cancel()
+
+
+async def served(stream: trio.SocketStream, seconds: float = 0.3) -> bool:
+    with trio.move_on_after(seconds):
+        return await stream.receive_some(1) == b"x"
+    return False
+
+
+async def test_beyond_the_limit_connections_wait_in_the_backlog() -> None:
+    async with door(max_connections=2) as to:
+        first, second, third = [await to.dial() for _ in range(3)]
+        assert [await served(each) for each in (first, second, third)] == [True, True, False]
+        assert to.log.events == ["accept_paused"]
+        assert to.doorkeeper.pauses == {Pause.CONNECTIONS: 1}
+        to.leave.set()
+        assert await served(third, 5)
+
+
+async def test_one_source_has_no_more_than_its_share() -> None:
+    async with door(max_connections_per_source=2) as to:
+        streams = [await to.dial() for _ in range(4)]
+        assert [await served(each) for each in streams] == [True, True, False, False]
+        assert to.doorkeeper.refused_of_source == 2
+        assert to.log.events == ["connection_refused"]
+        to.leave.set()
+        for stream in streams:
+            await stream.aclose()
+        await trio.sleep(0.3)
+        assert to.doorkeeper.open == 0
+        assert await served(await to.dial())
+
+
+async def test_while_memory_is_short_nothing_is_accepted() -> None:
+    short = [True]
+    async with door(short=lambda: short[0]) as to:
+        stream = await to.dial()
+        assert not await served(stream)
+        short.clear()
+        short.append(False)
+        assert await served(stream, 5)
+        assert to.doorkeeper.pauses == {Pause.MEMORY: 1}
+
+
+class NoDescriptors:
+    """As `ulimit -n` leaves it: accept fails until somebody closes something."""
+
+    def __init__(self, listener: trio.SocketListener, failures: int) -> None:
+        self._listener = listener
+        self.failures = failures
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._listener.aclose()
+
+    async def accept(self) -> trio.SocketStream:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return await self._listener.accept()
+
+
+async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: MockClock) -> None:
+    failures = int(2.5 * TELL_SECONDS / 0.1)
+    with trio.fail_after(1e6):
+        log = RecordedLog()
+        real = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+        async with real, trio.open_nursery() as nursery:
+            doorkeeper = Doorkeeper(limits(), log)
+            listener: Any = NoDescriptors(real, failures)
+            nursery.start_soon(doorkeeper.serve, listener, trio.aclose_forcefully, nursery)
+            await trio.sleep(2.6 * TELL_SECONDS)
+            assert not listener.failures
+            nursery.cancel_scope.cancel()
+    assert log.events == ["accept_paused"] * 3
+    assert log.lines[0]["reason"] == "descriptors"
+    assert doorkeeper.pauses == {Pause.DESCRIPTORS: failures}
+
+
+@pytest.mark.parametrize(("soft", "most"), [(256, 96), (10, 1), (1 << 20, 10_000)])
+def test_the_limit_of_open_files_is_a_bound_in_any_case(soft: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resource.getrlimit", lambda _: (soft, soft))
+    assert Doorkeeper(limits(), RecordedLog()).most == most

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.settings import Address, load_settings
+from proxy.network.known_brokers import MOST_MET, KnownBrokers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+INGRESS = "[ingress]\nlisten = '10.0.0.1:9092'\nupstream = '127.0.0.1:19092'\n"
+TRANSPARENT = "[egress]\nmode = 'transparent'\nlisten = '[::]:15001'\n"
+NAMED = "[[egress.peers]]\nbroker = 102\nupstream = 'kafka-102:9092'\n"
+BESIDE, PEER = Address("127.0.0.1", 19092), Address("kafka-102", 9092)
+MET = [Address(f"10.0.1.{n}", 9092) for n in range(MOST_MET + 2)]
+
+
+@pytest.mark.parametrize(
+    ("roles", "told"),
+    [
+        (INGRESS, [BESIDE]),
+        (INGRESS + TRANSPARENT + NAMED, [BESIDE, PEER]),
+        (TRANSPARENT + NAMED, [PEER]),
+        (TRANSPARENT, []),
+    ],
+)
+def test_who_was_told_of_comes_first_and_who_was_met_last_next(roles: str, told: list[Address], tmp_path: Path) -> None:
+    (tmp_path / "proxy.toml").write_text("[broker]\nid = 101\n" + roles)
+    known = KnownBrokers(load_settings(tmp_path / "proxy.toml"))
+    assert list(known) == told
+    for broker in [*told, *MET, MET[5]]:
+        known.meet(broker)
+    newest = [MET[5], *(broker for broker in reversed(MET) if broker != MET[5])]
+    assert list(known) == [*told, *newest[:MOST_MET]]

@@ -1,0 +1,128 @@
+"""Whether the cluster has what lists name: asked of whom and when, and what is made of the answers."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from proxy.config.settings import Address
+from proxy.network.listed_topics import CONFIRM_SECONDS, PAUSE_SECONDS, TOPICS_AT_ONCE, ListedTopics, ask
+
+from ..metadata_broker import MetadataBroker
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+def partitions(count: int) -> frozenset[int]:
+    return frozenset(range(count))
+
+
+@pytest.fixture
+def clock() -> trio.testing.MockClock:
+    """Time jumps only when loopback, and the thread that parses, have had time."""
+    return trio.testing.MockClock(autojump_threshold=0.05)
+
+
+@dataclass
+class Asking:
+    """`run` under way for the names of `named`."""
+
+    named: frozenset[str]
+    topics: ListedTopics = field(default_factory=ListedTopics)
+    log: RecordedLog = field(default_factory=RecordedLog)
+    changed: trio.Event = field(default_factory=trio.Event)
+
+    async def _wait_changed(self) -> None:
+        await self.changed.wait()
+        self.changed = trio.Event()
+
+    @asynccontextmanager
+    async def of(self, *brokers: Address) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.topics.run, lambda: self.named, self._wait_changed, brokers, self.log)
+            yield
+            nursery.cancel_scope.cancel()
+
+
+def test_a_topic_is_missing_only_if_two_answers_say_so() -> None:
+    """A broker that has just started knows none."""
+    topics = ListedTopics()
+    topics.learn({"a": frozenset(), "b": partitions(3)})
+    assert topics.has == {}
+    assert not topics.is_confirmed
+    topics.learn({"a": partitions(2), "b": partitions(2)})
+    assert topics.has == {"a": partitions(2), "b": partitions(3)}
+    topics.learn({"a": frozenset(), "c": frozenset()})
+    assert topics.has == {"a": partitions(2)}
+    topics.learn({"a": frozenset(), "c": frozenset()})
+    assert topics.has == {"a": frozenset(), "c": frozenset()}
+    assert topics.is_confirmed
+
+
+@pytest.mark.parametrize("version", [4, 9, 12])
+async def test_what_a_broker_says_of_each(version: int, clock: trio.testing.MockClock) -> None:
+    broker = MetadataBroker({"orders": 3, "secret": 1}, unauthorized=frozenset({"secret"}))
+    async with broker.listening() as address:
+        found = await ask(address, ["gone", "orders", "secret"], version=version)
+    assert found == {"gone": frozenset(), "orders": partitions(3)}
+
+
+async def test_many_are_asked_for_some_at_a_time(clock: trio.testing.MockClock) -> None:
+    names = [f"t{n:03}" for n in range(2 * TOPICS_AT_ONCE + 1)]
+    broker = MetadataBroker(dict.fromkeys(names, 1))
+    async with broker.listening() as address:
+        assert len(await ask(address, names, version=12)) == len(names)
+    assert [len(asked) for asked in broker.asked] == [TOPICS_AT_ONCE, TOPICS_AT_ONCE, 1]
+
+
+async def test_an_old_broker_is_asked_in_its_own_version(clock: trio.testing.MockClock) -> None:
+    broker, asking = MetadataBroker({"a": 2}, last_version=8), Asking(frozenset({"a", "b"}))
+    async with broker.listening() as address, asking.of(address):
+        await trio.sleep(CONFIRM_SECONDS + 1)
+    assert asking.topics.has == {"a": partitions(2), "b": frozenset()}
+    assert broker.versions == [12, 4, 12, 4]
+    assert asking.log.lines == []
+
+
+async def test_once_confirmed_it_is_asked_once_a_minute_and_when_lists_change(clock: trio.testing.MockClock) -> None:
+    broker, asking = MetadataBroker({"a": 2}), Asking(frozenset({"a"}))
+    async with broker.listening() as address, asking.of(address):
+        await trio.sleep(CONFIRM_SECONDS + 2 * PAUSE_SECONDS + 1)
+        assert broker.asked == [["a"]] * 4
+        asking.named = frozenset({"b"})
+        asking.changed.set()
+        await trio.sleep(CONFIRM_SECONDS + 1)
+        assert broker.asked[4:] == [["b"], ["b"]]
+        assert asking.topics.has == {"b": frozenset()}
+        asking.named = frozenset()
+        asking.changed.set()
+        await trio.sleep(10 * PAUSE_SECONDS)
+    assert len(broker.asked) == 6
+    assert asking.topics.has == {}
+
+
+async def test_nobody_who_answers_means_nothing_is_claimed_and_said_once(clock: trio.testing.MockClock) -> None:
+    asking = Asking(frozenset({"a"}))
+    with trio.socket.socket() as nobody:
+        await nobody.bind(("127.0.0.1", 0))
+        async with asking.of(Address(*nobody.getsockname()[:2])):
+            await trio.sleep(5 * PAUSE_SECONDS)
+    assert asking.topics.has == {}
+    assert asking.log.events == ["listed_topics_unavailable"]
+
+
+async def test_if_one_broker_does_not_answer_the_next_does(clock: trio.testing.MockClock) -> None:
+    old, good = MetadataBroker({}, last_version=3), MetadataBroker({"a": 1})
+    asking = Asking(frozenset({"a"}))
+    async with old.listening() as first, good.listening() as second, asking.of(first, second):
+        await trio.sleep(CONFIRM_SECONDS + 1)
+    assert asking.topics.has == {"a": partitions(1)}
+    assert old.asked == []
+    assert asking.log.lines == []

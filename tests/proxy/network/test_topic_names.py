@@ -1,0 +1,400 @@
+"""Names of topic ids: what is asked when, and what comes of a broker that does not answer as it should."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from protocol.errors import ProtocolError
+from protocol.metadata import METADATA_VERSION, metadata_request_layout, metadata_response_layout
+from protocol.wire.framing import with_length
+from protocol.wire.headers import peek_request, response_header
+from protocol.wire.layout import TAGS, parse_whole
+from proxy.config.settings import Address
+from proxy.network.topic_names import (
+    AGAIN_SECONDS,
+    ANSWER_SECONDS,
+    LEAST_PAUSE_SECONDS,
+    MOST_AT_ONCE,
+    MOST_UNKNOWN,
+    TopicNames,
+    ask,
+    written,
+)
+
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+ALL = (b"\1" * 16, b"\2" * 16, b"\3" * 16)
+ORDERS, CLICKS, GONE = b"\1" * 16, b"\2" * 16, b"\3" * 16
+BOTH = {ORDERS: "orders", CLICKS: "clicks"}
+
+
+# What is known, awaited and given up.
+
+
+def test_an_id_that_nobody_knows_is_awaited_until_somebody_says() -> None:
+    names = TopicNames()
+    assert names.of(ORDERS) is None
+    assert names.is_awaited(ORDERS)
+    names.learn(BOTH, ALL[:2])
+    assert not names.is_awaited(ORDERS)
+    assert (names.of(ORDERS), names.known(CLICKS)) == ("orders", "clicks")
+    assert (names.generation, names.unnamed) == (1, 0)
+
+
+def test_people_are_told_without_asking() -> None:
+    names = TopicNames()
+    assert names.known(ORDERS) is None
+    assert not names.is_awaited(ORDERS)
+
+
+def test_what_no_broker_has_a_name_for_is_awaited_no_longer_and_counted() -> None:
+    names = TopicNames()
+    names.of(GONE)
+    names.of(ORDERS)
+    names.learn(BOTH, ALL)
+    assert not names.is_awaited(GONE)
+    assert (names.generation, names.unnamed) == (1, 1)
+
+
+def test_if_no_broker_answers_what_was_known_stays() -> None:
+    names = TopicNames()
+    names.of(ORDERS)
+    names.learn(BOTH, ALL[:2])
+    names.of(GONE)
+    names.learn(None, [GONE])
+    assert names.known(ORDERS) == "orders"
+    assert not names.is_awaited(GONE)
+    assert (names.generation, names.unnamed) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("then", "grows"),
+    [(BOTH, 0), (None, 0), ({ORDERS: "orders"}, 0), ({**BOTH, GONE: "new"}, 1), ({ORDERS: "o", CLICKS: "clicks"}, 1)],
+    ids=["the same", "no answer", "one deleted", "one created", "one renamed"],
+)
+def test_a_generation_is_new_names(then: dict[bytes, str] | None, grows: int) -> None:
+    names = TopicNames()
+    names.learn(BOTH, ALL[:2])
+    before = names.generation
+    names.learn(then, ALL)
+    assert names.generation - before == grows
+
+
+@pytest.mark.parametrize("answers", [BOTH, None], ids=["no name", "no answer"])
+def test_what_was_asked_in_vain_is_asked_again_but_counts_as_listed_only_once(answers: dict[bytes, str] | None) -> None:
+    """If it counted as listed whenever it is asked for, its partitions would be throttled now and then, and the
+    sessions that hold them start again each time."""
+    names = TopicNames()
+    names.learn(BOTH, ALL[:2])
+    names.of(GONE)
+    names.learn(answers, [GONE])
+    generation = names.generation
+    for _ in range(3):
+        assert names.of(GONE) is None
+        assert not names.is_awaited(GONE)
+        names.learn(answers, [GONE])
+    assert (names.generation, names.unnamed) == (generation, 1)
+
+
+def test_a_name_that_comes_late_is_learnt() -> None:
+    names = TopicNames()
+    names.of(GONE)
+    names.learn({}, [GONE])
+    names.of(GONE)
+    names.learn({GONE: "late"}, [GONE])
+    assert names.of(GONE) == "late"
+    assert names.generation == 2
+
+
+def test_what_is_met_while_a_broker_is_asked_is_still_awaited() -> None:
+    names = TopicNames()
+    names.of(ORDERS)
+    asked = names.wanted(0.0)
+    names.of(GONE)
+    names.learn(BOTH, asked)
+    assert names.is_awaited(GONE)
+
+
+def test_an_id_in_vain_is_wanted_again_after_some_seconds() -> None:
+    names = TopicNames()
+    names.of(GONE)
+    assert names.wanted(1.0) == [GONE]
+    names.learn({}, [GONE], 1.0)
+    for now, wanted in ((1.1, []), (1.0 + AGAIN_SECONDS, [GONE]), (1.0 + AGAIN_SECONDS, [])):
+        if wanted or now < 2:
+            names.of(GONE)
+        assert names.wanted(now) == wanted
+
+
+def test_no_id_is_nobodys() -> None:
+    """A broker would refuse the whole question for it."""
+    names = TopicNames()
+    assert names.of(bytes(16)) is None
+    assert not names.is_awaited(bytes(16))
+    assert names.wanted(0.0) == []
+
+
+def test_so_many_are_asked_for_at_once() -> None:
+    names = TopicNames()
+    for number in range(MOST_AT_ONCE + 5):
+        names.of(made_up(number))
+    asked = names.wanted(0.0)
+    assert len(asked) == MOST_AT_ONCE
+    names.learn({}, asked)
+    assert len(names.wanted(0.0)) == 5
+
+
+def made_up(number: int) -> bytes:
+    return (number + 1).to_bytes(16)
+
+
+@pytest.mark.parametrize("answers", [{}, None], ids=["no name", "no answer"])
+def test_made_up_ids_cost_bounded_memory(answers: dict[bytes, str] | None) -> None:
+    names = TopicNames()
+    for first in range(0, 3 * (MOST_UNKNOWN + 10), MOST_UNKNOWN + 10):
+        ids = [made_up(first + n) for n in range(MOST_UNKNOWN + 10)]
+        for each in ids:
+            names.of(each)
+        assert sum(map(names.is_awaited, ids)) <= MOST_UNKNOWN
+        names.learn(answers, [each for each in ids if names.is_awaited(each)])
+        assert len(names._awaited) + len(names._without) <= 2 * MOST_UNKNOWN
+
+
+def test_topics_for_people() -> None:
+    """As kafka-topics writes an id."""
+    assert written("orders") == "orders"
+    assert written(bytes(15) + b"\1") == "AAAAAAAAAAAAAAAAAAAAAQ"
+
+
+# A broker, and what it may do instead of answering.
+
+
+def metadata(names: dict[bytes, str]) -> bytes:
+    """A Metadata response of these topics, as the protocol's own layout builds it."""
+    topics = [
+        {
+            "error_code": 0,
+            "name": name,
+            "topic_id": topic_id,
+            "is_internal": False,
+            "partitions": [],
+            "topic_authorized_operations": -(2**31),
+            TAGS: [],
+        }
+        for topic_id, name in names.items()
+    ]
+    values = {
+        "throttle_time_ms": 0, "brokers": [], "cluster_id": "c", "controller_id": 101, "topics": topics, TAGS: [],
+    }  # fmt: skip
+    header = response_header(1).build({"correlation_id": 0, TAGS: []})
+    return bytes(header + metadata_response_layout(METADATA_VERSION).build(values))
+
+
+@dataclass
+class Broker:
+    """`says` makes the bytes of its next answer, after which it closes the connection."""
+
+    says: Callable[[], bytes]
+    asked: list[float] = field(default_factory=list)
+    never: bool = False
+    """It takes questions and says nothing."""
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            size = int.from_bytes(await exactly(stream, 4))
+            frame = await exactly(stream, size)
+            head = peek_request(frame, 0, len(frame))
+            assert head is not None
+            assert (head.api_key, head.api_version, head.client_id) == (3, METADATA_VERSION, "throttle-sidecar")
+            body = parse_whole(metadata_request_layout(METADATA_VERSION), frame[head.body_at :])
+            assert body.topics
+            assert all(topic.name is None and topic.topic_id != bytes(16) for topic in body.topics)
+            assert not body.allow_auto_topic_creation
+            self.asked.append(trio.current_time())
+            if self.never:
+                await trio.sleep_forever()
+            data = self.says()
+            for at in range(0, len(data), 7):  # in pieces
+                await stream.send_all(data[at : at + 7])
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[Address]:
+        async with trio.open_nursery() as nursery:
+            listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+            nursery.start_soon(partial(trio.serve_listeners, self.serve, listeners))
+            yield Address(*listeners[0].socket.getsockname()[:2])
+            nursery.cancel_scope.cancel()
+
+
+async def exactly(stream: trio.SocketStream, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += await stream.receive_some(size - len(data))
+    return data
+
+
+def knows(names: dict[bytes, str]) -> Broker:
+    return Broker(lambda: with_length(metadata(names)))
+
+
+BROKEN = {
+    "nothing": b"",
+    "half a prefix": b"\0\0",
+    "half an answer": with_length(metadata(BOTH))[:-5],
+    "not Metadata": with_length(b"\0\0\0\0\0nonsense"),
+    "something behind it": with_length(metadata(BOTH) + b"!"),
+    "a negative size": b"\xff\xff\xff\xff",
+    "more than there may be": b"\x7f\xff\xff\xff",
+}
+
+
+@pytest.fixture
+def clock() -> trio.testing.MockClock:
+    """Time jumps only when loopback has had time to deliver."""
+    return trio.testing.MockClock(autojump_threshold=0.02)
+
+
+@asynccontextmanager
+async def refusing() -> AsyncIterator[Address]:
+    """Nobody listens there, and nobody else can begin to."""
+    with trio.socket.socket() as sock:
+        await sock.bind(("127.0.0.1", 0))
+        yield Address(*sock.getsockname()[:2])
+
+
+async def test_a_broker_tells_the_names_of_what_it_is_asked_for(clock: trio.testing.MockClock) -> None:
+    async with knows(BOTH).listening() as address:
+        assert await ask(address, ALL) == BOTH
+
+
+@pytest.mark.parametrize("says", BROKEN.values(), ids=BROKEN)
+async def test_an_answer_that_is_none_is_an_error(says: bytes, clock: trio.testing.MockClock) -> None:
+    async with Broker(lambda: says).listening() as address:
+        with pytest.raises(ProtocolError):
+            await ask(address, ALL)
+
+
+async def test_a_broker_that_is_not_there_is_an_error(clock: trio.testing.MockClock) -> None:
+    async with refusing() as address:
+        with pytest.raises(OSError, match="failed"):
+            await ask(address, ALL)
+
+
+@dataclass
+class Asking:
+    """`run` under way."""
+
+    names: TopicNames
+    log: RecordedLog = field(default_factory=RecordedLog)
+    changes: list[float] = field(default_factory=list)
+
+    @asynccontextmanager
+    async def of(self, *brokers: Address) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.names.run, brokers, lambda: self.changes.append(trio.current_time()), self.log)
+            yield
+            nursery.cancel_scope.cancel()
+
+    @property
+    def failures(self) -> list[str]:
+        return [line["error"] for line in self.log.lines if line["event"] == "topic_names_unavailable"]
+
+
+async def eventually(true: Callable[[], bool], within: float = 60.0) -> None:
+    with trio.fail_after(within):
+        while not true():  # noqa: ASYNC110 what is waited for has no event
+            await trio.sleep(0.05)
+
+
+async def test_nobody_is_asked_before_an_id_is_met(clock: trio.testing.MockClock) -> None:
+    broker, asking = knows(BOTH), Asking(TopicNames())
+    async with broker.listening() as address, asking.of(address):
+        await trio.sleep(60)
+        assert broker.asked == []
+        asking.names.of(ORDERS)
+        await eventually(lambda: asking.names.known(ORDERS) == "orders")
+        await eventually(lambda: len(asking.changes) == 1)
+        await trio.sleep(60)
+    assert len(broker.asked) == 1
+    assert asking.failures == []
+
+
+async def test_whatever_is_met_a_broker_is_asked_at_most_four_times_a_second(clock: trio.testing.MockClock) -> None:
+    broker, asking = knows(BOTH), Asking(TopicNames())
+    async with broker.listening() as address, asking.of(address):
+        for number in range(100):
+            asking.names.of(made_up(number))
+            await trio.sleep(0.05)
+    pauses = [after - before for before, after in zip(broker.asked, broker.asked[1:], strict=False)]
+    assert len(broker.asked) > 10
+    assert min(pauses) >= LEAST_PAUSE_SECONDS
+
+
+async def test_an_id_in_vain_is_asked_for_again_when_it_is_met_again(clock: trio.testing.MockClock) -> None:
+    known: dict[bytes, str] = {}
+    broker, asking = Broker(lambda: with_length(metadata(known))), Asking(TopicNames())
+    async with broker.listening() as address, asking.of(address):
+        asking.names.of(GONE)
+        await eventually(lambda: not asking.names.is_awaited(GONE))
+        await trio.sleep(10)
+        assert len(broker.asked) == 1
+        known[GONE] = "late"
+        asking.names.of(GONE)
+        await eventually(lambda: asking.names.known(GONE) == "late")
+        assert len(broker.asked) == 2
+
+
+@pytest.mark.parametrize("says", [b"", *BROKEN.values()], ids=["refuses", *BROKEN])
+async def test_if_one_broker_does_not_answer_the_next_does(says: bytes, clock: trio.testing.MockClock) -> None:
+    asking = Asking(TopicNames())
+    async with (
+        refusing() as nobody,
+        Broker(lambda: says).listening() as broken,
+        knows(BOTH).listening() as good,
+        asking.of(nobody, broken, good),
+    ):
+        asking.names.of(ORDERS)
+        await eventually(lambda: asking.names.known(ORDERS) == "orders")
+    assert asking.failures == []
+
+
+async def test_a_broker_that_says_nothing_is_given_up(clock: trio.testing.MockClock) -> None:
+    silent, asking = Broker(lambda: b"", never=True), Asking(TopicNames())
+    async with silent.listening() as first, knows(BOTH).listening() as second, asking.of(first, second):
+        began = trio.current_time()
+        asking.names.of(ORDERS)
+        await eventually(lambda: asking.names.known(ORDERS) == "orders")
+        assert trio.current_time() - began == pytest.approx(ANSWER_SECONDS, abs=0.1)
+
+
+async def test_if_nobody_answers_it_is_said_once_and_the_ids_are_awaited_no_longer(
+    clock: trio.testing.MockClock,
+) -> None:
+    asking = Asking(TopicNames())
+    async with refusing() as nobody, asking.of(nobody):
+        for number in range(3):
+            asking.names.of(made_up(number))
+            await eventually(lambda number=number: not asking.names.is_awaited(made_up(number)))  # type: ignore[misc]
+            await trio.sleep(1)
+    assert len(asking.failures) == 1
+    assert str(nobody) in asking.failures[0]
+    assert len(asking.changes) == 3  # what was listed while it was awaited is so no longer
+    assert asking.names.unnamed == 3
+
+
+async def test_without_a_broker_to_ask_nothing_is_awaited_for_long(clock: trio.testing.MockClock) -> None:
+    asking = Asking(TopicNames())
+    async with asking.of():
+        asking.names.of(ORDERS)
+        await eventually(lambda: not asking.names.is_awaited(ORDERS))
+    assert asking.failures == ["there is no broker to ask"]

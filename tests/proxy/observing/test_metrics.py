@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from proxy.config.reload import ReloadResult, ReloadStatistics
+from proxy.observing.exposition import Exposition
+from proxy.observing.metrics import PartitionRate, Sources
+from proxy.process.supervision import Task
+from proxy.quotas import Change, Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics, Statistics
+from proxy.throttle.doubts import Doubt, Reason
+from proxy.throttle.survey import RoleSurvey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import Metric as Family
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
+SOON = datetime(2026, 11, 1, tzinfo=UTC)
+QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
+SURVEYS = {
+    Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100),
+    Role.FOLLOWER: RoleSurvey(in_sync=0, behind=2, lag_messages=200),
+}
+
+
+def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
+    leader = RoleStatistics(
+        throttled_bytes_in_sync=1,
+        throttled_bytes_catching_up=2,
+        omitted_partitions=3,
+        substituted_partitions=4,
+        withheld_bytes=5,
+        local_answers=6,
+        relayed_request_bytes=7,
+        relayed_response_bytes=8,
+        connections=9,
+        held_requests=10,
+        fetch_requests=Counter({3: 12, 11: 13}),
+        undecoded=Counter({"tls": 1}),
+    )
+    for seconds in (0.004, 0.05, 0.3, 2.0):
+        leader.hold_seconds.observe(seconds)
+    follower = RoleStatistics(undecoded=Counter({"tls": 2}), refused=Counter({"own_connection": 2}))
+    return Sources(
+        statistics=Statistics(leader=leader, follower=follower),
+        reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
+        quotas=lambda: QUOTAS,
+        upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
+        doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
+        rate_bytes_per_second=RATES.__getitem__,
+        survey=SURVEYS.__getitem__,
+        version="1.2.3",
+        task_restarts=Counter({Task.JOURNAL: 3}),
+        partition_rates=None if partition_rates is None else lambda: partition_rates,
+    )
+
+
+def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[bytes, str]:
+    """The exposition, worked out without a pause."""
+    steps = Exposition(of).encode(accept, process)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return done.value
+
+
+def scrape(of: Sources) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    content, _ = exposed(of, OPENMETRICS)
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in parse_openmetrics(content.decode())
+        for sample in family.samples
+    }
+
+
+PREFIX = "replication_throttle_"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "value"),
+    [
+        ("LeaderReplicationThrottledRate", {}, 11.5),
+        ("FollowerReplicationThrottledRate", {}, 22.5),
+        ("SumReplicaLag", {}, 200),
+        (PREFIX + "throttled_bytes_total", {"role": "leader", "in_sync": "true"}, 1),
+        (PREFIX + "throttled_bytes_total", {"role": "leader", "in_sync": "false"}, 2),
+        (PREFIX + "limit_bytes_per_second", {"role": "leader"}, 1024),
+        (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
+        (PREFIX + "enforcing", {}, 0),
+        (PREFIX + "quota_doubts", {"role": "leader", "reason": "unknown_replicas"}, 4),
+        (PREFIX + "quota_doubts", {"role": "leader", "reason": "no_connection"}, 0),
+        (PREFIX + "quota_doubts", {"role": "follower", "reason": "tiny_rate"}, 0),
+        (PREFIX + "quota_until_timestamp_seconds", {"role": "follower"}, SOON.timestamp()),
+        (PREFIX + "quota_next_change_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
+        (PREFIX + "omitted_partitions_total", {"role": "leader"}, 3),
+        (PREFIX + "substituted_partitions_total", {"role": "leader"}, 4),
+        (PREFIX + "withheld_bytes_total", {"role": "leader"}, 5),
+        (PREFIX + "local_answers_total", {"role": "leader"}, 6),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "0.005"}, 1),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "0.05"}, 2),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "1.0"}, 3),
+        (PREFIX + "hold_seconds_bucket", {"role": "leader", "le": "+Inf"}, 4),
+        (PREFIX + "hold_seconds_count", {"role": "leader"}, 4),
+        (PREFIX + "hold_seconds_sum", {"role": "leader"}, 2.354),
+        (PREFIX + "held_requests", {"role": "leader"}, 10),
+        (PREFIX + "replica_lag_messages", {"role": "leader"}, 100),
+        (PREFIX + "fetch_requests_total", {"role": "leader", "api_version": "11"}, 13),
+        (PREFIX + "replicas", {"role": "leader", "in_sync": "true"}, 3),
+        (PREFIX + "replicas", {"role": "leader", "in_sync": "false"}, 1),
+        (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
+        (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
+        (PREFIX + "undecoded_total", {"reason": "malformed_request"}, 0),
+        (PREFIX + "refused_connections_total", {"reason": "own_connection"}, 2),
+        (PREFIX + "refused_connections_total", {"reason": "not_redirected"}, 0),
+        (PREFIX + "undecoded_total", {"reason": "unknown_topic_id"}, 0),
+        (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
+        (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
+        (PREFIX + "connections", {"role": "leader"}, 9),
+        (PREFIX + "connections", {"role": "follower"}, 0),
+        (PREFIX + "config_reloads_total", {"outcome": "failed"}, 2),
+        (PREFIX + "config_reloads_total", {"outcome": "changed"}, 0),
+        (PREFIX + "config_last_reload_successful", {}, 0),
+        (PREFIX + "config_last_reload_success_timestamp_seconds", {}, 0),
+        (PREFIX + "config_info", {"hash": "abc"}, 1),
+        (PREFIX + "task_restarts_total", {"task": "journal"}, 3),
+        (PREFIX + "task_restarts_total", {"task": "http"}, 0),
+        (PREFIX + "build_info", {"version": "1.2.3"}, 1),
+    ],
+)
+def test_each_value_comes_from_its_source(name: str, labels: dict[str, str], value: float) -> None:
+    assert scrape(sources())[name, tuple(sorted(labels.items()))] == pytest.approx(value)
+
+
+def test_what_does_not_end_has_no_time() -> None:
+    names = scrape(sources()).keys()
+    assert (PREFIX + "quota_until_timestamp_seconds", (("role", "leader"),)) not in names
+    assert (PREFIX + "quota_next_change_timestamp_seconds", (("role", "follower"),)) not in names
+
+
+def test_a_change_of_the_mode_is_one_of_both_roles() -> None:
+    of = replace(sources(), upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, enforce=True)))
+    roles = {dict(labels)["role"] for name, labels in scrape(of) if "next_change" in name}
+    assert roles == {"leader", "follower"}

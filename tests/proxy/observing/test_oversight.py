@@ -1,0 +1,102 @@
+"""What is looked at once a second, and what is logged of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+import trio.testing
+
+from proxy.config.reload import QuotaWatch
+from proxy.observing.oversight import LOOK_SECONDS, Oversight
+from proxy.quotas import Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.throttle.doubts import ALONE_SECONDS, Reason
+from proxy.throttle.passing import Passing
+from tests.proxy.conversation import MIB, throttle
+
+from ..metadata_broker import MetadataBroker
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMED = """[brokers.default]
+leader.replication.throttled.rate = "1MiB/s"
+[topics.ordrs]
+leader.replication.throttled.replicas = "*"
+follower.replication.throttled.replicas = "*"
+"""
+
+
+def test_a_doubt_is_logged_when_it_begins_and_when_it_ends() -> None:
+    log, leader = RecordedLog(), throttle(MIB)
+    oversight = Oversight({Role.LEADER: leader}, log)
+    for second in range(int(ALONE_SECONDS) + 5):
+        oversight.look(float(second))
+    (doubt,) = oversight.doubts(Role.LEADER)
+    assert doubt.reason is Reason.NO_CONNECTION
+    leader.statistics.connections = 1
+    oversight.look(ALONE_SECONDS + 5)
+    assert oversight.doubts(Role.LEADER) == ()
+    assert [(line["event"], line["role"], line["reason"]) for line in log.lines] == [
+        ("quota_doubted", "leader", "no_connection"),
+        ("quota_doubt_ended", "leader", "no_connection"),
+    ]
+    assert log.lines[0]["text"] == doubt.text
+
+
+def test_a_role_that_is_not_served_has_nothing_to_say() -> None:
+    oversight = Oversight({Role.LEADER: throttle(MIB)}, RecordedLog())
+    oversight.look(0.0)
+    oversight.look(ALONE_SECONDS)
+    assert oversight.doubts(Role.FOLLOWER) == ()
+    assert oversight.passing(Role.FOLLOWER) == Passing()
+
+
+async def test_it_looks_once_a_second(autojump_clock: trio.testing.MockClock) -> None:
+    leader = throttle(MIB)
+    oversight = Oversight({Role.LEADER: leader}, RecordedLog())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(oversight.run)
+        await trio.sleep(LOOK_SECONDS / 2)
+        for _ in range(5):
+            leader.statistics.relayed_response_bytes += 1000
+            await trio.sleep(LOOK_SECONDS)
+        nursery.cancel_scope.cancel()
+    assert oversight.passing(Role.LEADER).other == 1000.0
+
+
+async def test_a_topic_that_there_is_not_is_a_doubt_until_the_list_is_put_right(tmp_path: Path) -> None:
+    """With real files and sockets, and so in real time: what waits is waited for."""
+    path = tmp_path / "quotas.toml"
+    path.write_text(NAMED)
+    watch = QuotaWatch.open(path, broker_id=101, log=RecordedLog())
+    leader = throttle(MIB)
+    leader.apply(watch.current, 0.0)
+    leader.statistics.connections = 1
+    broker, oversight = MetadataBroker({"orders": 3}), Oversight({Role.LEADER: leader}, RecordedLog())
+    async with broker.listening() as address, trio.open_nursery() as nursery:
+        nursery.start_soon(oversight.follow_topics, watch, (address,))
+        with trio.fail_after(30):
+            while not oversight.doubts(Role.LEADER):
+                oversight.look(1.0)
+                await trio.sleep(0.05)
+            (doubt,) = oversight.doubts(Role.LEADER)
+            assert "ordrs (no such topic)" in doubt.text
+            path.write_text(NAMED.replace("ordrs", "orders"))
+            await watch.reload("test")
+            leader.apply(watch.current, 2.0)
+            oversight.look(2.0)
+            assert oversight.doubts(Role.LEADER) == ()
+        nursery.cancel_scope.cancel()
+
+
+def test_a_tiny_rate_is_a_doubt_at_once() -> None:
+    leader = throttle(50)
+    oversight = Oversight({Role.LEADER: leader}, RecordedLog())
+    oversight.look(0.0)
+    assert [doubt.reason for doubt in oversight.doubts(Role.LEADER)] == [Reason.TINY_RATE]
+    leader.apply(Quotas(leader=RoleQuota.of_every_topic(50 * MIB)), 1.0)
+    oversight.look(1.0)
+    assert oversight.doubts(Role.LEADER) == ()

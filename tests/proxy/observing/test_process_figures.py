@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import trio
+from prometheus_client.core import GaugeMetricFamily
+
+from proxy.observing.process_figures import FRESH_SECONDS, ProcessFigures
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric as Family
+
+
+async def test_what_the_kernel_says_of_this_process() -> None:
+    families = {family.name: family for family in await ProcessFigures().read()}
+    assert families.keys() == {
+        "process_cpu_seconds",
+        "process_max_fds",
+        "process_open_fds",
+        "process_resident_memory_bytes",
+        "process_start_time_seconds",
+        "process_virtual_memory_bytes",
+    }
+    assert families["process_open_fds"].samples[0].value > 0
+
+
+async def test_it_is_read_once_a_second_for_all() -> None:
+    read = 0
+
+    def collect() -> tuple[Family, ...]:
+        nonlocal read
+        read += 1
+        return (GaugeMetricFamily("reads", "x", value=read),)
+
+    figures = ProcessFigures(collect)
+    async with trio.open_nursery() as nursery:
+        for _ in range(20):
+            nursery.start_soon(figures.read)
+    assert read == 1
+
+
+async def test_what_hangs_is_not_waited_for() -> None:
+    goes_on = threading.Event()
+
+    def collect() -> tuple[Family, ...]:
+        goes_on.wait()
+        return ()
+
+    figures = ProcessFigures(collect)
+    began = trio.current_time()
+    assert await figures.read() == ()
+    assert trio.current_time() - began < 3 * FRESH_SECONDS
+    goes_on.set()

@@ -1,0 +1,281 @@
+"""What `/throttle`, `/config` and `/readyz` say, in numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from proxy.config.reload import QuotaWatch
+from proxy.config.settings import load_settings
+from proxy.journal.writer import JournalStatistics
+from proxy.observing.status_page import StatusPage, Steps
+from proxy.quotas import Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.throttle.decision import Forward
+from proxy.throttle.doubts import Doubt, Reason
+from proxy.throttle.link import Link
+from proxy.throttle.passing import Passing
+from tests.proxy.conversation import MIB, Conversation, throttle
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.survey import MOST_PARTITIONS, surveyed
+
+SETTINGS = """
+[broker]
+id = 101
+[ingress]
+listen = "127.0.0.1:9092"
+upstream = "127.0.0.1:19092"
+[quotas]
+file = "quotas.toml"
+[http]
+listen = "127.0.0.1:0"
+"""
+QUOTAS = """
+[brokers.101]
+leader.replication.throttled.rate = "4MiB/s"
+leader.replication.throttled.replicas = "*"
+[topics.orders]
+follower.replication.throttled.replicas = "3:101"
+"""
+
+
+@pytest.fixture
+def throttles() -> dict[Role, RoleThrottle]:
+    return {Role.LEADER: throttle(), Role.FOLLOWER: throttle(math.inf, role=Role.FOLLOWER)}
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> QuotaWatch:
+    (tmp_path / "quotas.toml").write_text(QUOTAS)
+    return QuotaWatch.open(tmp_path / "quotas.toml", broker_id=101, log=RecordedLog())
+
+
+@pytest.fixture
+def page(tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle]) -> StatusPage:
+    (tmp_path / "proxy.toml").write_text(SETTINGS)
+    return StatusPage(
+        load_settings(tmp_path / "proxy.toml"),
+        watch,
+        throttles,
+        survey=lambda role, now: surveyed(throttles[role], now),
+    )
+
+
+def encoded(shown: Steps) -> Any:
+    """As it leaves over HTTP: strict JSON has neither infinity nor NaN."""
+    while True:
+        try:
+            next(shown)
+        except StopIteration as done:
+            return json.loads(msgspec.json.encode(done.value, enc_hook=str))
+
+
+def moved(of: RoleThrottle, partitions: int) -> Conversation:
+    """One fetch answered with 200 000 bytes of partition 0, all partitions behind, further the higher their number."""
+    talk = Conversation(of, offsets={("t", p): 1000 * (partitions - p) for p in range(partitions)})
+    talk.meet()
+    decision = talk.ask()
+    assert isinstance(decision, Forward)
+    talk.answer(decision, {next(iter(talk.asked_for(decision))): 200_000})
+    return talk
+
+
+def test_an_idle_sidecar_is_all_zeroes(page: StatusPage) -> None:
+    shown = encoded(page.throttle(5.0))
+    assert shown["broker"] == 101
+    assert shown["policy"] == "strict"
+    assert shown["enforce"] is True
+    leader, follower = shown["roles"]["leader"], shown["roles"]["follower"]
+    assert leader["quota_bytes_per_second"] == 4 * MIB
+    assert follower["quota_bytes_per_second"] is None
+    for role in (leader, follower):
+        assert role["eta_seconds"] == 0
+        assert role["partitions"] == []
+        assert not any(role[key] for key in ("rate_bytes_per_second", "connections", "held_requests", "lag_messages"))
+
+
+def test_a_move_is_shown_with_its_furthest_partitions_first(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    moved(throttles[Role.LEADER], 30)
+    shown = encoded(page.throttle(0.0))["roles"]["leader"]
+    assert shown["rate_bytes_per_second"] == 200_018  # within the first second the window is one second
+    assert shown["throttled_bytes_total"] == {"in_sync": 0, "catching_up": 200_018}
+    assert shown["omitted_partitions_total"] == 29
+    assert len(shown["partitions"]) == MOST_PARTITIONS
+    lags = [row["lag_messages"] for row in shown["partitions"]]
+    assert lags == sorted(lags, reverse=True)
+    assert shown["partitions"][0] == {
+        "topic": "t",
+        "partition": 29,
+        "peer": "102",
+        "in_sync": False,
+        "lag_messages": 1_000_000 - 1000,
+        "rate_bytes_per_second": 0.0,
+    }
+
+
+def test_lag_counts_every_partition_and_an_unknown_eta_is_null(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    moved(throttles[Role.LEADER], 3)
+    shown = encoded(page.throttle(0.0))["roles"]["leader"]
+    assert shown["lag_messages"] == 3 * 1_000_000 - 6000
+    assert shown["eta_seconds"] is None
+
+
+def test_the_eta_is_the_lag_over_its_gain(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    talk = moved(throttles[Role.LEADER], 1)
+    talk.now = 0.5
+    talk.ask()  # 200 messages further
+    shown = encoded(page.throttle(0.5))["roles"]["leader"]
+    assert shown["lag_messages"] == 1_000_000 - 1200
+    assert shown["eta_seconds"] == pytest.approx((1_000_000 - 1200) / (200 / 5))  # smoothed over 5 s
+
+
+def test_connections_that_are_gone_are_not_shown(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    moved(throttles[Role.LEADER], 2).link.close()
+    assert encoded(page.throttle(0.0))["roles"]["leader"]["lag_messages"] == 0
+
+
+def test_config_shows_what_is_in_force(page: StatusPage) -> None:
+    shown = encoded(page.config())["effective_quotas"]
+    assert shown["leader"] == {"bytes_per_second": 4 * MIB, "replicas": {"*": "*"}}
+    assert shown["follower"] == {"bytes_per_second": None, "replicas": {"orders": "3"}}
+
+
+def test_ready_until_a_drain_begins(page: StatusPage) -> None:
+    assert page.readiness(draining=False) == (True, {"reasons": [], "warnings": []})
+    ready, why = page.readiness(draining=True)
+    assert not ready
+    assert why["reasons"] == ["draining"]
+
+
+def test_what_passes_unthrottled_is_a_warning_and_no_reason_to_stop(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    throttles[Role.FOLLOWER].statistics.undecoded["tls"] = 3
+    ready, why = page.readiness(draining=False)
+    assert ready
+    (warning,) = why["warnings"]
+    assert warning.startswith("follower: 3 ")
+    assert "(tls)" in warning
+
+
+def test_a_quota_that_is_doubted_is_a_warning_and_no_reason_to_stop(
+    tmp_path: Path, watch: QuotaWatch, throttles: dict[Role, RoleThrottle], page: StatusPage
+) -> None:
+    """Not ready would take a replication path away because a list is misspelt."""
+    doubt = Doubt(Reason.NO_CONNECTION, 1, "nobody is there")
+    doubted = StatusPage(
+        load_settings(tmp_path / "proxy.toml"),
+        watch,
+        throttles,
+        doubts=lambda role: (doubt,) if role is Role.LEADER else (),
+        passing=lambda _: Passing(3.0, 2.0, 1.0),
+    )
+    assert doubted.readiness(draining=False) == (True, {"reasons": [], "warnings": ["leader: nobody is there"]})
+    shown = encoded(doubted.throttle(0.0))["roles"]
+    assert shown["leader"]["doubts"] == [{"reason": "no_connection", "text": "nobody is there"}]
+    assert shown["follower"]["doubts"] == []
+    assert shown["follower"]["passing_bytes_per_second"] == {"catching_up": 3.0, "in_sync": 2.0, "other": 1.0}
+
+
+def test_connections_without_a_replicas_fetch_are_told_apart(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    leader = throttles[Role.LEADER]
+    leader.statistics.connections = 3
+    moved(leader, 1).link.replicas.fetch_version = 11
+    shown = encoded(page.throttle(0.0))["roles"]
+    assert shown["leader"]["connections_without_fetches"] == 2
+    assert (shown["leader"]["served"], shown["follower"]["served"]) == (True, False)
+
+
+def test_a_file_that_never_changes_is_a_warning(page: StatusPage, watch: QuotaWatch) -> None:
+    watch.never_changes = True
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert "mount its directory" in why["warnings"][0]
+
+
+def test_refused_connections_are_a_warning(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    throttles[Role.FOLLOWER].statistics.refused["own_connection"] = 2
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert why["warnings"][0].startswith("follower: 2 connections refused (own_connection)")
+
+
+async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
+    (tmp_path / "quotas.toml").write_text("[brokers.default]\nrate = 1")
+    await watch.reload("test")
+    ready, why = page.readiness(draining=False)
+    assert ready
+    assert "last good file kept" in why["warnings"][0]
+    shown = encoded(page.throttle(0.0))["quotas"]
+    assert shown["last_reload_successful"] is False
+    assert "quotas.toml" in shown["last_error"]
+
+
+def test_a_quota_that_was_lifted_is_null(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
+    quota = RoleQuota(math.inf)
+    throttles[Role.LEADER].apply(Quotas(leader=quota, follower=quota), 1.0)
+    assert encoded(page.throttle(1.0))["roles"]["leader"]["quota_bytes_per_second"] is None
+
+
+def test_connections_say_what_they_speak_and_how_far_behind_they_are(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    leader = throttles[Role.LEADER]
+    near, other = moved(leader, 1), Link(leader, "x")
+    far = Conversation(leader, offsets={("t", p): 1000 * (3 - p) for p in range(3)})
+    far.meet()
+    far.ask()
+    near.link.replicas.fetch_version, far.link.replicas.fetch_version = 11, 17
+    near.now = 0.5
+    near.ask()  # 200 messages further
+    first, second = encoded(page.throttle(0.5))["roles"]["leader"]["links"]
+    assert other.replicas.fetch_version is None  # a client's connection is none of replication's
+    assert first["fetch_version"] == 17
+    assert (first["partitions"], first["behind"], first["lag_messages"]) == (3, 3, 3 * 1_000_000 - 6000)
+    assert first["eta_seconds"] is None
+    assert second["peer"] == "102"
+    assert second["fetch_version"] == 11
+    assert second["lag_messages"] == 1_000_000 - 1200
+    assert second["eta_seconds"] == pytest.approx((1_000_000 - 1200) / (200 / 5))  # smoothed over 5 s
+    assert second["rate_bytes_per_second"] == pytest.approx(200_000 / 5 * math.exp(-0.5 / 5), rel=0.01)
+
+
+async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: StatusPage, watch: QuotaWatch) -> None:
+    assert encoded(page.throttle(0.0))["quotas"]["next_change"] is None
+    (tmp_path / "quotas.toml").write_text(QUOTAS + '[brokers.default]\nfollower.replication.throttled.rate = 5\n'
+                                          "until = 2100-01-01T01:00:00+01:00\n")  # fmt: skip
+    await watch.reload("test")
+    shown = encoded(page.throttle(0.0))
+    ends = [shown["roles"][role]["until"] for role in ("leader", "follower")]
+    assert ends == [None, "2100-01-01T00:00:00+00:00"]
+    assert shown["quotas"]["next_change"] == {
+        "at": "2100-01-01T00:00:00+00:00",
+        "enforce": True,
+        "roles": {
+            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False},
+            "follower": {"quota_bytes_per_second": None, "replicas_change": False},
+        },
+    }
+
+
+def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path, watch: QuotaWatch) -> None:
+    assert encoded(page.throttle(0.0))["journal"] is None
+    statistics = JournalStatistics(lines=5, dropped_by_queue=2)
+    kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version="1.2")
+    shown = encoded(kept.throttle(0.0))
+    assert (shown["journal"], shown["version"]) == ({"lines_total": 5, "dropped_total": 2}, "1.2")
