@@ -32,7 +32,7 @@ from .network.listening import CannotListenError, open_listeners
 from .network.name_lookups import NameLookups
 from .network.peer_names import PeerNames
 from .network.redirected import Redirected, RefusedError
-from .network.topic_names import TopicNames
+from .network.topic_name_asking import TopicNameAsking
 from .observing.exposition import Exposition
 from .observing.metric_row import Overload
 from .observing.metrics import Sources
@@ -53,6 +53,7 @@ from .relay.transport import adopt, connect
 from .roles import Role
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
+from .throttle.topic_names import TopicNames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -169,6 +170,7 @@ class Server:
             self.history.quotas(role, quota_watch.current, "start")
         quota_watch.observe(self.history.reloaded)
         self._names = TopicNames()
+        self._name_asking = TopicNameAsking(self._names)
         self._brokers = KnownBrokers(settings)
         self._redirected = Redirected()
         self._peer_names = PeerNames(() if settings.egress is None else settings.egress.peers)
@@ -288,7 +290,7 @@ class Server:
                 self._throttles[role].statistics.undecoded[reason] = self._names.unnamed
             self._changes.notify()
 
-        await self._names.run(self._brokers, changed, self._log)
+        await self._name_asking.run(self._brokers, changed, self._log)
 
     async def follow_listed_topics(self) -> None:
         """Learn whether the cluster has what the lists name."""

@@ -18,7 +18,7 @@ from protocol.errors import ProtocolError
 from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request, partitions_by_topic
 
 from .broker_asking import answer_of
-from .topic_names import ANSWER_SECONDS, CLIENT_ID
+from .topic_name_asking import ANSWER_SECONDS, CLIENT_ID
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -82,7 +82,7 @@ class Link:
         self.throttle = throttle
         self.peer = peer
         self._replica_id: int | None = None
-        self.replicas = Replicas(throttle)
+        self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
         self._witness = None if ledger is None else Witness(ledger, throttle, self.replicas, peer)
         """Who tells the journal, if one is kept."""
@@ -180,7 +180,7 @@ class Link:
             return False
         if not self.replicas.reselect():
             return True
-        known, selects = self.replicas.known, self.throttle.selects
+        known, selects = self.replicas.known, self.throttle.selection.selects
         return all(key in known or not selects(key) for key in taken.partitions)
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
 
-    from .role_throttle import RoleThrottle
+    from .remembered import Remembered
+    from .selection import Selection
 
 _SERVED = attrgetter("served")
 MOST_FREE_TOPICS = 5_000
@@ -41,9 +42,10 @@ class Replicas:
         "_asked_at",
         "_free_topics",
         "_missing",
+        "_remembered",
         "_requests",
+        "_selected_by",
         "_selection",
-        "_throttle",
         "behind",
         "changed",
         "fetch_version",
@@ -54,9 +56,10 @@ class Replicas:
         "not_remembered",
     )
 
-    def __init__(self, throttle: RoleThrottle) -> None:
-        self._throttle = throttle
-        self._selection = throttle.selection
+    def __init__(self, selection: Selection, remembered: Remembered) -> None:
+        self._selection = selection
+        self._remembered = remembered
+        self._selected_by = selection.generation
         self.known: dict[PartitionKey, Replica] = {}
         self.behind: dict[PartitionKey, Replica] = {}
         self.new: dict[PartitionKey, Replica] = {}
@@ -178,25 +181,24 @@ class Replicas:
 
         Tell whether the lists have changed.
         """
-        throttle = self._throttle
-        if self._selection == throttle.selection:
+        selection = self._selection
+        if self._selected_by == selection.generation:
             return False
-        self._selection = throttle.selection
+        self._selected_by = selection.generation
         self._free_topics.clear()
-        self._let_go([key for key in self.known if not throttle.selects(key)])
+        self._let_go([key for key in self.known if not selection.selects(key)])
         return True
 
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
-        throttle = self._throttle
-        if not throttle.selects(key):
-            if not throttle.selects_any_of(entry.topic):
+        if not self._selection.selects(key):
+            if not self._selection.selects_any_of(entry.topic):
                 if len(self._free_topics) >= MOST_FREE_TOPICS:
                     self._free_topics.clear()
                 self._free_topics.add(entry.topic)
             return False
         replica, since = self._missing.pop(key, (None, now))
         if replica is None or now - since >= ABSENCE_SECONDS:
-            if not throttle.remembered.admits(len(self)):
+            if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
             replica = Replica(entry, now)

@@ -7,27 +7,26 @@ Invariant: everything accounted here passed to the follower; what was withheld i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
 from protocol.session.registry import FetchSessions
 
-from ..network.topic_names import TopicNames, written
-from ..quotas.rules import METADATA_TOPIC_ID
 from .remembered import Remembered
+from .selection import Selection
+from .topic_names import TopicNames
 
 if TYPE_CHECKING:
     from admission.turns import Claim
     from protocol.fetch.request import Asked
-    from protocol.session.requests import PartitionKey
 
     from ..config.settings import QuotaSettings
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
     from ..statistics import RoleStatistics
     from .ledger import Ledger
-    from .link import Link
+    from .replicas import Replicas
 
 
 class Usage(NamedTuple):
@@ -41,6 +40,13 @@ class Usage(NamedTuple):
     granted: int = 0
     ungranted: int = 0
     observed: int = 0
+
+
+class OpenLink(Protocol):
+    """What the role knows of each of its connections: `peer` is the other broker, for people."""
+
+    peer: str
+    replicas: Replicas
 
 
 class RoleThrottle:
@@ -62,14 +68,13 @@ class RoleThrottle:
         self.statistics = statistics
         self.quota: RoleQuota = quotas.of(role)
         self.enforce = quotas.enforce
-        self.names = TopicNames() if names is None else names
-        self._lists = 0
+        self.selection = Selection(self.quota, TopicNames() if names is None else names)
         self.ledger = ledger
         """Where traffic is reported to; None: no journal is kept."""
         self.sessions: FetchSessions[Asked] = FetchSessions()
         """The fetch sessions that are translated: omission is forgetting, v7+."""
         self.remembered = Remembered() if remembered is None else remembered
-        self.links: set[Link] = set()
+        self.links: set[OpenLink] = set()
         self.rate = _simple_rate(settings)
         self._strict = settings.policy == "strict"
         self._turn = 0
@@ -80,46 +85,15 @@ class RoleThrottle:
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
-        before, self.quota = self.quota, quotas.of(self.role)
+        self.quota = quotas.of(self.role)
         self.enforce = quotas.enforce
         self.is_idle = self.ledger is None and self.quota.selects_nothing
-        if self.quota.listed() != before.listed():
-            self._lists += 1
+        self.selection.apply(self.quota)
         self.budget.change_rate(self.quota.bytes_per_second, now)
 
     def recount(self) -> None:
         """Put right how many replicas are remembered: connections have ended, partitions are asked for no longer."""
         self.remembered.count = sum(len(link.replicas) for link in self.links)
-
-    @property
-    def selection(self) -> tuple[int, int]:
-        """Changes whenever other partitions are throttled than before."""
-        return self._lists, self.names.generation
-
-    def selects(self, key: PartitionKey) -> bool:
-        """Whether the lists of this broker and role name this partition: of a topic whose name is awaited they may."""
-        topic, partition = key
-        if isinstance(topic, str):
-            return self.quota.selects(topic, partition)
-        if topic == METADATA_TOPIC_ID:
-            return False
-        if not self.quota.names_topics:
-            return partition in self.quota.otherwise
-        name = self.names.of(topic)
-        return self.names.is_awaited(topic) if name is None else self.quota.selects(name, partition)
-
-    def selects_any_of(self, topic: str | bytes) -> bool:
-        if isinstance(topic, str):
-            return bool(self.quota.partitions_of(topic))
-        if not self.quota.names_topics:
-            return topic != METADATA_TOPIC_ID and bool(self.quota.otherwise)
-        name = self.names.known(topic)
-        return self.names.is_awaited(topic) if name is None else bool(self.quota.partitions_of(name))
-
-    def topic_name(self, topic: str | bytes) -> str:
-        """For people and the journal: the topic's name, or its id until that is known."""
-        name = topic if isinstance(topic, str) else self.names.of(topic)
-        return written(topic) if name is None else name
 
     @property
     def shapes(self) -> bool:

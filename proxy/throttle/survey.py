@@ -19,9 +19,8 @@ from .replica import Standing
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from .link import Link
     from .replica import Replica
-    from .role_throttle import RoleThrottle
+    from .role_throttle import OpenLink, RoleThrottle
 
 MOST_LINKS = 100
 MOST_PARTITIONS = 20
@@ -138,9 +137,9 @@ class _Tally:
         self._fetching = 0
         self._lag_messages = 0
         self._gain_per_second = 0.0
-        self._furthest = _Furthest[tuple["Link", "Replica"]](MOST_PARTITIONS)
+        self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
 
-    def add(self, link: Link) -> Generator[None, None, LinkSurvey | None]:
+    def add(self, link: OpenLink) -> Generator[None, None, LinkSurvey | None]:
         """Count a connection's replicas; return what is to be said of it, None if no replica fetches over it."""
         now, furthest = self._now, self._furthest
         replicas = iter(link.replicas.counted(now))
@@ -181,10 +180,10 @@ class _Tally:
             partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),
         )
 
-    def _named(self, link: Link, replica: Replica) -> PartitionSurvey:
+    def _named(self, link: OpenLink, replica: Replica) -> PartitionSurvey:
         topic, partition = replica.key
         return PartitionSurvey(
-            self._throttle.topic_name(topic),
+            self._throttle.selection.topic_name(topic),
             partition,
             link.peer,
             replica.standing is not Standing.BEHIND,

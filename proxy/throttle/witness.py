@@ -52,7 +52,7 @@ class Witness:
         self.peer = peer
         self._ledger = ledger
         self._role = throttle.role.value
-        self._topic_name = throttle.topic_name
+        self._topic_name = throttle.selection.topic_name
         self._replicas = replicas
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 

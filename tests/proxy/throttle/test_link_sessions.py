@@ -149,7 +149,7 @@ def test_quotas_off_while_a_request_is_held_lets_it_go_on_with_everything(versio
 @each_version
 def test_a_list_that_selects_more_starts_the_session_again_one_that_selects_less_does_not(version: int) -> None:
     talk = opened(0, version=version)
-    talk.throttle.names.learn({topic_of(version): "t"} if version >= 13 else {})  # type: ignore[dict-item]
+    talk.throttle.selection.names.learn({topic_of(version): "t"} if version >= 13 else {})  # type: ignore[dict-item]
     talk.throttle.apply(only("t", 0, Partitions(frozenset({0, 1}))), talk.now)
     less = talk.waited(talk.ask())
     assert isinstance(less, Forward)
@@ -259,7 +259,7 @@ def test_a_request_that_is_not_understood_ends_a_translated_session(version: int
 def test_a_topic_whose_name_is_awaited_counts_as_listed_one_without_a_name_does_not() -> None:
     talk = conversation(0, version=17)
     talk.throttle.apply(only("other", 0), 0.0)
-    names = talk.throttle.names
+    names = talk.throttle.selection.names
     first = talk.ask()
     assert set(talk.asked_for(first).values()) == {FIRST_CONTACT_BYTES}
     assert isinstance(first, Forward)
@@ -277,7 +277,7 @@ def test_a_topic_that_turns_out_to_be_listed_stays_throttled() -> None:
     talk = conversation(0, version=17)
     talk.throttle.apply(only("t", 0), 0.0)
     talk.fetch()
-    talk.throttle.names.learn({topic_of(17): "t"})  # type: ignore[dict-item]
+    talk.throttle.selection.names.learn({topic_of(17): "t"})  # type: ignore[dict-item]
     assert talk.fetch().error_code == 0
     assert isinstance(talk.ask(), Hold)
 
@@ -285,7 +285,7 @@ def test_a_topic_that_turns_out_to_be_listed_stays_throttled() -> None:
 def test_lists_of_every_topic_need_no_name() -> None:
     talk = conversation(0, version=17)
     talk.fetch()
-    assert not talk.throttle.names.is_awaited(topic_of(17))  # type: ignore[arg-type]
+    assert not talk.throttle.selection.names.is_awaited(topic_of(17))  # type: ignore[arg-type]
     assert len(talk.link.replicas.known) == 3
 
 
@@ -300,7 +300,7 @@ def test_the_metadata_topic_is_never_throttled(to: Quotas) -> None:
         assert set(talk.asked_for(decision).values()) == {LIMIT}
         assert isinstance(decision, Forward)
         talk.hear(decision)
-    assert not talk.throttle.names.is_awaited(METADATA_TOPIC_ID)
+    assert not talk.throttle.selection.names.is_awaited(METADATA_TOPIC_ID)
 
 
 @each_version

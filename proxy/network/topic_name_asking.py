@@ -1,0 +1,95 @@
+"""Asks brokers for the names of topics whose ids were met in Fetch requests (KIP-516).
+
+Asked by Metadata, on a connection of its own, and only for the ids that are wanted: to read the partitions of every
+topic of a large cluster takes seconds, and a follower that makes ids up could have it done again and again.
+
+Invariant: a broker is asked at most once per `LEAST_PAUSE_SECONDS`.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import trio
+
+from protocol.errors import ProtocolError
+from protocol.metadata import metadata_request, topic_names_by_id
+
+from ..changes import Changes
+from .broker_asking import answer_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..config.settings import Address
+    from ..logs.log import Log
+    from ..throttle.topic_names import TopicNames
+
+LEAST_PAUSE_SECONDS = 0.25
+ANSWER_SECONDS = 5.0
+MOST_BYTES = 64 * 1024 * 1024
+"""Of a Metadata response: of some hundred thousand partitions."""
+LARGE_BYTES = 32 * 1024
+"""An answer from here on is read by a thread: the topics asked for have a thousand partitions."""
+CLIENT_ID = "throttle-sidecar"
+
+
+class TopicNameAsking:
+    """Of one process; it is what `names` calls when it wants more."""
+
+    def __init__(self, names: TopicNames) -> None:
+        self._names = names
+        self._wanted = Changes()
+        names.wanted_more = self._wanted.notify
+
+    async def run(self, brokers: Iterable[Address], changed: Callable[[], None], log: Log) -> None:
+        """Ask whenever something is unknown; `changed` is called when more is known. Runs until cancelled."""
+        told = None
+        while True:
+            if not self._names.has_awaited:
+                await self._wanted.wait()
+            asked = self._names.wanted(trio.current_time())
+            if asked:
+                generation = self._names.generation
+                failure = await self._ask(brokers, asked)
+                if failure is not None:
+                    self._names.learn(None, asked, trio.current_time())
+                    if failure != told:
+                        log.warning("topic_names_unavailable", error=failure)
+                told = failure
+                if self._names.generation != generation:
+                    changed()
+            await trio.sleep(LEAST_PAUSE_SECONDS)
+
+    async def _ask(self, brokers: Iterable[Address], asked: list[bytes]) -> str | None:
+        """Ask one broker after the other; return what went wrong if none answers."""
+        failure = "there is no broker to ask"
+        for broker in tuple(brokers):  # more may become known meanwhile
+            try:
+                with trio.fail_after(ANSWER_SECONDS):
+                    names = await ask(broker, asked)
+            except (OSError, ProtocolError, trio.TooSlowError, trio.BrokenResourceError) as error:
+                failure = f"{broker}: {error or type(error).__name__}"
+            else:
+                self._names.learn(names, asked, trio.current_time())
+                return None
+        return failure
+
+
+async def ask(broker: Address, ids: Iterable[bytes]) -> dict[bytes, str]:
+    """Return the names of those of the topics that the broker has, by id.
+
+    Raises OSError, ProtocolError, trio.BrokenResourceError.
+    """
+    request = metadata_request(0, ids, client_id=CLIENT_ID)
+    frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
+    if len(frame) < LARGE_BYTES:
+        return topic_names_by_id(frame)
+    return await trio.to_thread.run_sync(topic_names_by_id, frame, limiter=_one_at_a_time())
+
+
+@functools.cache
+def _one_at_a_time() -> trio.CapacityLimiter:
+    """Of threads: they hold the interpreter while they read."""
+    return trio.CapacityLimiter(1)
