@@ -11,6 +11,6 @@ def missing_extra(program: str, error: ModuleNotFoundError) -> str:
 
     Raises `error` itself if the module is one of this distribution's own: no extra would bring it.
     """
-    if error.name is None or error.name.partition(".")[0] in {"lab", "proxy", "protocol", "admission"}:
+    if error.name is None or error.name.partition(".")[0] in {"lab", "operating", "proxy", "protocol", "admission"}:
         raise error
     return f"{program} needs the extra {_EXTRA}: pip install '{_DISTRIBUTION}[{_EXTRA}]' ({error})"

@@ -25,7 +25,7 @@ from protocol.walkers.rows import BLOCK_TAGS
 from protocol.wire.layout import TAGS, item_struct, parse_whole
 from protocol.wire.primitives import TAGGED_FIELDS
 
-from .frames import FETCHES, RESPONSES, Golden, named, request_frames, response_frames, sent_in, topics_of
+from ..frames import FETCHES, RESPONSES, Golden, named, request_frames, response_frames, sent_in, topics_of
 
 each_fetch = pytest.mark.parametrize("case", FETCHES, ids=lambda case: case.name)
 
