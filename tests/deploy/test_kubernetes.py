@@ -16,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from lab.kubernetes.clients import kubectl_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, Settings, load_settings
 
