@@ -16,23 +16,26 @@ kind: PrometheusRule
 metadata:
   name: kafka-throttle-sidecar
 spec:
-  groups:
 """
 
 
-def prometheus_rule(rules: Path = HERE / "prometheus") -> str:
-    """All rules as one object of the Prometheus Operator's, comments and all."""
-    return _HEAD + "".join(_groups((rules / name).read_text("utf-8")) for name in RULES)
+def all_rules(rules: Path = HERE / "prometheus") -> str:
+    """The groups of all files as one list, comments and all."""
+    texts = [(rules / name).read_text("utf-8") for name in RULES]
+    return "groups:\n" + "".join(text.partition("\ngroups:\n")[2].rstrip("\n") + "\n" for text in texts)
 
 
-def _groups(text: str) -> str:
-    """The list under the one key `groups`, two columns further to the right."""
-    _, _, groups = text.partition("\ngroups:\n")
-    return "".join(f"  {line}\n" if line else "\n" for line in groups.rstrip("\n").split("\n"))
+def prometheus_rule() -> str:
+    """All rules as one object of the Prometheus Operator's."""
+    return _HEAD + "".join(f"  {line}\n" if line else "\n" for line in all_rules().splitlines())
 
 
 def derived(root: Path = HERE) -> dict[Path, str]:
     """What is to be in each file, below `root`."""
+    files = root / "helm" / "files"
+    dashboard = "kafka-throttle-sidecar.json"
     return {
         root / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
+        files / "rules.yaml": "# Written by `python -m deploy`.\n" + all_rules(),
+        files / dashboard: (HERE / "grafana" / dashboard).read_text("utf-8"),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -52,9 +53,11 @@ def build() -> Path:
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         programs = Path(scratch, "programs")
         programs.mkdir()
+        # A copy: somebody may check out another branch in the minutes that it takes.
+        source = shutil.copytree(SOURCE, Path(scratch, "source"))
         for name, package in PACKAGES.items():
             print(f"building {name} ({', '.join(PACKAGES)}); minutes, this once", file=sys.stderr, flush=True)
-            _go_build(go, package, programs / name)
+            _go_build(go, source, package, programs / name)
         try:
             programs.rename(folder)
         except OSError:
@@ -69,14 +72,14 @@ def _folder() -> Path:
     return cache_directory() / f"kubernetes-{VERSION}-{hashlib.sha256(content).hexdigest()[:8]}"
 
 
-def _go_build(go: str, package: str, program: Path) -> None:
+def _go_build(go: str, source: Path, package: str, program: Path) -> None:
     major, minor, _ = VERSION.split(".")
     # Without these kubectl takes the server for one of version 0.0.
     told = {"gitVersion": f"v{VERSION}", "gitMajor": major, "gitMinor": minor}
     flags = " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in told.items())])
     command = [go, "build", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", flags]
     done = subprocess.run(
-        [*command, "-o", str(program), package], cwd=SOURCE, env={**os.environ, "CGO_ENABLED": "0"}, check=False
+        [*command, "-o", str(program), package], cwd=source, env={**os.environ, "CGO_ENABLED": "0"}, check=False
     )
     if done.returncode:
         raise LabError(f"Go could not build {package}: see what it said above")

@@ -197,6 +197,8 @@ def load(overlay: str, index: int, folder: Path) -> Settings:
 def test_the_sidecar_starts_with_its_files_and_meets_the_broker(overlay: str, index: int, tmp_path: Path) -> None:
     settings = load(overlay, index, tmp_path)
     assert settings.broker.id == index
+    assert containers(overlay)["throttle-sidecar"]["resources"]["limits"]["memory"] == "512Mi"
+    assert settings.limits.max_memory_bytes < 512 * 2**20
     environment = {each["name"]: each.get("value") for each in containers(overlay)["kafka"]["env"]}
     assert settings.ingress is not None
     assert f"REPLICATION://{settings.ingress.upstream}," in environment["KAFKA_LISTENERS"]

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from .waiting import wait
 
+if TYPE_CHECKING:
     from lab.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OVERLAYS = ("peers", "transparent")
-PATIENCE_SECONDS = 30.0
-
-
-def wait(condition: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.1)
-    return found
 
 
 def pods(cluster: ControlPlane) -> list[dict[str, Any]]:

@@ -1,0 +1,291 @@
+"""How long a change of quotas takes to be in force at every sidecar: by files, by PUT /quotas, by a ConfigMap.
+
+    python -m benchmarks.fleet_changes [--changes 20] [--sidecars 3] [--write docs/benchmarks.md]
+
+Sidecars are processes of their own, each with quotas of its own or a ConfigMap that all share; the ConfigMap is on a
+real API server, and shown by mounts that are some seconds late, as a kubelet's are. Every change is one command,
+`throttle-sidecar set --fleet`, or one PUT. Counted from the moment the change was *written* (the last file's rename, by
+its ctime; kubectl's end; the PUT's beginning) until the last sidecar says in its log that it is in force; and from
+there until the command returned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import trio
+
+from lab.addresses import HTTP_PORT, free_subnet
+from lab.kubernetes.clients import kubectl_command
+from lab.kubernetes.control_plane import ControlPlane, control_plane
+from lab.kubernetes.mounts import MountedConfigMap
+from lab.processes import Process, kill_all, wait_until
+from lab.sidecars import throttle_sidecar_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Change = Callable[[int], float]
+    """Brings a rate about; returns when that was written, in seconds since 1970."""
+
+MARKS = ("<!-- fleet: begin -->", "<!-- fleet: end -->")
+WAYS = ("files", "PUT /quotas", "ConfigMap")
+RATE = "leader.replication.throttled.rate"
+QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = {rate}\nleader.replication.throttled.replicas = "*"\n'
+TOKEN = "a-token-for-benchmarks"
+MOUNT_LATE_SECONDS = 4.0
+_PATIENCE_SECONDS = 10.0
+
+
+class Timing(NamedTuple):
+    """Seconds."""
+
+    in_force: float
+    """From the write until the last sidecar had it."""
+    returned: float
+    """From the write until the command was over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A sidecar and its files."""
+
+    broker: int
+    url: str
+    process: Process
+    quotas: Path
+
+    def in_force_at(self, rate: int) -> float:
+        """When its log says that this rate, of bytes per second, came into force; since 1970."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            for line in reversed(self.process.output.read_text("utf-8").splitlines()):
+                said = json.loads(line)
+                if said["event"] == "quotas_reloaded" and said["leader_bytes_per_second"] == rate:
+                    return datetime.fromisoformat(said["timestamp"]).timestamp()
+            time.sleep(0.02)
+        raise click.ClickException(f"the sidecar of {self.broker} did not take {rate}:\n{self.process.last_lines()}")
+
+
+def seat(broker: int, address: str, home: Path, quotas: Path) -> Seat:
+    """A sidecar that has not been started yet, with a broker beside it that nobody will dial."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / "token").write_text(TOKEN)
+    (home / "token").chmod(0o600)
+    (home / "proxy.toml").write_text(
+        f'[broker]\nid = {broker}\n[ingress]\nlisten = "{address}:9092"\nupstream = "{address}:19092"\n'
+        f'[http]\nlisten = "{address}:{HTTP_PORT}"\ntoken_file = "token"\n[quotas]\nfile = "{quotas}"\n'
+    )
+    command = [throttle_sidecar_script(), "run", "--config", str(home / "proxy.toml")]
+    url = f"http://{address}:{HTTP_PORT}"
+    return Seat(broker, url, Process(f"sidecar {broker}", command, output=home / "log"), quotas)
+
+
+@contextlib.contextmanager
+def running(seats: list[Seat]) -> Iterator[None]:
+    try:
+        for each in seats:
+            each.process.start()
+        for each in seats:
+            trio.run(_until_ready, each)
+        yield
+    finally:
+        kill_all([each.process for each in seats])
+
+
+async def _until_ready(each: Seat) -> None:
+    await wait_until(lambda: _answers(each.url), process=each.process, what="/readyz said 200", timeout_seconds=30)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=3) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def set_fleet(fleet: Path, rate: int) -> None:
+    """The command, from its start to its end. Raises CalledProcessError with what it said."""
+    command = [throttle_sidecar_script(), "set", RATE, str(rate), "--fleet", str(fleet)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise click.ClickException(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+
+
+def by_files(home: Path, seats: list[Seat]) -> Change:
+    fleet = home / "files.toml"
+    fleet.write_text(
+        "".join(f'[[sidecars]]\nbroker = {s.broker}\nurl = "{s.url}"\nquotas = "{s.quotas}"\n' for s in seats)
+    )
+
+    def write(rate: int) -> float:
+        set_fleet(fleet, rate)
+        return max(each.quotas.stat().st_ctime for each in seats)
+
+    return write
+
+
+def by_put(seats: list[Seat]) -> Change:
+    def put(each: Seat, rate: int) -> None:
+        proof = {"Authorization": f"Bearer {TOKEN}"}
+        with urllib.request.urlopen(urllib.request.Request(f"{each.url}/quotas", headers=proof)) as answer:
+            proof["If-Match"] = answer.headers["ETag"]
+        body = QUOTAS.format(rate=rate).encode()
+        urllib.request.urlopen(urllib.request.Request(f"{each.url}/quotas", body, proof, method="PUT")).close()
+
+    def write(rate: int) -> float:
+        began = time.time()
+        threads = [threading.Thread(target=put, args=(each, rate)) for each in seats]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return began
+
+    return write
+
+
+def by_config_map(home: Path, seats: list[Seat], cluster: ControlPlane) -> Change:
+    """With a kubectl that notes when it was over."""
+    noted = home / "patched"
+    kubectl = home / "kubectl"
+    real = shlex.join([kubectl_command(), f"--kubeconfig={cluster.kubeconfig}"])
+    kubectl.write_text(f'#!/bin/bash\n{real} "$@"; status=$?\necho $EPOCHREALTIME > {noted}\nexit $status\n')
+    kubectl.chmod(0o755)
+    fleet = home / "configmap.toml"
+    members = "".join(
+        f'[[sidecars]]\nbroker = {s.broker}\nurl = "{s.url}"\nconfigmap = "kafka/throttle-quotas"\n'
+        f'token_file = "sidecar-{s.broker}/token"\n'
+        for s in seats
+    )
+    fleet.write_text(f'[kubernetes]\nkubectl = "{kubectl}"\n{members}')
+
+    def write(rate: int) -> float:
+        set_fleet(fleet, rate)
+        return float(noted.read_text())
+
+    return write
+
+
+def mount_late(cluster: ControlPlane, mounts: list[MountedConfigMap], over: threading.Event) -> None:
+    """Show what the ConfigMap holds, to one pod after the other, until `over`."""
+    while not over.wait(MOUNT_LATE_SECONDS):
+        data = cluster.get("configmap", "throttle-quotas", "--namespace=kafka")["data"]
+        for mount in mounts:
+            mount.publish(data)
+
+
+def measure(change: Change, seats: list[Seat], rates: range) -> list[Timing]:
+    timings = []
+    for rate in rates:
+        written = change(rate)
+        returned = time.time()
+        in_force = max(each.in_force_at(rate) for each in seats)
+        timings.append(Timing(in_force - written, returned - written))
+        time.sleep(0.05)
+    return timings
+
+
+def compare(changes: int, brokers: tuple[int, ...], home: Path, cluster: ControlPlane) -> dict[str, list[Timing]]:
+    addresses = free_subnet(brokers)
+    data = {"quotas.toml": QUOTAS.format(rate=1)}
+    found = {}
+    for way in WAYS:
+        place = home / way.partition(" ")[0]
+        place.mkdir()
+        mounts = []
+        seats = []
+        for broker in brokers:
+            mount = MountedConfigMap(place / f"mount-{broker}", data)
+            mounts.append(mount)
+            quotas = mount.directory / "quotas.toml"
+            if way != "ConfigMap":
+                quotas = place / f"quotas-{broker}.toml"
+                quotas.write_text(data["quotas.toml"])
+            seats.append(seat(broker, addresses.http(broker), place / f"sidecar-{broker}", quotas))
+        with running(seats):
+            rates = range(1_000_000, 1_000_000 + changes)
+            if way == "files":
+                found[way] = measure(by_files(place, seats), seats, rates)
+            elif way == "PUT /quotas":
+                found[way] = measure(by_put(seats), seats, rates)
+            else:
+                found[way] = _by_config_map(place, seats, mounts, cluster, rates)
+    return found
+
+
+def _by_config_map(
+    place: Path, seats: list[Seat], mounts: list[MountedConfigMap], cluster: ControlPlane, rates: range
+) -> list[Timing]:
+    cluster.kubectl("create", "namespace", "kafka")
+    source = f"--from-literal=quotas.toml={QUOTAS.format(rate=1)}"
+    cluster.kubectl("create", "configmap", "throttle-quotas", "--namespace=kafka", source)
+    over = threading.Event()
+    kubelet = threading.Thread(target=mount_late, args=(cluster, mounts, over))
+    kubelet.start()
+    try:
+        found = measure(by_config_map(place, seats, cluster), seats, rates)
+    finally:
+        over.set()
+        kubelet.join()
+    mount_late_once(cluster, mounts)
+    lost = [line for each in seats for line in each.process.output.read_text().splitlines() if "_replaced" in line]
+    if lost:
+        raise click.ClickException(f"a mount that was late undid a change: {lost}")
+    return found
+
+
+def mount_late_once(cluster: ControlPlane, mounts: list[MountedConfigMap]) -> None:
+    """Show the last version, and give the sidecars a second to look at it."""
+    data = cluster.get("configmap", "throttle-quotas", "--namespace=kafka")["data"]
+    for mount in mounts:
+        mount.publish(data)
+    time.sleep(1)
+
+
+def table(found: dict[str, list[Timing]]) -> str:
+    lines = [
+        "| by | in force everywhere after the write, median | worst | the command was over after, median | worst |",
+        "|---|---|---|---|---|",
+    ]
+    for way, timings in found.items():
+        cells = [
+            f"{1000 * pick(each[part] for each in timings):.0f} ms"
+            for part in (0, 1)
+            for pick in (statistics.median, max)
+        ]
+        lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--changes", default=20, show_default=True, help="Each way.")
+@click.option("--sidecars", default=3, show_default=True, help="At most 9.")
+@click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
+def main(changes: int, sidecars: int, write: Path | None) -> None:
+    """Time changes of quotas until they are in force at every sidecar."""
+    with tempfile.TemporaryDirectory() as home, control_plane() as cluster:
+        found = compare(changes, tuple(range(101, 101 + sidecars)), Path(home), cluster)
+    text = f"{changes} changes each, {sidecars} sidecars:\n\n{table(found)}"
+    click.echo(text)
+    if write is not None:
+        before, rest = write.read_text("utf-8").split(MARKS[0])
+        write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+{{/* The loopback address at which a broker's name leads to the sidecar. Takes the broker's place in the list. */}}
+{{- define "throttle.loopback" -}}
+127.0.{{ add 100 . }}.1
+{{- end }}
+
+{{/* proxy.toml of one broker's sidecar. Takes (list BROKER ROOT). */}}
+{{- define "throttle.proxy" -}}
+{{- $own := index . 0 -}}
+{{- $root := index . 1 -}}
+{{- $values := $root.Values -}}
+[broker]
+id = {{ int $own.id }}
+{{- if $values.ingress.enabled }}
+
+[ingress]
+listen = "0.0.0.0:{{ int $values.ingress.port }}"
+upstream = "127.0.0.1:{{ int $values.ingress.brokerPort }}"
+{{- end }}
+{{- if $values.egress.enabled }}
+
+[egress]
+mode = {{ $values.egress.mode | quote }}
+{{- if eq $values.egress.mode "transparent" }}
+listen = "[::]:{{ int $values.egress.redirectPort }}"
+{{- end }}
+{{- if eq $values.egress.mode "peers" }}
+{{- range $place, $peer := $values.brokers }}
+{{- if ne (int $peer.id) (int $own.id) }}
+
+[[egress.peers]]
+broker = {{ int $peer.id }}
+listen = "{{ include "throttle.loopback" $place }}:{{ int $values.egress.port }}"
+upstream = "{{ $peer.address }}:{{ int $values.egress.port }}"
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+[quotas]
+file = "/etc/throttle-sidecar-quotas/quotas.toml"
+
+[http]
+listen = "0.0.0.0:{{ int $values.http.port }}"
+{{- if $values.http.tokenSecretName }}
+token_file = "/etc/throttle-sidecar-token/token"
+{{- end }}
+{{ end }}
+
+{{/* Each broker's proxy.toml, by its pod's name. */}}
+{{- define "throttle.proxies" -}}
+{{- range .Values.brokers }}
+{{ .pod }}.toml: |
+  {{- include "throttle.proxy" (list . $) | trim | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* What has to be true of the list of brokers that its schema cannot say. */}}
+{{- define "throttle.check" -}}
+{{- range $key := list "id" "pod" "name" }}
+{{- $seen := dict }}
+{{- range $place, $broker := $.Values.brokers }}
+{{- $found := get $broker $key | toString }}
+{{- if hasKey $seen $found }}
+{{- fail (printf "brokers[%d].%s: %s is brokers[%v]'s already" $place $key $found (get $seen $found)) }}
+{{- end }}
+{{- $_ := set $seen $found $place }}
+{{- end }}
+{{- end }}
+{{- range $place, $broker := .Values.brokers }}
+{{- if and $.Values.egress.enabled (eq $.Values.egress.mode "peers") (eq $broker.name $broker.address) }}
+{{- fail (printf "brokers[%d].address: expected another name than %s, which leads to the sidecar itself" $place $broker.name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (lt (len .Values.brokers) 2) }}
+{{- fail "brokers: expected two at least, since with egress.mode \"peers\" a sidecar leads to the others; found 1" }}
+{{- end }}
+{{- if not (or .Values.ingress.enabled .Values.egress.enabled) }}
+{{- fail "ingress.enabled, egress.enabled: expected one of them at least, or the sidecar has nothing to do" }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,29 @@
+{{- define "throttle.name" -}}
+{{ .Release.Name | trunc 50 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "throttle.labels" -}}
+app.kubernetes.io/name: kafka-throttle-sidecar
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
+{{- end }}
+
+{{/* An image by its digest, or else its tag. Takes (list IMAGE ROOT). */}}
+{{- define "throttle.image" -}}
+{{- $image := index . 0 -}}
+{{- if $image.digest -}}
+{{ $image.repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $image.repository }}:{{ $image.tag | default (index . 1).Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* Whether an object of the Prometheus Operator's is wanted: true, or empty. Takes (list CREATE KIND ROOT). */}}
+{{- define "throttle.wanted" -}}
+{{- $create := index . 0 -}}
+{{- if eq (toString $create) "auto" -}}
+{{- if (index . 2).Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" (index . 1)) }}true{{ end -}}
+{{- else if $create }}true{{ end -}}
+{{- end }}

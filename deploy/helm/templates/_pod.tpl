@@ -1,0 +1,104 @@
+{{/* What a broker's pod has with its sidecar, and has not without. */}}
+{{- define "throttle.pod" -}}
+{{- $values := .Values -}}
+{{- $peers := and $values.egress.enabled (eq $values.egress.mode "peers") -}}
+{{- $transparent := and $values.egress.enabled (eq $values.egress.mode "transparent") -}}
+{{- if $peers }}
+hostAliases:
+  {{- range $place, $broker := $values.brokers }}
+  - ip: {{ include "throttle.loopback" $place }}
+    hostnames: [{{ $broker.name | quote }}]
+  {{- end }}
+{{- end }}
+initContainers:
+  {{- if $transparent }}
+  {{- include "throttle.redirect" . | nindent 2 }}
+  {{- end }}
+  {{- include "throttle.container" . | nindent 2 }}
+volumes:
+  - name: throttle-sidecar
+    configMap: {name: {{ include "throttle.name" . }}}
+  - name: throttle-quotas
+    configMap: {name: {{ include "throttle.name" . }}-quotas}
+  {{- if $values.http.tokenSecretName }}
+  - name: throttle-token
+    secret: {secretName: {{ $values.http.tokenSecretName | quote }}, defaultMode: 0440}
+  {{- end }}
+  {{- range $values.tls }}
+  - name: throttle-tls-{{ .name }}
+    secret: {secretName: {{ .secretName | quote }}, defaultMode: 0440}
+  {{- end }}
+{{- end }}
+
+{{- define "throttle.redirect" -}}
+- name: throttle-redirect
+  image: {{ include "throttle.image" (list .Values.redirectImage .) | quote }}
+  imagePullPolicy: {{ .Values.redirectImage.pullPolicy }}
+  args: [add, --ports, {{ .Values.egress.port | int | quote }}, --to, {{ .Values.egress.redirectPort | int | quote }}, --uid, {{ .Values.runAsUser | int | quote }}]
+  securityContext:
+    # iptables wants user 0, of whose powers this is left.
+    runAsUser: 0
+    runAsNonRoot: false
+    readOnlyRootFilesystem: true
+    allowPrivilegeEscalation: false
+    capabilities: {drop: [ALL], add: [NET_ADMIN]}
+    seccompProfile: {type: RuntimeDefault}
+  resources:
+    requests: {cpu: 10m, memory: 16Mi}
+    limits: {memory: 64Mi}
+{{- end }}
+
+{{- define "throttle.container" -}}
+- name: throttle-sidecar
+  image: {{ include "throttle.image" (list .Values.image .) | quote }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  # A native sidecar: it starts before the broker and stops after it.
+  restartPolicy: Always
+  args:
+    - run
+    - --config=/etc/throttle-sidecar/$(POD_NAME).toml
+    {{- range $key, $value := .Values.settings }}
+    - {{ printf "--set=%s=%v" $key $value | quote }}
+    {{- end }}
+  env:
+    - name: POD_NAME
+      valueFrom:
+        fieldRef: {fieldPath: metadata.name}
+  ports:
+    {{- if .Values.ingress.enabled }}
+    - {name: replication, containerPort: {{ int .Values.ingress.port }}}
+    {{- end }}
+    - {name: throttle-http, containerPort: {{ int .Values.http.port }}}
+  startupProbe:
+    httpGet: {path: /healthz, port: throttle-http}
+    periodSeconds: 1
+    failureThreshold: 60
+  livenessProbe:
+    httpGet: {path: /healthz, port: throttle-http}
+    periodSeconds: 10
+    timeoutSeconds: 3
+  readinessProbe:
+    httpGet: {path: /readyz, port: throttle-http}
+    periodSeconds: 5
+    timeoutSeconds: 3
+  securityContext:
+    runAsUser: {{ int .Values.runAsUser }}
+    runAsGroup: {{ int .Values.runAsUser }}
+    runAsNonRoot: true
+    readOnlyRootFilesystem: true
+    allowPrivilegeEscalation: false
+    capabilities: {drop: [ALL]}
+    seccompProfile: {type: RuntimeDefault}
+  resources:
+    {{- toYaml .Values.resources | nindent 4 }}
+  volumeMounts:
+    # Whole directories: a single file by subPath would never change.
+    - {name: throttle-sidecar, mountPath: /etc/throttle-sidecar, readOnly: true}
+    - {name: throttle-quotas, mountPath: /etc/throttle-sidecar-quotas, readOnly: true}
+    {{- if .Values.http.tokenSecretName }}
+    - {name: throttle-token, mountPath: /etc/throttle-sidecar-token, readOnly: true}
+    {{- end }}
+    {{- range .Values.tls }}
+    - {name: {{ printf "throttle-tls-%s" .name | quote }}, mountPath: {{ printf "/etc/throttle-sidecar-tls/%s" .name | quote }}, readOnly: true}
+    {{- end }}
+{{- end }}

@@ -1,0 +1,210 @@
+"""deploy/helm: linted, rendered as it was, valid by schema, and sidecars start with what it renders."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from lab.kubernetes.clients import helm_command
+from proxy.quotas.file import load_quotas_file
+from proxy.settings import Address, load_settings
+
+from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
+from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.settings import Settings
+
+Object = dict[str, Any]
+
+
+def objects(name: str) -> list[Object]:
+    return list(yaml.safe_load_all((GOLDEN / f"{name}.yaml").read_text()))
+
+
+def config_map(name: str, suffix: str = "") -> Object:
+    (found,) = (
+        each
+        for each in objects(name)
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"] == f"throttle{suffix}"
+    )
+    data: Object = found["data"]
+    return data
+
+
+def pod(name: str) -> Object:
+    spec: Object = json.loads(config_map(name, "-patch")["add.json"])["spec"]["template"]["spec"]
+    return spec
+
+
+def test_versions_are_the_distributions() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    version = tomllib.loads((CHART.parents[1] / "pyproject.toml").read_text())["project"]["version"]
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lint_finds_nothing(name: str) -> None:
+    command = [helm_command(), "lint", "--strict", str(CHART), "--values=-"]
+    done = subprocess.run(
+        command, input=yaml.safe_dump(CASES[name].values), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    assert "[WARNING]" not in done.stdout
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_renders_as_it_did(name: str) -> None:
+    assert rendered(CASES[name]) == (GOLDEN / f"{name}.yaml").read_text(), "python -m tests.deploy.helm_cases"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_object_is_what_its_schema_wants(name: str) -> None:
+    for each in objects(name):
+        if each["kind"] in OPERATORS:
+            jsonschema.validate(each, OPERATORS[each["kind"]])
+        else:
+            kubernetes_validate.validate(each, KUBERNETES_VERSION, strict=True)
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {**pod(name), "containers": [{"name": "kafka", "image": "kafka:1"}]},
+    }
+    stateful_set = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "kafka"},
+        "spec": {"serviceName": "kafka", "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    }
+    kubernetes_validate.validate(stateful_set, KUBERNETES_VERSION, strict=True)
+
+
+def load(name: str, broker: Object, folder: Path) -> Settings:
+    """The settings of one broker's sidecar, as its container starts it."""
+    (container,) = (each for each in pod(name)["initContainers"] if each["name"] == "throttle-sidecar")
+    run, config, *overrides = container["args"]
+    assert (run, config) == ("run", "--config=/etc/throttle-sidecar/$(POD_NAME).toml")
+    (folder / "proxy.toml").write_text(config_map(name)[f"{broker['pod']}.toml"])
+    return load_settings(folder / "proxy.toml", tuple(each.removeprefix("--set=") for each in overrides), {})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_sidecar_starts_with_its_files(name: str, tmp_path: Path) -> None:
+    case = CASES[name].values
+    for broker in case["brokers"]:
+        settings = load(name, broker, tmp_path)
+        assert settings.broker.id == broker["id"]
+        mounts = [each["mountPath"] for each in pod(name)["initContainers"][-1]["volumeMounts"]]
+        assert str(settings.quotas.file.parent) in mounts
+        assert settings.limits.max_memory_bytes < 512 * 2**20
+    (tmp_path / "quotas.toml").write_text(config_map(name, "-quotas")["quotas.toml"])
+    load_quotas_file(tmp_path / "quotas.toml")
+
+
+def test_peers_are_the_others_by_the_addresses_their_names_lead_to(tmp_path: Path) -> None:
+    aliases = {name: each["ip"] for each in pod("peers")["hostAliases"] for name in each["hostnames"]}
+    for broker in brokers():
+        egress = load("peers", broker, tmp_path).egress
+        assert egress is not None
+        others = [other for other in brokers() if other["id"] != broker["id"]]
+        assert [(peer.broker, peer.listen, peer.upstream) for peer in egress.peers] == [
+            (other["id"], Address(aliases[other["name"]], 9092), Address(other["address"], 9092)) for other in others
+        ]
+
+
+def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
+    egress = load("transparent", brokers(2, first=100)[0], tmp_path).egress
+    assert egress is not None
+    assert egress.listen is not None
+    redirect, sidecar = pod("transparent")["initContainers"]
+    assert redirect["args"] == [
+        "add", "--ports", "9092", "--to", str(egress.listen.port),
+        "--uid", str(sidecar["securityContext"]["runAsUser"]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_has_a_privilege_but_the_redirecting_init_container(name: str) -> None:
+    keys = {key for key, value in values(pod(name)) if value is not False}
+    assert keys & {"privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount"} == set()
+    for container in pod(name)["initContainers"]:
+        context = container["securityContext"]
+        assert context["capabilities"]["drop"] == ["ALL"]
+        assert context["capabilities"].get("add") == (
+            ["NET_ADMIN"] if container["name"] == "throttle-redirect" else None
+        )
+        assert context["readOnlyRootFilesystem"]
+        assert not context["allowPrivilegeEscalation"]
+
+
+def test_what_takes_it_away_names_all_that_was_added() -> None:
+    for name in CASES:
+        removed = json.loads(config_map(name, "-patch")["remove.json"])["spec"]["template"]["spec"]
+        assert removed.keys() == pod(name).keys()
+        for key, items in pod(name).items():
+            by = "ip" if key == "hostAliases" else "name"
+            assert removed[key] == [{"$patch": "delete", by: item[by]} for item in items]
+
+
+def kinds(text: str) -> set[str]:
+    return {each["kind"] for each in yaml.safe_load_all(text) if each}
+
+
+def test_objects_of_other_makers_are_there_where_their_kinds_are_or_are_asked_for() -> None:
+    values = {"brokers": brokers(2)}
+    known = [f"--api-versions={kind}" for kind in OPERATOR]
+    assert kinds(render(values).stdout) == {"ConfigMap"}
+    assert kinds(render(values, *known).stdout) == {"ConfigMap", "PodMonitor", "PrometheusRule"}
+    off = {**values, "podMonitor": {"create": False}, "prometheusRule": {"create": False}}
+    assert kinds(render(off, *known).stdout) == {"ConfigMap"}
+    on = {**values, "podMonitor": {"create": True}, "networkPolicy": {"create": True}}
+    assert kinds(render(on).stdout) == {"ConfigMap", "PodMonitor", "NetworkPolicy"}
+
+
+def test_the_dashboard_and_the_rules_are_the_projects() -> None:
+    wanted = {"dashboard": {"create": True}, "prometheusRule": {"create": True, "runbookUrl": "https://wiki.example/x"}}
+    found = list(yaml.safe_load_all(render({"brokers": brokers(2), **wanted}).stdout))
+    (dashboard,) = (each for each in found if each["metadata"]["name"] == "throttle-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    (text,) = dashboard["data"].values()
+    assert json.loads(text) == json.loads((CHART.parent / "grafana" / "kafka-throttle-sidecar.json").read_text())
+    (rules,) = (each for each in found if each["kind"] == "PrometheusRule")
+    jsonschema.validate(rules, OPERATORS["PrometheusRule"])
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    assert alerts
+    assert all(rule["annotations"]["runbook_url"].startswith("https://wiki.example/x#") for rule in alerts)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({}, "/brokers"),
+        ({"brokers": [{"id": 1, "pod": "kafka-0"}]}, "/brokers/0"),
+        ({"brokers": [{**brokers(1)[0], "id": "one"}]}, "/brokers/0/id"),
+        ({"brokers": [*brokers(1), {**brokers(2)[1], "id": 0}]}, "brokers[1].id: 0 is brokers[0]'s already"),
+        ({"brokers": [*brokers(1), {**brokers(2)[1], "pod": "kafka-0"}]}, "brokers[1].pod: kafka-0 is brokers[0]'s"),
+        ({"brokers": [{**brokers(1)[0], "address": "kafka-0.kafka"}]}, "brokers[0].address: expected another name"),
+        ({"brokers": brokers(1)}, "brokers: expected two at least"),
+        ({"egress": {"mode": "sideways"}}, "/egress/mode"),
+        ({"egress": {"prot": 1}}, "prot"),
+        ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
+        ({"settings": {"drain": "10s"}}, "drain"),
+        ({"image": {"digest": "latest"}}, "/image/digest"),
+        ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
+        ({"quota": {}}, "quota"),
+    ],
+    ids=str,
+)
+def test_wrong_values_are_refused_with_their_place(wrong: Object, told: str) -> None:
+    values = wrong if wrong == {} or "brokers" in wrong else {"brokers": brokers(2), **wrong}
+    done = render(values)
+    assert done.returncode != 0
+    assert told in done.stderr, done.stderr
