@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from lab.kubernetes.clients import helm_command
-from proxy.quotas.file import load_quotas_file
-from proxy.settings import Address, load_settings
+from proxy.config.quota_file import load_quotas_file
+from proxy.config.settings import Address, load_settings
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
@@ -22,7 +22,7 @@ from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from proxy.settings import Settings
+    from proxy.config.settings import Settings
 
 Object = dict[str, Any]
 
