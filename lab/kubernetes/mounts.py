@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 
 
 class MountedConfigMap:
-    """A directory as a pod sees it. `data` is the ConfigMap's."""
+    """A directory as a pod sees it. `data` is the ConfigMap's; files of these names make way."""
 
     def __init__(self, directory: Path, data: Mapping[str, str]) -> None:
         self.directory = directory
         self._versions = 0
-        directory.mkdir()
+        directory.mkdir(exist_ok=True)
         self.publish(data)
         for key in data:
-            (directory / key).symlink_to(f"..data/{key}")
+            link = directory / f"..{key}"
+            link.symlink_to(f"..data/{key}")
+            link.rename(directory / key)
 
     def publish(self, data: Mapping[str, str]) -> None:
         """Show another version."""

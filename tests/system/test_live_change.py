@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.kubernetes.mounts import MountedConfigMap
 from lab.moves import MIB, Move, Side
 from lab.open_move import OpenMove, open_move
 from lab.sidecars import UNLIMITED
@@ -98,41 +99,20 @@ async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(
     assert max(delays) <= EFFECT_SECONDS, delays
 
 
-class SwappedDirectory:
-    """What the kubelet does with a ConfigMap: quotas.toml -> ..data/quotas.toml, ..data -> a directory per version."""
-
-    def __init__(self, quotas_file: Path) -> None:
-        self._home = quotas_file.parent
-        self._versions = 0
-        self.publish(quotas_file.read_text("utf-8"))
-        link = self._home / "quotas.link"
-        link.symlink_to("..data/quotas.toml")
-        link.rename(quotas_file)
-
-    def publish(self, text: str) -> None:
-        self._versions += 1
-        version = self._home / f"..version-{self._versions}"
-        version.mkdir()
-        (version / "quotas.toml").write_text(text, encoding="utf-8")
-        fresh = self._home / "..data_tmp"
-        fresh.symlink_to(version.name)
-        fresh.rename(self._home / "..data")
-
-
 @pytest.mark.system
 @pytest.mark.timeout(600)
 async def test_the_swap_of_a_config_map_counts_as_a_change(sidecar_cluster: Cluster) -> None:
     sidecar = sidecar_cluster.sidecars[101]
     async with open_move(sidecar_cluster, held("leader")) as move:
-        config_map = SwappedDirectory(sidecar.quotas_file)
+        mount = MountedConfigMap(sidecar.quotas_file.parent, {"quotas.toml": move.quotas(0)})
         await wait_silent(move)
         for bytes_per_second in (4 * MIB, 2 * MIB):
-            config_map.publish(move.quotas(0))
+            mount.publish({"quotas.toml": move.quotas(0)})
             await wait_silent(move)
             changed = time.monotonic()
-            config_map.publish(move.quotas(bytes_per_second))
+            mount.publish({"quotas.toml": move.quotas(bytes_per_second)})
             assert await move.wait_first_byte(changed) <= EFFECT_SECONDS
-        config_map.publish(UNLIMITED)
+        mount.publish({"quotas.toml": UNLIMITED})
         assert_intact(await move.finish(timeout_seconds=30))
 
 
