@@ -221,7 +221,7 @@ class Sidecar:
             "ingress": self._ingress(),
             "egress": self._egress(),
             "quotas": f'file = "{self._quotas.name}"\npolicy = "{self._policy}"',
-            "http": f'listen = "{self._addresses.http(self.broker)}:{HTTP_PORT}"',
+            "http": f'listen = "{self._addresses.http(self.broker)}:{HTTP_PORT}"\npartition_rates = true',
             "log": 'format = "json"',
         }
         for table, lines in (self._plan.settings or {}).items():

@@ -193,7 +193,7 @@ class Server:
         served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
         turn = Turn()
-        self._surveyor = Surveyor(self._throttles, turn)
+        self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
         self.site = self._site(statistics, turn)
 
     def _site(self, statistics: Statistics, turn: Turn) -> Site:
@@ -230,6 +230,7 @@ class Server:
             doubts=self.oversight.doubts,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
             survey=self._surveyor.last,
+            partition_rates=self._surveyor.partition_rates if self._settings.http.partition_rates else None,
             version=VERSION,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self._heartbeat.lag.worst_seconds,

@@ -122,6 +122,18 @@ THROTTLE = Row(
             (Query(f"{PREFIX}replica_lag_messages{{{ROLE}}}", "{{instance}} {{role}}"),),
         ),
         Panel(
+            "Partitions",
+            "binBps",
+            "Bytes per second of the fastest throttled partitions. Empty unless partition_rates is true in [http] of "
+            "proxy.toml. A partition at 0 while others move starves.",
+            (
+                Query(
+                    "topk(20, PartitionBytesInRate{" + ROLE + "})",
+                    "{{instance}} {{role}} {{topic}}-{{partition}}",
+                ),
+            ),
+        ),
+        Panel(
             "Replicas",
             "short",
             "Throttled replicas on connections open now.",

@@ -119,6 +119,8 @@ class HttpSettings:
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
     token_file: Path | None = None
     """Resolved against the directory of proxy.toml. None: quotas are not read or written over HTTP."""
+    partition_rates: bool = False
+    """PartitionBytesInRate is exposed: a series per throttled partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +292,9 @@ class _Reader:
             for n, name in enumerate(table.allowed_hosts)
         )
         token_file = self._path.parent / table.token_file if table.token_file else None
-        return HttpSettings(self._address("http.listen", table.listen), hosts, token_file)
+        return HttpSettings(
+            self._address("http.listen", table.listen), hosts, token_file, partition_rates=table.partition_rates
+        )
 
     def _journal(self) -> JournalSettings | None:
         if "journal" not in self._document:

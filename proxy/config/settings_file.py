@@ -85,6 +85,7 @@ class HttpTable(Table, frozen=True):
     listen: str = "127.0.0.1:9404"
     allowed_hosts: tuple[str, ...] = ()
     token_file: str = ""
+    partition_rates: bool = False
 
 
 class JournalTable(Table, frozen=True):

@@ -26,6 +26,7 @@ _TYPE_NAMES = {
     "array": "a list",
     "str": "text",
     "int": "an integer",
+    "bool": "true or false",
     "int | str": "an integer or text",
 }
 

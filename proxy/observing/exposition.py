@@ -6,8 +6,8 @@ Knows the formats, no socket and no metric by name. Invariant: what is exposed i
 
 from __future__ import annotations
 
-from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from itertools import accumulate, chain, islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _OPENMETRICS = "application/openmetrics-text"
 _END = b"# EOF\n"
 """Of OpenMetrics, once at the end of all."""
+_SAMPLES_A_STEP = 50
 
 
 class Exposition:
@@ -44,21 +45,41 @@ class Exposition:
     def encode(self, accept: str, process: Iterable[Family] = ()) -> Generator[None, None, tuple[bytes, str]]:
         """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics if that is listed.
 
-        Yields after each family, of which one takes 0.1 ms at most. `process`: what is known of the process beside.
+        Yields after each family, and in a long one after every `_SAMPLES_A_STEP` samples: 0.3 ms at most. `process`:
+        what is known of the process beside.
         """
         encoder, content_type = choose_encoder(_OPENMETRICS if _lists_openmetrics(accept) else "")
         pieces = []
-        for family in chain(self._families(), self._platform, process):
+        for family in chain(self._platform, process):
             pieces.append(encoder(_One(family)).removesuffix(_END))
             yield
+        for metric in METRICS:
+            if metric.read is not partition_rates_of or self._sources.partition_rates is not None:
+                for part in _parts(metric, iter(metric.read(self._sources))):
+                    # The head of a family stands once, in however many parts its samples are written.
+                    piece = encoder(_One(part.family)).removesuffix(_END)
+                    pieces.append(piece if part.is_first else _samples_of(piece))
+                    yield
         if encoder is not generate_latest:
             pieces.append(_END)
         return b"".join(pieces), content_type
 
-    def _families(self) -> Iterator[Family]:
-        for metric in METRICS:
-            if metric.read is not partition_rates_of or self._sources.partition_rates is not None:
-                yield _family(metric, metric.read(self._sources))
+
+class _Part(NamedTuple):
+    family: Family
+    is_first: bool
+
+
+def _parts(metric: Metric, samples: Iterator[Sample]) -> Iterator[_Part]:
+    """A family in parts of `_SAMPLES_A_STEP` samples; one without samples is exposed as well."""
+    step = tuple(islice(samples, _SAMPLES_A_STEP))
+    yield _Part(_family(metric, step), is_first=True)
+    while step := tuple(islice(samples, _SAMPLES_A_STEP)):
+        yield _Part(_family(metric, step), is_first=False)
+
+
+def _samples_of(exposed: bytes) -> bytes:
+    return b"".join(line for line in exposed.splitlines(keepends=True) if not line.startswith(b"# "))
 
 
 class _One(Collector):

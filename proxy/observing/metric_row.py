@@ -23,15 +23,10 @@ if TYPE_CHECKING:
     from ..relay.caretaker import Caretaker
     from ..statistics import RoleStatistics, Statistics
     from ..throttle.doubts import Doubt
+    from ..throttle.partition_rates import PartitionRate
     from ..throttle.survey import RoleSurvey
 
 PREFIX = "replication_throttle_"
-
-
-class PartitionRate(NamedTuple):
-    topic: str
-    partition: int
-    bytes_per_second: float
 
 
 class Overload(NamedTuple):
@@ -66,7 +61,7 @@ class Sources:
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None
     """None: no journal is kept, and nothing said of one."""
-    partition_rates: Callable[[], Iterable[PartitionRate]] | None = None
+    partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None
     """None: PartitionBytesInRate is not exposed."""
 
 

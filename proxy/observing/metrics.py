@@ -17,7 +17,7 @@ from ..process.supervision import Task
 from ..relay.exchange import Undecoded
 from ..roles import Role
 from ..throttle.doubts import Reason
-from .metric_row import PREFIX, Metric, PartitionRate, Read, Sample, Sources, counted, one, per_role
+from .metric_row import PREFIX, Metric, Read, Sample, Sources, counted, one, per_role
 from .overload import OVERLOAD_METRICS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..journal.writer import JournalStatistics
 
-__all__ = ["METRICS", "PREFIX", "Metric", "PartitionRate", "Sample", "Sources", "partition_rates_of"]
+__all__ = ["METRICS", "PREFIX", "Metric", "Sample", "Sources", "partition_rates_of"]
 
 
 def _throttled_bytes(sources: Sources) -> Iterator[Sample]:
@@ -103,8 +103,10 @@ def _quota_next_change(sources: Sources) -> Iterator[Sample]:
 
 
 def partition_rates_of(sources: Sources) -> Iterator[Sample]:
-    for rate in sources.partition_rates() if sources.partition_rates is not None else ():
-        yield (rate.topic, str(rate.partition)), rate.bytes_per_second
+    if sources.partition_rates is not None:
+        for role in Role:
+            for rate in sources.partition_rates(role):
+                yield (role.value, rate.topic, str(rate.partition)), rate.bytes_per_second
 
 
 METRICS = (
@@ -132,8 +134,8 @@ METRICS = (
     Metric(
         "PartitionBytesInRate",
         "gauge",
-        ("topic", "partition"),
-        "Bytes per second fetched of a throttled partition.",
+        ("role", "topic", "partition"),
+        "Bytes per second fetched of a throttled partition, smoothed over five seconds.",
         partition_rates_of,
     ),
     Metric(

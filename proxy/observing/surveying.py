@@ -12,12 +12,14 @@ import trio
 
 from ..http.shared import Shared
 from ..roles import Role
+from ..throttle.partition_rates import partition_rates
 from ..throttle.survey import RoleSurvey, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..http.turn import Turn
+    from ..throttle.partition_rates import PartitionRate
     from ..throttle.role_throttle import RoleThrottle
 
 LEAST_PAUSE_SECONDS = 1.0
@@ -31,7 +33,7 @@ def pause_seconds(took_seconds: float) -> float:
 
 
 class Surveyor:
-    """Of one process."""
+    """Of one process. `partitions`: the rate of each of them is looked at as well."""
 
     def __init__(
         self,
@@ -39,15 +41,22 @@ class Surveyor:
         turn: Turn,
         *,
         pause_seconds: Callable[[float], float] = pause_seconds,
+        partitions: bool = False,
     ) -> None:
         self._throttles = throttles
         self._turn = turn
         self._shared = Shared(self._look, pause_seconds)
         self._last = {role: RoleSurvey() for role in Role}
+        self._partitions = partitions
+        self._rates: dict[Role, list[PartitionRate]] = {role: [] for role in Role}
 
     def last(self, role: Role) -> RoleSurvey:
         """Return what was found last; nothing before the first look."""
         return self._last[role]
+
+    def partition_rates(self, role: Role) -> list[PartitionRate]:
+        """Return the rate of each throttled partition as it was found last; none unless they are looked at."""
+        return self._rates[role]
 
     async def refresh(self) -> None:
         """Return when `last` is as new as may be had."""
@@ -61,3 +70,6 @@ class Surveyor:
         now = trio.current_time()
         found = {role: await self._turn.work_out(survey(self._throttles[role], now)) for role in self._throttles}
         self._last.update(found)
+        if self._partitions:
+            for role, throttle in self._throttles.items():
+                self._rates[role] = await self._turn.work_out(partition_rates(throttle, now))

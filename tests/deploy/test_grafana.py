@@ -18,7 +18,6 @@ MANUAL = ROOT / "docs" / "operating.md"
 PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
 PANELS = [panel for row in ROWS for panel in row.panels]
 NOT_SHOWN = {
-    "PartitionBytesInRate": "a series per partition, off by default",
     "SumReplicaLag": "the follower role of replica_lag_messages",
     "replication_throttle_config_last_reload_success_timestamp_seconds": "the reloads are shown",
 }

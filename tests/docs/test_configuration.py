@@ -46,8 +46,10 @@ def read_by_the_code() -> dict[str, str]:
             for field in msgspec.structs.fields(struct):
                 default: Any = "" if field.default is msgspec.NODEFAULT else field.default
                 default = list(default) if isinstance(default, tuple) else default
+                default = str(default).lower() if isinstance(default, bool) else default
                 if field.name != "peers":
-                    found[f"{table}.{field.name}"] = found.get(f"{table}.{field.name}") or str(default)
+                    key = f"{table}.{field.name}"
+                    found[key] = found.get(key) or str(default)
     return found
 
 

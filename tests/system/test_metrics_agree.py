@@ -43,6 +43,8 @@ class Scrape(NamedTuple):
     t: float
     leader: float
     follower: float
+    by_partition: tuple[float, ...]
+    """PartitionBytesInRate in the follower's role."""
 
 
 def rates_on_the_wire(samples: Sequence[Sample], name: str, at: Sequence[float], *, entry_bytes: int) -> list[float]:
@@ -67,10 +69,15 @@ async def scrape(cluster: Cluster) -> Scrape:
     def rate(broker: int, name: str) -> float:
         return cluster.sidecars[broker].metrics()[name][""]
 
+    def rates_of_partitions() -> tuple[float, ...]:
+        found = cluster.sidecars[FOLLOWER].metrics()["PartitionBytesInRate"]
+        return tuple(value for labels, value in found.items() if 'role="follower"' in labels)
+
     now = time.monotonic()
     leader = await trio.to_thread.run_sync(rate, LEADER, "LeaderReplicationThrottledRate")
     follower = await trio.to_thread.run_sync(rate, FOLLOWER, "FollowerReplicationThrottledRate")
-    return Scrape((now + time.monotonic()) / 2, leader, follower)
+    by_partition = await trio.to_thread.run_sync(rates_of_partitions)
+    return Scrape((now + time.monotonic()) / 2, leader, follower, by_partition)
 
 
 def watch(cluster: Cluster, broker: int, mbean: str) -> JmxWatch:
@@ -129,6 +136,11 @@ async def test_throttled_rates_agree_with_the_wire_and_with_the_brokers(watched_
         assert said == pytest.approx(rates_on_the_wire(samples, name, times, entry_bytes=entry_bytes), rel=TOLERANCE)
         assert said == pytest.approx([nearest(readings, t) for t in times], rel=TOLERANCE)
         assert said == pytest.approx([QUOTA] * len(said), rel=TOLERANCE)
+    assert {len(seen.by_partition) for seen in scrapes} == {PARTITIONS}
+    # Smoothed over five seconds, so that one scrape is within a quarter and all of them together are close.
+    sums = [sum(seen.by_partition) for seen in scrapes]
+    assert sums == pytest.approx([QUOTA] * len(sums), rel=0.25)
+    assert sum(sums) / len(sums) == pytest.approx(QUOTA, rel=2 * TOLERANCE)
 
 
 @pytest.mark.brokers
@@ -149,5 +161,5 @@ async def test_metrics_are_in_prometheus_text_format_and_in_openmetrics_where_th
     assert text.endswith("# EOF\n")
     expected = {metric.name.removesuffix("_total").removesuffix("_info") for metric in METRICS}
     ours = {name for name in exposed if not name.startswith(("process_", "python"))}
-    assert ours == expected - {"PartitionBytesInRate"}
+    assert ours == expected
     assert "process_cpu_seconds" in exposed

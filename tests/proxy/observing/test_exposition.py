@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import ProcessCollector
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from proxy.observing.metrics import METRICS, PartitionRate
+from proxy.observing.exposition import Exposition
+from proxy.observing.metrics import METRICS
+from proxy.throttle.partition_rates import PartitionRate
 
 from .test_metrics import OPENMETRICS, exposed, scrape, sources
 
@@ -26,9 +29,27 @@ def test_what_is_exposed_is_the_table() -> None:
 
 
 def test_partitions_are_exposed_only_where_asked_for() -> None:
-    key = ("PartitionBytesInRate", (("partition", "3"), ("topic", 'a"b')))
+    key = ("PartitionBytesInRate", (("partition", "3"), ("role", "follower"), ("topic", 'a"b')))
     assert scrape(sources(partition_rates=[PartitionRate('a"b', 3, 7.0)]))[key] == 7
     assert not any(name == "PartitionBytesInRate" for name, _ in scrape(sources()))
+
+
+@pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
+def test_many_partitions_are_one_family_written_in_steps(accept: str) -> None:
+    rates = [PartitionRate("orders", number, float(number)) for number in range(1234)]
+    steps = Exposition(sources(partition_rates=rates)).encode(accept)
+    count = 0
+    try:
+        while True:
+            next(steps)
+            count += 1
+    except StopIteration as done:
+        content, _ = done.value
+    assert count > 1234 / 50
+    assert content.count(b"# HELP PartitionBytesInRate ") == content.count(b"# TYPE PartitionBytesInRate ") == 1
+    parse = parse_text if accept == "text/plain" else parse_openmetrics
+    (family,) = (each for each in parse(content.decode()) if each.name == "PartitionBytesInRate")
+    assert [sample.value for sample in family.samples] == [rate.bytes_per_second for rate in rates]
 
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"

@@ -11,7 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from proxy.config.reload import ReloadResult, ReloadStatistics
 from proxy.observing.exposition import Exposition
-from proxy.observing.metrics import PartitionRate, Sources
+from proxy.observing.metrics import Sources
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
 from proxy.roles import Role
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from prometheus_client import Metric as Family
+
+    from proxy.throttle.partition_rates import PartitionRate
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
@@ -62,7 +64,9 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         survey=SURVEYS.__getitem__,
         version="1.2.3",
         task_restarts=Counter({Task.JOURNAL: 3}),
-        partition_rates=None if partition_rates is None else lambda: partition_rates,
+        partition_rates=None
+        if partition_rates is None
+        else lambda role: partition_rates if role is Role.FOLLOWER else [],
     )
 
 

@@ -1,0 +1,47 @@
+"""Bytes per second of every throttled partition of one role, for who wants a series per partition (KIP-73's
+PartitionBytesInRate).
+
+There may be 200 000, so it is a generator that yields every 0.1 ms or so, as `survey` is. Pure: time is an argument.
+Invariant: a partition that two connections ask for, an old one and its successor, has one rate, the sum of both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from protocol.session.requests import PartitionKey
+
+    from .role_throttle import RoleThrottle
+
+_REPLICAS_A_STEP = 100
+"""Some 1 µs each."""
+
+
+class PartitionRate(NamedTuple):
+    topic: str
+    """Its name, or its id as Kafka's tools write one until a broker has told the name."""
+    partition: int
+    bytes_per_second: float
+
+
+def partition_rates(throttle: RoleThrottle, now: float) -> Generator[None, None, list[PartitionRate]]:
+    """Yield now and then, and return a rate for each throttled replica that was asked for lately, in no order."""
+    rates: defaultdict[PartitionKey, float] = defaultdict(float)
+    for link in tuple(throttle.links):
+        replicas = iter(link.replicas.counted(now))
+        while step := tuple(islice(replicas, _REPLICAS_A_STEP)):
+            for replica in step:
+                rates[replica.key] += replica.meter.per_second(now)
+            yield
+    name = throttle.selection.topic_name
+    found: list[PartitionRate] = []
+    items = iter(rates.items())
+    while part := tuple(islice(items, _REPLICAS_A_STEP)):
+        found += [PartitionRate(name(topic), partition, rate) for (topic, partition), rate in part]
+        yield
+    return found
