@@ -1,4 +1,5 @@
-# Every verb is self-sufficient: it installs what it needs, on a machine that has Python 3.11 or later, Java 17 and Maven.
+# Every verb is self-sufficient: machine/needs.txt says what it needs beside Python 3.11; root on Debian or Ubuntu gets that
+# installed, anybody else is told how, before anything runs.
 
 PYTHON ?= python3
 TOOLS := .tools
@@ -11,16 +12,21 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
-# What `make report` moves: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
+# What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
+DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
 .PHONY: setup check test fuzz image kubernetes system demo report bench rules clean help
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-setup: $(STAMP)  ## Install the locked dependencies into .venv
+needs.%:
+	@PYTHON=$(PYTHON) machine/needs $*
+
+setup: needs.setup $(STAMP)  ## Install the locked dependencies into .venv
 
 $(STAMP): pyproject.toml uv.lock
 	$(PYTHON) -m venv $(TOOLS)
@@ -33,34 +39,35 @@ check: setup  ## Lint, format and types
 	$(RUN)ruff format --check .
 	$(RUN)mypy
 
-test: setup  ## Unit tests, and the short form of the system tests on real brokers
+test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
 	$(RUN)pytest -n auto -m 'not (system or image or kubernetes or brokers or spark)'
 	$(RUN)pytest -m '(brokers or spark) and not (system or image or kubernetes)'
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
 
-image: setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
+image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy
 
-kubernetes: setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour; needs Go)
+kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour)
+	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs
 	$(RUN)pytest -m kubernetes tests/kubernetes
 
-system: setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
+system: needs.system setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
 	$(RUN)pytest -m 'system or brokers' tests/system
 	$(RUN)python -m benchmarks.moves --write docs/benchmarks.md
 
-demo: setup  ## Watch a throttled move on three real brokers
-	$(RUN)throttle-sidecar demo
+demo: $(DEMO_NEEDS) setup  ## Watch a throttled move on three real brokers, or without Java or Maven: make demo KAFKA=embedded
+	$(RUN)throttle-sidecar demo --kafka $(KAFKA)
 
-report: setup  ## The demo with its journals kept, ingested, and told on one page: build/report/report.html
+report: needs.report setup  ## The demo with its journals kept, ingested, and told on one page: build/report/report.html
 	rm -rf $(REPORT)
 	$(RUN)throttle-sidecar demo --kafka $(KAFKA) --journal $(REPORT)/journal
 	$(RUN)python -m pipeline ingest $(REPORT)/journal --into $(REPORT)/tables
 	$(RUN)python -m pipeline report $(REPORT)/tables --out $(REPORT)/report.html
 
-bench: setup  ## Measure the codec, and the sidecar beside the proxies people run (long; on a quiet machine)
+bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxies people run (long; on a quiet machine)
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group bench --quiet
 	rm -f $(RUNS)
 	$(RUN)python -m benchmarks.codec

@@ -16,6 +16,7 @@ from ..compare import compare
 from ..load import fill
 from ..measure import Event, events
 from ..sidecars import SidecarPlan, quotas_toml
+from .fetching import fetch_jars
 from .stage import Check, journal_settings
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class BrokersStage:
             text = quotas_toml({role: bytes_per_second}, TOPIC, range(PARTITIONS), [broker])
             await self._cluster.sidecars[broker].set_quotas(text)
         rate = f'"{bytes_per_second / MIB:g}MiB/s"'
-        return f"quotas.toml of {LEADER} and {NEW}: (leader|follower).replication.throttled.rate = {rate}"
+        return f"quotas.toml of {LEADER} and {NEW}: leader|follower….throttled.rate = {rate}"
 
     async def begin(self) -> None:
         target = {partition: [LEADER, NEW] for partition in range(PARTITIONS)}
@@ -81,7 +82,7 @@ class BrokersStage:
             Check("no ISR shrank", not shrinks, f"{len(shrinks)} lines in the brokers' logs"),
             Check("brokers' logs are clean", not bad, f"{len(bad)} bad lines"),
             Check(
-                "replicas are equal: log end offsets and SHA-256 of the records",
+                "replicas are equal: offsets, SHA-256 of the records",
                 equal == PARTITIONS,
                 f"{equal} of {PARTITIONS} partitions",
             ),
@@ -102,6 +103,7 @@ async def brokers_stage(
     total_bytes: int, console: Console, *, journal: Path | None = None
 ) -> AsyncIterator[BrokersStage]:
     """Three brokers with their sidecars, which keep their journals in `journal`; a topic filled. Raises LabError."""
+    await trio.to_thread.run_sync(fetch_jars, console)
     console.print("starting three Kafka 3.9.1 brokers (Fetch v3) and their sidecars …", highlight=False)
     settings = None if journal is None else {"journal": journal_settings(journal)}
     plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings=settings))

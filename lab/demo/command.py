@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from .stage import Stage
 
 
+NEXT = """
+Next:
+  throttle-sidecar demo --first 1 --raised 40    other quotas
+  make report                                    the same on a page, with charts
+  python -m lab up --sidecars                    such a cluster to play with
+  docs/operating.md                              beside brokers of your own"""
 EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
 
 
@@ -70,6 +76,8 @@ def command(*, kafka: str, mib: int, first: float, raised: float, journal: Path 
         raise click.Abort from None
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(ending)))
+    else:
+        console.print(NEXT, highlight=False)
     if not ending.well:
         raise click.ClickException("a check failed; see above")
 

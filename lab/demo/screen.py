@@ -62,9 +62,8 @@ class Screen:
         elif now - self._told >= PLAIN_LINE_SECONDS:
             self._told = now
             self._console.print(
-                f"{now - started:5.1f} s  moved {moved / MIB:6.1f} of {stage.total_bytes / MIB:.1f} MiB"
-                f"  last second {rate / MIB:5.2f} MiB/s  quota {quota / MIB:5.2f} MiB/s"
-                f"  ({rate / quota:.2f} x)",
+                f"{now - started:5.1f} s  moved {moved / MIB:5.1f} of {stage.total_bytes / MIB:.0f} MiB"
+                f"  last second {rate / MIB:5.2f} of {quota / MIB:.2f} MiB/s ({rate / quota:.2f} x)",
                 highlight=False,
             )
 

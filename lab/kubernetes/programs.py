@@ -48,7 +48,8 @@ def build() -> Path:
     folder = _folder()
     if folder.is_dir():
         return folder
-    go = required_command("go", "Go 1.26 or later, to build Kubernetes' servers from source")
+    locked = Path(sys.executable).with_name("go")  # of the dependency group `kubernetes`, for x86-64
+    go = str(locked) if locked.exists() else required_command("go", "Go 1.26 or later, to build Kubernetes' servers")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
         programs = Path(scratch, "programs")

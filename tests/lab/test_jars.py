@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import LabError
-from lab.jars import cache_directory, kafka_jars, scala_version
+from lab.jars import Fetched, cache_directory, kafka_jars, scala_version
 
 FAKE_MVN = """#!/bin/sh
 echo called >> "{calls}"
@@ -15,6 +15,9 @@ for argument; do
     -Dkafka.version=*) version="${{argument#*=}}" ;;
   esac
 done
+echo "[INFO] Downloading from central: https://repo/a.pom"
+echo "[INFO] Downloaded from central: https://repo/a.pom (812 B at 1.2 kB/s)"
+echo "Downloaded from central: https://repo/b.jar (1.5 MB at 3.0 MB/s)"
 [ "$version" = 0.0 ] && {{ echo "no such version"; exit 1; }}
 mkdir -p "$out" && : > "$out/kafka-clients-$version.jar"
 """
@@ -41,6 +44,14 @@ def test_maven_is_called_once(tools: Path, tmp_path: Path) -> None:
     assert [jar.name for jar in first.iterdir()] == ["kafka-clients-9.9.jar"]
     assert (tmp_path / "calls").read_text() == "called\n"
     assert [folder.name for folder in cache.iterdir()] == [first.name]
+
+
+def test_what_maven_has_brought_is_told_file_by_file(tools: Path, tmp_path: Path) -> None:
+    told: list[Fetched] = []
+    kafka_jars("9.9", cache=tmp_path / "cache", tell=told.append)
+    assert told == [(1, 812), (2, 1_500_812)]
+    kafka_jars("9.9", cache=tmp_path / "cache", tell=told.append)
+    assert len(told) == 2
 
 
 def test_mavens_last_words_are_told_and_nothing_is_left(tools: Path, tmp_path: Path) -> None:

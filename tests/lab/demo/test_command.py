@@ -31,6 +31,7 @@ def test_the_embedded_demo_keeps_to_both_quotas_loses_nothing_and_leaves_a_whole
         assert phase["worst_second_over_quota"] <= WORST_SECOND
     assert "quotas.toml: leader.replication.throttled.rate" in done.stderr
     assert "ok" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) <= 80
     (file,) = journal.iterdir()
     lines = [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
     assert lines[-1]["kind"] == "file_closed"

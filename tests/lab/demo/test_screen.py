@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from lab.demo.command import NEXT
 from lab.demo.screen import Screen
 from lab.demo.stage import Check
 from lab.demo.story import MIB, Ending, Phase
@@ -36,7 +37,7 @@ class Still:
 
 def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
     out = io.StringIO()
-    return Console(file=out, force_terminal=terminal, width=120, _environ={}), out
+    return Console(file=out, force_terminal=terminal, width=120 if terminal else 80, _environ={}), out
 
 
 async def test_a_terminal_gets_a_live_table_of_the_roles_that_throttle() -> None:
@@ -55,8 +56,18 @@ async def test_elsewhere_there_is_one_plain_line_a_second() -> None:
     with Screen(shown) as screen:
         for _ in range(3):
             await screen.show(Still(), started=time.monotonic(), quota=4.0 * MIB)  # type: ignore[arg-type]
-    assert out.getvalue().count("last second  2.00 MiB/s  quota  4.00 MiB/s  (0.50 x)") == 1
+    assert out.getvalue().count("last second  2.00 of 4.00 MiB/s (0.50 x)") == 1
     assert "\x1b" not in out.getvalue()
+
+
+async def test_elsewhere_no_line_is_longer_than_80_columns() -> None:
+    shown, out = console(terminal=False)
+    with Screen(shown) as screen:
+        still = Still()
+        still.total_bytes = 4096 * MIB
+        await screen.show(still, started=time.monotonic() - 999, quota=1000.0 * MIB)  # type: ignore[arg-type]
+    assert out.getvalue().count("\n") == 1, "it was wrapped"
+    assert max(map(len, NEXT.splitlines())) <= 80
 
 
 def test_the_end_says_what_failed() -> None:

@@ -1,0 +1,41 @@
+"""Who waits for Maven sees that it gets on."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from lab.demo import fetching
+from lab.jars import Fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+
+def told(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, files: int) -> str:
+    def jars(*, tell: Callable[[Fetched], None]) -> None:
+        for number in range(files):
+            tell(Fetched(number + 1, 1e6 * (number + 1)))
+
+    monkeypatch.setattr(fetching, "kafka_jars", jars)
+    out = io.StringIO()
+    fetching.fetch_jars(Console(file=out, force_terminal=terminal, width=80, _environ={}))
+    return out.getvalue()
+
+
+def test_elsewhere_than_on_a_terminal_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch, terminal=False, files=9) == (
+        "fetching Kafka's jars by Maven, this once: 1 files, 1.0 MB\n"
+    )
+
+
+def test_a_terminal_shows_the_last_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "9 files, 9.0 MB" in told(monkeypatch, terminal=True, files=9)
+
+
+def test_from_the_cache_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told(monkeypatch, terminal=False, files=0) == ""
