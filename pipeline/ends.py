@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 REPLICA = ("source", "destination", "topic", "partition")
 """Ids of brokers as text, or addresses of those that have not said their id."""
 END = (*REPLICA, "role")
+_OF_REPLICA = ("in_sync", "record_bytes", "fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
 
 
 def linked(traffic: DataFrame) -> DataFrame:
@@ -36,8 +37,11 @@ def seconds_of_ends(traffic: DataFrame) -> DataFrame:
     it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it was
     not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`."""
     behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
+    # Rows are moved once, by replica: all that is asked of an end, and of both together, is asked where they are then.
     return (
         linked(traffic)
+        .select(*END, "time", *_OF_REPLICA)
+        .repartition(*REPLICA)
         .groupBy(*END, "time")
         .agg(
             F.sum("record_bytes").alias("bytes"),

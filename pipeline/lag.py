@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HELD_SECONDS = 30
 """A replica behind that is silent for longer is gone: its connection, its leader, or itself."""
 TREND_SECONDS = 60
+LOOKS_BACK_SECONDS = TREND_SECONDS + HELD_SECONDS
+"""What the lag and the trend of a second may depend on: the trend's seconds, and what is carried on into them."""
 LEAST_TREND_SECONDS = 10
 Z_95 = 1.96
 
@@ -33,20 +35,21 @@ def per_replica(traffic: DataFrame) -> DataFrame:
     """
     keyed = traffic.withColumn("replica", F.when(F.col("role") == "leader", F.col("peer")).otherwise(""))
     key = (*ROLE, "replica", "topic", "partition")
+    # Rows are moved once, by replica: what is asked of a second and of those around it is asked where they are then.
+    keyed = keyed.select(*key, "time", "fetch_offset", "high_watermark", "in_sync", "record_bytes").repartition(*key)
     # In the second of catching up there are two lines; the one further on is the later one.
     seconds = keyed.groupBy(*key, "time").agg(
         F.max("fetch_offset").alias("fetch_offset"),
         F.max("high_watermark").alias("high_watermark"),
         F.bool_or("in_sync").alias("in_sync"),
         F.sum("record_bytes").alias("record_bytes"),
-        F.sum("omitted").alias("omitted"),
     )
     lag = F.when(F.col("in_sync") | (F.col("high_watermark") < 0), 0).otherwise(
         F.greatest(F.col("high_watermark") - F.col("fetch_offset"), F.lit(0))
     )
     in_order = Window.partitionBy(*key).orderBy("time")
     return seconds.withColumn("lag", lag).select(
-        *key, "time", "in_sync", "record_bytes", "omitted", "fetch_offset", "high_watermark", "lag",
+        *key, "time", "in_sync", "record_bytes", "fetch_offset", "high_watermark", "lag",
         F.lag("time").over(in_order).alias("time_before"),
         F.lag("lag").over(in_order).alias("lag_before"),
         F.lag("fetch_offset").over(in_order).alias("fetch_offset_before"),
@@ -174,7 +177,7 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
         F.sum("written").over(recent).alias("written"), F.sum("record_bytes").over(recent).alias("recent_bytes"),
         F.sum("moved").over(recent).alias("recent_moved"),
     )  # fmt: skip
-    return stalled.join(inflow, [*ROLE, "time"], "left").withColumn("cause", _cause())
+    return stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
 
 
 def _cause() -> Column:

@@ -17,7 +17,7 @@ from journal_schema import LINE_SECONDS
 
 from .ends import END, REPLICA, one_end, seconds_of_ends
 from .lag import HELD_SECONDS
-from .quotas import UNLIMITED, with_limit
+from .quotas import ROLE, UNLIMITED, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ SATURATED, HELD_BACK = 0.9, 0.7
 left anything out meanwhile. Moves begin slowly, and a fetch of a single partition waits and leaves nothing out."""
 PACE_SECONDS = 11
 MOSTLY = 0.5
+BITS = 60
+"""Seconds of a minute: each is a bit of a number."""
 
 
 def episodes(ends: DataFrame) -> DataFrame:
@@ -86,40 +88,69 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
     """
     rows = episodes(seconds_of_ends(traffic.where("throttled")))
     pace = saturation(traffic if link_seconds is None else link_seconds, events)
-    own = F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination"))
-    with_pace = rows.withColumn("broker", own).join(
-        pace.withColumn("broker", F.col("broker").cast("string")), on=["broker", "role", "time"], how="left"
-    )
-    active = rows.where("active")
-    crowd = F.approx_count_distinct
-    out = active.groupBy("source", "role", "time").agg(crowd("destination").alias("destinations"))
-    into = active.groupBy("destination", "role", "time").agg(crowd("source").alias("sources"))
-    told = with_pace.join(out, on=["source", "role", "time"], how="left").join(
-        into, on=["destination", "role", "time"], how="left"
-    )
-    return _by_offsets(_summed(told)).select(
+    found = _summed(rows).join(_paces(_minutes(rows), pace), on=[*END, "number"], how="left")
+    return _by_offsets(found).select(
         *MOVE, "began", "seconds", "finished", "bytes",
         (F.col("bytes") / F.col("seconds")).alias("bytes_per_second"),
         _bound().alias("bound"), "leader_share", "follower_share", F.col("role").alias("seen_by"),
     )  # fmt: skip
 
 
-def _summed(told: DataFrame) -> DataFrame:
+def _summed(rows: DataFrame) -> DataFrame:
     """One row per end and time behind."""
     active = F.col("active")
-    summed = told.groupBy(*END, "number").agg(
+    summed = rows.groupBy(*END, "number").agg(
         F.min("time").alias("began"),
         F.max("time").alias("ended"),
         F.bool_or(F.col("caught_up") | ~active).alias("finished"),
         F.sum(F.when(active, F.col("moved"))).alias("bytes"),
         F.min("fetch_offset_before").alias("from_offset"),
         F.max("fetch_offset_reached").alias("to_offset"),
-        F.avg(F.when(active, F.coalesce(F.col("saturated"), F.lit(False)).cast("int"))).alias("held_share"),
-        F.avg(F.when(active, F.col("destinations"))).alias("destinations"),
-        F.avg(F.when(active, F.col("sources"))).alias("sources"),
     )
     seconds = F.col("ended") - F.col("began") + F.when(F.col("finished"), 0).otherwise(1)
     return summed.withColumn("seconds", F.greatest(seconds, F.lit(1)))
+
+
+def _minutes(rows: DataFrame) -> DataFrame:
+    """One row per end, time behind and minute: `active`, a bit for each of its seconds. What is asked of ends together
+    is asked of these: a sixtieth of the rows, exact to the second."""
+    minute = F.floor(F.col("time") / BITS).alias("minute")
+    return rows.where("active").groupBy(*END, "number", minute).agg(F.bit_or(_bit()).alias("active"))
+
+
+def _bit() -> Column:
+    second = F.pmod(F.col("time"), F.lit(BITS)).cast("int")
+    return F.call_function("shiftleft", F.lit(1).cast("long"), second)
+
+
+def _paces(minutes: DataFrame, pace: DataFrame) -> DataFrame:
+    """Per end and time behind: `held_share` of its seconds, in which its own side's quota set the pace, and how many
+    `destinations` its source and how many `sources` its destination had in the mean of them, this one among them."""
+    held = pace.where("saturated").groupBy(*ROLE, F.floor(F.col("time") / BITS).alias("minute"))
+    saturated = held.agg(F.bit_or(_bit()).alias("saturated")).withColumn("broker", F.col("broker").cast("string"))
+    links = minutes.groupBy("source", "destination", "role", "minute").agg(F.bit_or("active").alias("active"))
+    out = links.groupBy("source", "role", "minute").agg(F.collect_list("active").alias("out"))
+    into = links.groupBy("destination", "role", "minute").agg(F.collect_list("active").alias("into"))
+    own = F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination"))
+    told = (
+        minutes.withColumn("broker", own)
+        .join(saturated, on=["broker", "role", "minute"], how="left")
+        .join(out, on=["source", "role", "minute"], how="left")
+        .join(into, on=["destination", "role", "minute"], how="left")
+    )
+    seconds = F.sum(F.bit_count("active"))
+    at_once = F.coalesce(F.bit_count(F.col("active").bitwiseAND(F.col("saturated"))), F.lit(0))
+    return told.groupBy(*END, "number").agg(
+        (F.sum(at_once) / seconds).alias("held_share"),
+        (F.sum(_crowd("out")) / seconds).alias("destinations"),
+        (F.sum(_crowd("into")) / seconds).alias("sources"),
+    )
+
+
+def _crowd(links: str) -> Column:
+    """Of a minute's active seconds the sum of how many links were active in each."""
+    active = F.col("active")
+    return F.aggregate(links, F.lit(0), lambda so_far, link: so_far + F.bit_count(active.bitwiseAND(link)))
 
 
 def _by_offsets(found: DataFrame) -> DataFrame:

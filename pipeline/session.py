@@ -23,6 +23,8 @@ SETTINGS = {
     # Every column made in Python would look up its line and tell the JVM: most of what building a plan takes.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    # Rows that are shuffled are much alike: half of what lz4 leaves of them.
+    "spark.io.compression.codec": "zstd",
 }
 ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",

@@ -113,7 +113,7 @@ def _move(name: str, below: str) -> Move:
 def _without(lines: DataFrame, rows: DataFrame) -> DataFrame:
     """The lines of which there are no rows."""
     read = rows.select(*(F.col(key).alias(key.removeprefix("line_")) for key in LINE_KEY)).distinct()
-    return lines.join(read, read.columns, "left_anti").select(lines.columns)
+    return lines.join(read, on=read.columns, how="left_anti").select(lines.columns)
 
 
 def _together(rows: DataFrame) -> DataFrame:
