@@ -1,4 +1,4 @@
-"""How the pipeline's jobs grow: journals of known truth at several sizes, `ingest` and `audit` of each.
+"""How the pipeline's jobs grow: journals of known truth at several sizes, every job on each.
 
 `python -m benchmarks.pipeline` prints a table. Each job is a process of its own, started as a person starts it, so that
 its peak is its own; what its tasks took and shuffled is in Spark's event log. Whether the answers are the generated
@@ -8,6 +8,7 @@ truth is checked: a job that loses lines is not fast.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import shutil
 import subprocess
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
-from pipeline.generate import Cluster
+from pipeline.commands.quantities import moment_text
+from pipeline.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,6 +42,8 @@ LOOK_SECONDS = 0.1
 class Tasks(NamedTuple):
     """What Spark's event log says of all tasks together."""
 
+    read_bytes: int
+    """Of files."""
     shuffled_bytes: int
     spilled_bytes: int
 
@@ -148,12 +152,13 @@ class _Watch:
 
 
 def _tasks(events: Path) -> Tasks:
-    shuffled = spilled = 0
+    read = shuffled = spilled = 0
     for event in _task_ends(events):
-        metrics = event.get("Task Metrics") or {}
+        metrics = event["Task Metrics"]
+        read += metrics["Input Metrics"]["Bytes Read"]
         shuffled += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
         spilled += metrics["Disk Bytes Spilled"]
-    return Tasks(shuffled, spilled)
+    return Tasks(read, shuffled, spilled)
 
 
 def _task_ends(events: Path) -> Iterator[dict[str, Any]]:
@@ -164,36 +169,119 @@ def _task_ends(events: Path) -> Iterator[dict[str, Any]]:
                     yield json.loads(line)
 
 
-def measure(rows: int, folder: Path, *, cores: int, memory: str) -> list[Cost]:
-    """Generate, ingest and audit so many rows below `folder`. Raises RuntimeError if what comes out is not true."""
+class Job(NamedTuple):
+    """arguments: `{tables}`, `{journal}` and `{folder}` are filled in. says: what its output must have in it."""
+
+    arguments: str
+    says: str = ""
+
+
+TEN = "--leader " + " --leader ".join(f"{rate}MB/s" for rate in range(1, 11))
+AT = START_SECONDS + SECONDS // 2
+JOBS = {
+    "rates": Job("rates {tables} --out {folder}/rates --format csv"),
+    "audit": Job("audit {tables} --out {folder}/audit --format json", "worst windows over the bound:"),
+    "audit of 10 min, 1 broker": Job(
+        f"audit {{tables}} --since {moment_text(AT - 300)} --until {moment_text(AT + 300)} --broker {FIRST_BROKER}",
+        "kept",
+    ),
+    "lag": Job("lag {tables} --history --out {folder}/lag --format csv"),
+    "moves": Job("moves {tables} --out {folder}/moves --format csv"),
+    "plan": Job(
+        "plan {tables} --reassignment {folder}/new.json --current {folder}/old.json --finish-in 10h --capacity 10GB/s",
+        "[brokers.101]",
+    ),
+    "replay, ten quotas": Job(f"replay {{tables}} --model fluid {TEN} --out {{folder}}/replay --format csv"),
+    "ask what-happened": Job(f"ask what-happened {{tables}} --at {moment_text(AT)}", "Nothing out of the ordinary"),
+    "ask who-was-starved": Job("ask who-was-starved {tables}", "Nobody"),
+    "ask will-it-finish": Job("ask will-it-finish {tables}", "Yes, in"),
+    "report": Job("report {tables} --out {folder}/report.html --json {folder}/report.json", "Yes, the bound was kept"),
+    "stream": Job("stream {journal} --into {folder}/live --once"),
+}
+"""What is asked of the generated truth, which is in the tables when they begin."""
+
+
+def measure(rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[str]) -> Iterator[Cost]:
+    """Generate, ingest and do `jobs` on so many rows below `folder`.
+
+    Raises RuntimeError if what comes out is not true.
+    """
     cluster = cluster_of(rows)
-    journal, tables = folder / "journal", folder / "tables"
-    size = ["--brokers", str(cluster.brokers), "--partitions", str(cluster.partitions),
-            "--hours", str(SECONDS / 3600), "--files", str(cluster.brokers)]  # fmt: skip
-    generated = f"{cluster.lines} lines of traffic, {rows} seconds of partitions"
-    jobs = {
-        "generate": ([str(journal), *size], generated),
-        "ingest": ([str(journal), "--into", str(tables)], "lines: {lines}, of them set aside: 0"),
-        "audit": ([str(tables), "--out", str(folder / "audit"), "--format", "json"], "worst windows over the bound:"),
+    places = {"tables": folder / "tables", "journal": folder / "journal", "folder": folder}
+    # Each file has a last line that says how many are before it, and each broker tells two quotas.
+    lines = cluster.lines + 2 * cluster.brokers + cluster.brokers + 1
+    wanted = {
+        "generate": Job(
+            f"generate {{journal}} --brokers {cluster.brokers} --partitions {cluster.partitions}"
+            f" --hours {SECONDS / 3600} --files {cluster.brokers}",
+            f"{cluster.lines} lines of traffic, {rows} seconds of partitions",
+        ),
+        "ingest": Job("ingest {journal} --into {tables}", f"lines: {lines}, of them set aside: 0"),
+        **{name: JOBS[name] for name in jobs},
     }
-    costs = []
-    for job, (arguments, expected) in jobs.items():
-        printed, took, machine, tasks = run(job, arguments, folder, cores=cores, memory=memory)
-        # Each file has a last line that says how many are before it.
-        files = len(list(journal.glob("journal-*")))
-        told = expected.format(lines=cluster.lines + 2 * cluster.brokers + files)
-        if told not in printed:
-            raise RuntimeError(f"{job}: expected {told!r}, found {printed!r}")
-        costs.append(Cost(job, rows, cluster.lines, took, machine, tasks))
-    verdicts = [json.loads(line) for part in (folder / "audit").glob("part-*.json") for line in part.open()]
-    if len(verdicts) != 2 * cluster.brokers or not all(one["kept"] and one["seconds"] == SECONDS for one in verdicts):
-        raise RuntimeError(f"audit: expected {2 * cluster.brokers} roles that kept the bound, found {verdicts}")
-    return costs
+    _write_reassignment(cluster, folder)
+    for name, job in wanted.items():
+        arguments = [part.format(**places) for part in job.arguments.split()]
+        printed, took, machine, tasks = run(arguments[0], arguments[1:], folder, cores=cores, memory=memory)
+        if job.says not in printed:
+            raise RuntimeError(f"{name}: expected {job.says!r}, found {printed!r}")
+        _check(name, cluster, folder)
+        yield Cost(name, rows, cluster.lines, took, machine, tasks)
+
+
+def _check(name: str, cluster: Cluster, folder: Path) -> None:
+    """Raises RuntimeError if what the job wrote is not what was generated."""
+    roles, rows = 2 * cluster.brokers, cluster.rows
+    found: object
+    expected: object
+    if name == "audit":
+        verdicts = [json.loads(line) for part in (folder / "audit").glob("part-*.json") for line in part.open()]
+        found, expected = sum(one["kept"] and one["seconds"] == SECONDS for one in verdicts), roles
+    elif name == "rates":
+        found, expected = sum(int(row["record_bytes"]) for row in _table(folder / name)), _moved(cluster)
+    elif name == "lag":
+        last = [row for row in _table(folder / name) if int(row["time"]) == START_SECONDS + SECONDS - 1]
+        found, expected = len({(row["broker"], row["role"]) for row in last}), roles
+    elif name == "moves":
+        moves = list(_table(folder / name))
+        found = (len(moves), sum(int(row["bytes"]) for row in moves))
+        expected = (cluster.partitions, _moved(cluster) // 2)
+    elif name == "replay, ten quotas":
+        found, expected = len(list(_table(folder / "replay"))), 10 * cluster.brokers
+    elif name == "report":
+        links = json.loads((folder / "report.json").read_text("utf-8"))["links"]
+        found, expected = sum(link["bytes"] for link in links), _moved(cluster) // 2
+    else:
+        return
+    if found != expected:
+        raise RuntimeError(f"{name}, of {rows} rows: expected {expected}, found {found}")
+
+
+def _moved(cluster: Cluster) -> int:
+    """Record bytes, at both ends."""
+    each = sum(cluster.messages_per_second(partition) for partition in range(cluster.partitions))
+    return 2 * each * BYTES_PER_MESSAGE * cluster.seconds
+
+
+def _table(folder: Path) -> Iterator[dict[str, str]]:
+    for part in folder.glob("part-*.csv"):
+        with part.open(encoding="utf-8", newline="") as text:
+            yield from csv.DictReader(text)
+
+
+def _write_reassignment(cluster: Cluster, folder: Path) -> None:
+    for name, adds in (("old", False), ("new", True)):
+        rows = []
+        for partition in range(cluster.partitions):
+            leader = FIRST_BROKER + partition % cluster.brokers
+            replicas = [leader, cluster.follower_of(leader)] if adds else [leader]
+            rows.append({"topic": "generated", "partition": partition, "replicas": replicas})
+        (folder / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}), "utf-8")
 
 
 HEAD = (
-    "| job | rows | lines | seconds | CPU | rows/s of a core | each further row | JVM's peak | shuffled | spilled |\n"
-    "|---|---|---|---|---|---|---|---|---|---|"
+    "| job | rows | lines | seconds | CPU | rows/s of a core | each further row | JVM's peak | read | shuffled"
+    " | shuffled a row | spilled |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -202,7 +290,8 @@ def row(cost: Cost, smaller: Cost | None) -> str:
     return (
         f"| {cost.job} | {cost.rows:,} | {cost.lines:,} | {cost.seconds:.0f} | {cost.machine.cpu_seconds:.0f} s"
         f" | {cost.rows_per_core_second:,.0f} | {'' if further is None else f'{further:.1f} µs'}"
-        f" | {cost.machine.peak_bytes / MB:.0f} MB | {cost.tasks.shuffled_bytes / MB:.1f} MB"
+        f" | {cost.machine.peak_bytes / MB:.0f} MB | {cost.tasks.read_bytes / MB:.1f} MB"
+        f" | {cost.tasks.shuffled_bytes / MB:.1f} MB | {cost.tasks.shuffled_bytes / cost.rows:.1f} B"
         f" | {cost.tasks.spilled_bytes / MB:.0f} MB |"
     ).replace(",", " ")
 
@@ -211,6 +300,7 @@ def main() -> None:
     """Entry point of `python -m benchmarks.pipeline`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=ROWS, help="such as 1e6 5e7")
+    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--memory", default="2g", help="heap of the driver, which in local mode does it all")
     parser.add_argument("--folder", type=Path, default=Path("build/pipeline"), help="needs some 12 bytes a row")
@@ -220,7 +310,8 @@ def main() -> None:
     for rows in options.rows:
         shutil.rmtree(options.folder, ignore_errors=True)
         options.folder.mkdir(parents=True)
-        for cost in measure(rows, options.folder.resolve(), cores=options.cores, memory=options.memory):
+        folder = options.folder.resolve()
+        for cost in measure(rows, folder, cores=options.cores, memory=options.memory, jobs=options.jobs):
             print(row(cost, smaller.get(cost.job)), flush=True)
             smaller[cost.job] = cost
         shutil.rmtree(options.folder)

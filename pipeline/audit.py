@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .quotas import ROLE, periods, with_limit
+from .quotas import ROLE, UNLIMITED, periods, with_limit
 from .rates import LEVELS, per_second
 
 if TYPE_CHECKING:
@@ -37,20 +37,21 @@ def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
     seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
     each = F.struct("since", "until", "limit", "least", "most", "enforce")
     changes = periods(events).groupBy(*ROLE).agg(F.sort_array(F.collect_list(each)).alias("changes"))
-    limited = seconds.where(F.col("limit").isNotNull() & (F.col("limit") < float("inf")))
+    limited = seconds.where(F.col("limit").isNotNull() & (F.col("limit") < UNLIMITED))
     return limited.join(F.broadcast(changes), on=list(ROLE), how="left")
 
 
 def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
     """Every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`, `time`
-    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes`, `allowed`, `ratio` (over the quota), `over`,
-    `undecided`, `runs_overlap` (in one of its seconds two runs of the sidecar were at work)."""
+    (its last second), `bytes`, `in_sync_bytes`, `quota_bytes` and `allowed` (null: in one of its seconds no quota
+    held), `ratio` (over the quota; null as well), `over`, `undecided`, `runs_overlap` (in one of its seconds two runs
+    of the sidecar were at work)."""
     each = F.array(*(F.col(_name(promise)) for promise in promises))
-    return _judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
+    return judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
 
 
-def _judged(seconds: DataFrame, promises: tuple[Promise, ...]) -> DataFrame:
-    """Add the window of each promise that ends there, as a column. One shuffle for all of them."""
+def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+    """Add the window of each promise that ends there, as a column called `1s`, `11s`. One shuffle for all of them."""
     return seconds.select("*", *(_window(promise).alias(_name(promise)) for promise in promises))
 
 
@@ -63,14 +64,16 @@ def _window(promise: Promise) -> Column:
     moved = F.sum("bytes").over(sliding)
     low, quota = _quota_of_window(promise.seconds, "least"), _quota_of_window(promise.seconds, "most")
     promised = quota * promise.factor + _burst_of_changes(promise)
+    # Whatever moved in a window without a bound, it was no part of one: 0.000 would say that nothing did.
+    bounded = quota < UNLIMITED
     return F.struct(
         F.lit(promise.seconds).alias("window_seconds"),
         (F.col("time") - (promise.seconds - 1)).alias("from_time"),
         moved.alias("bytes"),
         F.sum("in_sync_bytes").over(sliding).alias("in_sync_bytes"),
-        quota.alias("quota_bytes"),
-        promised.alias("allowed"),
-        F.try_divide(moved, quota).alias("ratio"),
+        F.when(bounded, quota).alias("quota_bytes"),
+        F.when(bounded, promised).alias("allowed"),
+        F.when(bounded, F.try_divide(moved, quota)).alias("ratio"),
         (moved > promised).alias("over"),
         ((moved <= promised) & (moved > low * promise.factor)).alias("undecided"),
         F.bool_or("runs_overlap").over(sliding).alias("runs_overlap"),
@@ -100,7 +103,7 @@ def _quota_of_window(seconds: int, of_change: str) -> Column:
     def of_period(change: Column) -> Column:
         # Before the quota was enforced nothing was promised.
         limit, changing = (
-            F.when(F.col("enforce") & ~change["enforce"], float("inf")).otherwise(change[name])
+            F.when(F.col("enforce") & ~change["enforce"], UNLIMITED).otherwise(change[name])
             for name in ("limit", of_change)
         )
         ends = F.least(F.coalesce(change["until"] - 1, F.col("time")), F.col("time"))
@@ -152,15 +155,25 @@ def _cause() -> Column:
     )
 
 
-def summary(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+def longest(promises: tuple[Promise, ...] = STRICT_PROMISES) -> int:
+    """Return the seconds of the longest window."""
+    return max(promise.seconds for promise in promises)
+
+
+def summary(
+    seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
+) -> DataFrame:
     """One row per broker, role and quota in force: `mean_ratio`, `smoothness` (standard deviation of a second over the
     quota, while something was held back), for each promise `worst_Ns`, `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how
     often), `overlap_seconds` (in which two runs were at work), `kept` (null if the quota was not enforced), `verdict`.
+
+    since: the first second whose windows count; those before it are there for the windows alone.
     """
     steady = F.col("limit") == F.col("limit_low")
     held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, F.col("bytes") / F.col("limit"))
+    windowed = judged(seconds, promises)
     found = (
-        _judged(seconds, promises)
+        (windowed if since is None else windowed.where(F.col("time") >= since))
         .groupBy(*ROLE, "since")
         .agg(
             F.max("quota").alias("limit"),

@@ -10,8 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from .causes import first_line
-from .commands import ingest, live, looking, planning, report
+from .commands import ask, ingest, live, looking, planning, report
 from .errors import InputError
+from .terminal import printable
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,7 +28,8 @@ def group() -> None:
     Plan     replay   what another quota or policy would have done
              plan     from measured traffic and a reassignment to a quotas.toml
     Watch    stream   progress, ETA and stalls as the journals grow
-    Tell     report   one HTML page, to forward
+    Tell     ask      a question by its name, answered in a sentence
+             report   one HTML page, to forward
     Try      generate journals of a cluster that never was
 
     TABLES is what `ingest --into` wrote. Every path may be any that Hadoop understands. Jobs run on this machine's
@@ -46,6 +48,7 @@ COMMANDS = (
     planning.generate_command,
     live.command,
     report.command,
+    ask.command,
 )
 for command in COMMANDS:
     group.add_command(command)
@@ -62,9 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
     except click.exceptions.Abort:
         return 130
     except InputError as error:
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {printable(str(error))}", err=True)
         return 1
     except (PySparkException, Py4JJavaError) as error:
-        click.echo(f"error: {first_line(error)}", err=True)
+        click.echo(f"error: {printable(first_line(error))}", err=True)
         return 1
     return int(status or 0)

@@ -20,9 +20,11 @@ from .moves import MOVE, partition_sizes
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from .fluid import Stream
 
 LINK = ("source", "destination")
 MOST_SECONDS = 7 * 86_400.0
@@ -55,20 +57,31 @@ class WhatIf(NamedTuple):
     leader_bytes_per_second: float | None
     follower_bytes_per_second: float | None
 
-    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float) -> Scenario:
-        quotas: Quotas = {}
-        for flow in flows:
+    def quotas(self, links: Iterable[Flow | Stream]) -> Quotas:
+        found: Quotas = {}
+        for link in links:
             if self.leader_bytes_per_second is not None:
-                quotas[flow.source, "leader"] = self.leader_bytes_per_second
+                found[link.source, "leader"] = self.leader_bytes_per_second
             if self.follower_bytes_per_second is not None:
-                quotas[flow.destination, "follower"] = self.follower_bytes_per_second
-        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MOST_SECONDS)
+                found[link.destination, "follower"] = self.follower_bytes_per_second
+        return found
+
+    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float) -> Scenario:
+        return Scenario(self.name, self.policy, self.quotas(flows), line_bytes_per_second, most_seconds=MOST_SECONDS)
 
 
 def demand(traffic: DataFrame) -> DataFrame:
     """Per link: `starts` (seconds since the first line of all), `backlog_bytes` (what its partitions were behind when
     first seen behind), `partitions`, `written` (bytes per second of what was written to them from then on, as
     (second since it starts, bytes) pairs)."""
+    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
+    pairs = F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written")
+    return per_link(traffic, pairs)
+
+
+def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
+    """Per link: `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`, `begins`
+    and `bytes`, what was written in each."""
     seen = one_end(traffic.where("throttled"))
     sizes = partition_sizes(traffic.where("throttled")).select("source", "topic", "partition", "bytes_per_message")
     in_order = Window.partitionBy(*MOVE).orderBy("time")
@@ -91,7 +104,6 @@ def demand(traffic: DataFrame) -> DataFrame:
         F.countDistinct("topic", "partition").alias("partitions"),
     )
     begins = F.min("time").over(Window.partitionBy(*LINK))
-    written = F.struct((F.col("time") - F.col("begins")).alias("second"), "bytes")
     return (
         per_second.withColumn("begins", begins)
         .crossJoin(F.broadcast(zero))
@@ -100,7 +112,7 @@ def demand(traffic: DataFrame) -> DataFrame:
             F.min(F.col("begins") - F.col("zero")).cast("double").alias("starts"),
             F.sum("backlog_bytes").alias("backlog_bytes"),
             F.max("partitions").alias("partitions"),
-            F.sort_array(F.collect_list(F.when(F.col("bytes") > 0, written))).alias("written"),
+            *columns,
         )
     )
 

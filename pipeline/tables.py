@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from .errors import InputError
 from .paths import literal
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
+from .scope import Scope
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+EVERYTHING = Scope()
 LAYOUT = "_layout_2"
 """Is there if the tables are of this version, whose `traffic` says where a replica was before each second."""
 SCHEMAS: dict[str, StructType] = {
@@ -31,10 +33,30 @@ SCHEMAS: dict[str, StructType] = {
 }
 
 
+DATED = ("traffic", "seconds", "events")
+"""Tables that a scope is a part of."""
+
+
 class Tables:
-    def __init__(self, spark: SparkSession, root: str) -> None:
+    def __init__(self, spark: SparkSession, root: str, scope: Scope = EVERYTHING) -> None:
         self._spark = spark
         self.storage = Storage(spark, root)
+        self.scope = scope
+
+    def within(self, scope: Scope) -> Tables:
+        """Return the same tables, of which no more is read than that."""
+        return Tables(self._spark, self.storage.root, scope)
+
+    def reaching_back(self, seconds: int) -> Tables:
+        """Return them with so many seconds more before the scope, for what looks back."""
+        return self.within(self.scope.reaching_back(seconds))
+
+    def last_second(self) -> int | None:
+        """Return the last second of all that has traffic, whatever the scope; None if there is none."""
+        days = self._dates("seconds")
+        newest = self.partitions("seconds", days[-1:])
+        found = None if newest is None else newest.agg(F.max("time").alias("last")).first()
+        return None if found is None else found.last
 
     def require(self) -> Tables:
         """Raise InputError unless `ingest` has written here."""
@@ -56,7 +78,20 @@ class Tables:
         path = self.storage.under(name)
         if not self.storage.exists(path):
             return self._spark.createDataFrame([], schema)
+        if name in DATED and not self.scope.is_everything:
+            # Named one by one, the others are not even listed.
+            found = self.partitions(name, self._directories(name))
+            return self._spark.createDataFrame([], schema) if found is None else self.scope.cut(found)
         return self._spark.read.schema(schema).parquet(literal(path))
+
+    def _directories(self, name: str) -> list[str]:
+        days = self.scope.dates(self._dates(name))
+        if not self.scope.brokers:
+            return days
+        return [f"{day}/broker={broker}" for day in days for broker in self.scope.brokers]
+
+    def _dates(self, name: str) -> list[str]:
+        return [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
 
     def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
         """Read only those partitions of a table, named as they are below it; None if none of them is there."""
@@ -68,8 +103,7 @@ class Tables:
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""
-        dates = [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
-        found = self.partitions(name, sorted(dates)[-2:])
+        found = self.partitions(name, self._dates(name)[-2:])
         return self._spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     @property
@@ -83,7 +117,8 @@ class Tables:
 
     @property
     def events(self) -> DataFrame:
-        return self.read("events")
+        """From the beginning, whatever the scope's first second: the quota in force may have been told long before."""
+        return self.within(self.scope.from_the_beginning()).read("events")
 
     @property
     def files(self) -> DataFrame:

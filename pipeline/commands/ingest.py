@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..ingest import ingest
+from ..terminal import printable
 from .options import session, spark_options, tell
 
 
@@ -35,6 +36,6 @@ def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | N
     if outcome.quarantined:
         click.echo(f"they are in {target.rstrip('/')}/quarantine")
     for trouble in outcome.troubles:
-        click.echo(trouble)
+        click.echo(printable(trouble))
     if not outcome.is_complete:
         click.get_current_context().exit(1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import stream
+from ..terminal import printable
 from .options import put_out, session, spark_options, tell
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bo
         for outcome in news:
             complete = complete and outcome.is_complete
             for trouble in outcome.troubles:
-                click.echo(trouble)
+                click.echo(printable(trouble))
         if news or ended:
             _show(live, textfile)
     return complete

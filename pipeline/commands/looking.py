@@ -8,7 +8,7 @@ import click
 from pyspark.sql import functions as F
 
 from .. import audit, lag, rates
-from .options import output_options, put_out, session, spark_options, tables, tell
+from .options import Wanted, output_options, put_out, scope_options, session, spark_options, tables, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,18 +17,24 @@ SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
 PER = ("broker", "role")
 MOST_DOUBTS = 20
+RATE_HISTORY_SECONDS = 3600
+"""SimpleRate's slots are taken in turns: which one is the oldest depends on what was before."""
 
 
 @click.command("rates", short_help="Bytes per second, and over KIP-73's window.")
 @click.argument("path", metavar="TABLES")
 @click.option("--by", type=click.Choice(sorted(rates.LEVELS)), default="broker", show_default=True)
 @click.option("--all-traffic", is_flag=True, help="Partitions that are not throttled as well.")
+@scope_options
 @output_options
 @spark_options
-def rates_command(path: str, by: str, output: Output, spark_settings: SparkSettings, *, all_traffic: bool) -> None:
+def rates_command(
+    path: str, by: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, all_traffic: bool
+) -> None:
     """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
-    With --by partition this is KIP-73's PartitionBytesInRate, for every second.
+    With --by partition this is KIP-73's PartitionBytesInRate, for every second. With --since the window knows of what
+    was moved up to an hour before.
 
     \b
     Example:
@@ -36,10 +42,11 @@ def rates_command(path: str, by: str, output: Output, spark_settings: SparkSetti
     """
     columns = rates.LEVELS[by]
     with session("rates", spark_settings) as spark:
-        found = tables(spark, path)
-        exact = found.seconds if by in rates.OF_LINKS else found.traffic
+        found = tables(spark, path, wanted)
+        before = found.reaching_back(RATE_HISTORY_SECONDS)
+        exact = before.seconds if by in rates.OF_LINKS else before.traffic
         seconds = rates.per_second(exact, columns, throttled_only=not all_traffic)
-        put_out(rates.windowed(seconds, columns).orderBy(*columns, "time"), output)
+        put_out(found.scope.cut(rates.windowed(seconds, columns)).orderBy(*columns, "time"), output)
 
 
 @click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
@@ -47,6 +54,7 @@ def rates_command(path: str, by: str, output: Output, spark_settings: SparkSetti
 @click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
 @click.option("--one-second", default=1.3, show_default=True, help="What a second may bring, over the quota.")
 @click.option("--eleven-seconds", default=1.05, show_default=True, help="The same for eleven seconds.")
+@scope_options
 @output_options
 @spark_options
 def audit_command(
@@ -54,6 +62,7 @@ def audit_command(
     evidence: str | None,
     one_second: float,
     eleven_seconds: float,
+    wanted: Wanted,
     output: Output,
     spark_settings: SparkSettings,
 ) -> None:
@@ -69,12 +78,13 @@ def audit_command(
     """
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
     with session("audit", spark_settings) as spark:
-        found = tables(spark, path)
-        seconds = audit.seconds_with_quota(found.seconds, found.events).cache()
-        found_all = audit.summary(seconds, promises).cache()
+        found = tables(spark, path, wanted)
+        before = found.reaching_back(audit.longest(promises) - 1)
+        seconds = audit.seconds_with_quota(before.seconds, before.events).cache()
+        found_all = audit.summary(seconds, promises, since=found.scope.since).cache()
         put_out(found_all, output)
         _tell_doubts(found_all)
-        over = audit.violations(seconds, promises)
+        over = found.scope.cut(audit.violations(seconds, promises))
         if evidence is not None:
             over.write.mode("overwrite").parquet(evidence)
             tell(f"evidence written to {evidence}")
@@ -102,13 +112,17 @@ def _tell_doubts(summary: DataFrame) -> None:
 @click.argument("path", metavar="TABLES")
 @click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag did not shrink, and why.")
 @click.option("--history", is_flag=True, help="Every second, not the last one alone.")
+@scope_options
 @output_options
 @spark_options
-def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool) -> None:
+def lag_command(
+    path: str, wanted: Wanted, output: Output, spark_settings: SparkSettings, *, only_stalls: bool, history: bool
+) -> None:
     """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
 
-    The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is empty. Where it is
-    known and `eta_seconds` is empty, it never ends at this rate.
+    The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
+    known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` counts from a minute and a half
+    before it, everything else is as without.
 
     \b
     Examples:
@@ -116,11 +130,12 @@ def lag_command(path: str, output: Output, spark_settings: SparkSettings, *, onl
       python -m pipeline lag tables --stalls
     """
     with session("lag", spark_settings) as spark:
-        found = tables(spark, path)
-        rows = lag.progress(lag.sum_replica_lag(lag.per_replica(found.traffic.where("throttled"))), found.events)
-        if only_stalls:
-            rows = lag.stalls(rows, found.seconds, found.events)
-        elif not history:
+        found = tables(spark, path, wanted)
+        before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
+        seconds = lag.sum_replica_lag(lag.per_replica(before.traffic.where("throttled")))
+        rows = lag.progress(seconds, before.events)
+        rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
+        if not (only_stalls or history):
             # Silence is not progress: what fell silent while behind is not the last word.
             spoken = rows.where("lost = 0")
             rows = spoken.groupBy(*PER).agg(F.max_by(F.struct(*rows.columns[2:]), "time").alias("last"))

@@ -8,15 +8,18 @@ from __future__ import annotations
 import functools
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from pyspark.sql import SparkSession
 
 from ..errors import InputError
+from ..scope import Scope
 from ..session import open_session
 from ..tables import Tables
+from ..terminal import cell, printable
 from ..troubles import of_tables
+from .quantities import MOMENT, Moment, moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +54,29 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
+class Wanted(NamedTuple):
+    """The scope as it was typed."""
+
+    since: Moment | None
+    until: Moment | None
+    brokers: tuple[int, ...]
+
+
+def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
+    """Add --since, --until and --broker. until_option: what --until is called where it means something else."""
+
+    @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
+    @click.option(until_option, "scope_until", type=MOMENT, metavar="MOMENT", help="The first second not meant.")
+    @click.option("--broker", "brokers", type=int, multiple=True, metavar="ID", help="As its sidecar saw it; repeat.")
+    @functools.wraps(command)
+    def wrapped(
+        *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
+    ) -> None:
+        command(*args, wanted=Wanted(since, scope_until, brokers), **kwargs)
+
+    return wrapped
+
+
 @contextmanager
 def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Iterator[SparkSession]:
     """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none."""
@@ -71,12 +97,28 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
             spark.stop()
 
 
-def tables(spark: SparkSession, path: str) -> Tables:
-    """Return the tables, having said what they are without. Raises InputError if there are none."""
+def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tables:
+    """Return the tables, or the part that is wanted of them, having said what they are without.
+
+    Raises InputError if there are none, or nothing of them is wanted.
+    """
     found = Tables(spark, path).require()
     for text in of_tables(found.files):
         tell(f"{path}: {text}")
-    return found
+    return found if wanted is None else found.within(_scope(found, wanted))
+
+
+def _scope(found: Tables, wanted: Wanted) -> Scope:
+    ends = (wanted.since, wanted.until)
+    last = None
+    if any(moment is not None and moment.seconds is None for moment in ends):
+        last = found.last_second()
+        if last is None:
+            raise InputError(f"{found.storage.root}: no traffic in the tables: nothing has an end to count from")
+    since, until = (None if moment is None else moment.resolve(last or 0) for moment in ends)
+    if since is not None and until is not None and since >= until:
+        raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
+    return Scope(since, until, wanted.brokers)
 
 
 def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHOWN_ROWS) -> None:
@@ -90,7 +132,7 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
         tell(f"written to {path}")
         return
     found = frame.limit(rows + 1).collect()
-    click.echo(_columns(frame.columns, [[_cell(value) for value in row] for row in found[:rows]]))
+    click.echo(_columns(frame.columns, [[cell(value) for value in row] for row in found[:rows]]))
     if len(found) > rows:
         tell(f"more than {rows} rows: use --out for all of them")
     elif not found:
@@ -99,13 +141,7 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
 
 def tell(text: str) -> None:
     """Progress, for people."""
-    click.echo(text, err=True)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.0f}"
-    return "" if value is None else str(value)
+    click.echo(printable(text), err=True)
 
 
 def _columns(names: list[str], rows: list[list[str]]) -> str:

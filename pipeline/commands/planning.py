@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -10,26 +12,36 @@ from reassignment import Capacity, Deadline
 
 from .. import moves as moves_job
 from .. import replay as replay_job
+from .. import streams
 from ..errors import InputError
+from ..fluid import Stream
 from ..generate import Cluster, write
 from ..measured import measure
 from ..planning import Wanted, plan, quotas_toml, read_reassignment
 from ..simulation import POLICIES, Flow
-from .options import output_options, put_out, session, spark_options, tables, tell
+from .options import Wanted as WantedScope
+from .options import output_options, put_out, scope_options, session, spark_options, tables, tell
 from .quantities import DURATION, RATE
 
 SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
 LINE_RATE = 125_000_000.0
+MODELS = ("exact", "fluid")
+Link = TypeVar("Link", Flow, Stream)
 
 
 @click.command("moves", short_help="What moved, how long it took, whose quota set the pace.")
 @click.argument("path", metavar="TABLES")
 @click.option("--by-source", is_flag=True, help="KIP-73's MoveRatio and MoveTime of each source.")
+@scope_options
 @output_options
 @spark_options
-def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, by_source: bool) -> None:
+def moves_command(
+    path: str, wanted: WantedScope, output: Output, spark_settings: SparkSettings, *, by_source: bool
+) -> None:
     """Every replica's time behind: from whom, how many bytes, how long, and its bound.
+
+    With --since and --until a move is what there was of it in between.
 
     \b
     bound  leader       the source's quota set the pace, shared with other destinations
@@ -40,7 +52,7 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
       python -m pipeline moves tables --by-source
     """
     with session("moves", spark_settings) as spark:
-        found = tables(spark, path)
+        found = tables(spark, path, wanted)
         rows = moves_job.moves(found.traffic, found.events, found.seconds)
         if by_source:
             put_out(moves_job.by_source(rows, moves_job.partition_sizes(found.traffic)), output)
@@ -61,7 +73,15 @@ def moves_command(path: str, output: Output, spark_settings: SparkSettings, *, b
 @click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
 @click.option("--line", type=RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    default="exact",
+    show_default=True,
+    help="exact: every fetch, by the sidecar's code. fluid: the strict policy's long run, in no time.",
+)
 @click.option("--peaks", "show_peaks", is_flag=True, help="Worst windows per broker instead of durations per link.")
+@scope_options
 @output_options
 @spark_options
 def replay_command(
@@ -73,6 +93,8 @@ def replay_command(
     both: tuple[float, ...],
     policies: tuple[str, ...],
     line: float,
+    model: str,
+    wanted: WantedScope,
     output: Output,
     spark_settings: SparkSettings,
     *,
@@ -80,7 +102,9 @@ def replay_command(
 ) -> None:
     """Run what was recorded, or what is planned, under other quotas, by the sidecar's own admission code.
 
-    Every --leader, --follower and --both is a scenario, under every --policy.
+    Every --leader, --follower and --both is a scenario, under every --policy. The exact model takes half a millisecond
+    for each second of a link; the fluid one shares quotas out as the strict policy does in the mean, knows no peaks,
+    and takes seconds for thousands of links.
 
     \b
     Examples:
@@ -99,16 +123,30 @@ def replay_command(
     ]
     if not what_ifs:
         raise click.UsageError("expected at least one --leader, --follower or --both to try")
+    if model == "fluid" and (show_peaks or set(policies) != {"strict"}):
+        raise click.UsageError("--model fluid is of the strict policy, and has no --peaks")
     with session("replay", spark_settings) as spark:
-        demand = [_flow(text, round(batch)) for text in flows]
-        if path is not None:
-            demand = replay_job.flows_of(replay_job.demand(tables(spark, path).traffic))
-        if not demand:
-            raise InputError(f"{path}: nobody was behind: there is nothing to replay")
-        tell(f"{len(what_ifs)} scenarios of {len(demand)} links")
-        replayed = replay_job.replay(spark, demand, what_ifs, line_bytes_per_second=line)
-        shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
+        planned = [_flow(text, round(batch)) for text in flows]
+        traffic = None if path is None else tables(spark, path, wanted).traffic
+        if model == "fluid":
+            links = _streams(planned) if traffic is None else streams.streams(traffic)
+            shown = streams.fluid(spark, _some(links, path), what_ifs, line_bytes_per_second=line)
+        else:
+            demand = planned if traffic is None else replay_job.flows_of(replay_job.demand(traffic))
+            replayed = replay_job.replay(spark, _some(demand, path), what_ifs, line_bytes_per_second=line)
+            shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
         put_out(shown.orderBy(*shown.columns[:4]), output)
+
+
+def _some(links: list[Link], path: str | None) -> list[Link]:
+    if not links:
+        raise InputError(f"{path}: nobody was behind: there is nothing to replay")
+    tell(f"{len(links)} links")
+    return links
+
+
+def _streams(flows: list[Flow]) -> list[Stream]:
+    return [Stream(flow.source, flow.destination, flow.backlog_bytes) for flow in flows]
 
 
 def _flow(text: str, batch_bytes: int) -> Flow:
@@ -129,6 +167,7 @@ def _flow(text: str, batch_bytes: int) -> Flow:
 @click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--until", help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the quotas.toml. Default: print it.")
+@functools.partial(scope_options, until_option="--measured-until")
 @spark_options
 def plan_command(
     path: str,
@@ -140,12 +179,14 @@ def plan_command(
     replication_factor: int,
     until: str | None,
     out: Path | None,
+    wanted: WantedScope,
     spark_settings: SparkSettings,
 ) -> None:
     """From measured inflow IN, capacity N and replication factor R to per-broker rates T with IN < T < N - IN/R.
 
     Writes a quotas.toml that `throttle-sidecar check` accepts: the smallest rates that move --percent of the data
-    within --finish-in. Refuses what is not admissible, and says which broker and why.
+    within --finish-in. Refuses what is not admissible, and says which broker and why. --since, --measured-until and
+    --broker say what of the recording is measured.
 
     \b
     Example:
@@ -154,15 +195,15 @@ def plan_command(
     """
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
     with session("plan", spark_settings) as spark:
-        found = tables(spark, path)
+        found = tables(spark, path, wanted)
         sizes, inflow = measure(found.traffic, found.seconds)
-    wanted = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
-    planned = plan(target, before, sizes, inflow, wanted)
+    goal = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
+    planned = plan(target, before, sizes, inflow, goal)
     for load in planned.loads:
         tell(
             f"broker {load.broker} as {load.role}: {load.move_bytes:.0f} bytes to move,"
-            f" {load.low:.0f} < T < {load.high(wanted.capacity):.0f} B/s,"
-            f" {load.needed(wanted.deadline):.0f} B/s to end in time"
+            f" {load.low:.0f} < T < {load.high(goal.capacity):.0f} B/s,"
+            f" {load.needed(goal.deadline):.0f} B/s to end in time"
         )
     for partition in planned.unknown:
         tell(f"warning: {partition}: its size is not in the journals; counted as empty")

@@ -1,12 +1,15 @@
-"""Rates, sizes and durations as people type them on a command line: ``20MB/s``, ``200MB``, ``2h``.
+"""Rates, sizes, durations and moments as people type them on a command line: ``20MB/s``, ``200MB``, ``2h``, ``03:10``.
 
-Knows no option. Invariant: a bare number is bytes or seconds; anything ambiguous, like bits, is refused.
+Knows no option. Invariant: a bare number is bytes or seconds; anything ambiguous, like bits, is refused. A moment
+without a zone is UTC, as everything that the pipeline prints.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from datetime import time as time_of_day
+from typing import Any, NamedTuple
 
 import click
 
@@ -35,3 +38,56 @@ class Quantity(click.ParamType[float]):
 
 RATE = Quantity("rate", _UNITS, "20MB/s")
 DURATION = Quantity("duration", _SECONDS, "2h")
+
+
+class Moment(NamedTuple):
+    """A moment as it was typed: by itself (`seconds`), or by the end of what was recorded."""
+
+    seconds: int | None = None
+    """Since 1970."""
+    before_end: int | None = None
+    of_day: time_of_day | None = None
+    """The last time that it was that."""
+
+    def resolve(self, last_second: int) -> int:
+        """Return seconds since 1970, `last_second` being the last one recorded."""
+        if self.seconds is not None:
+            return self.seconds
+        if self.of_day is None:
+            return last_second + 1 - (self.before_end or 0)
+        end = datetime.fromtimestamp(last_second, UTC)
+        found = datetime.combine(end.date(), self.of_day, UTC)
+        return int((found if found <= end else found - timedelta(days=1)).timestamp())
+
+
+class MomentType(click.ParamType[Moment]):
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Moment:
+        """Return the moment, which need not be known before the tables are."""
+        if isinstance(value, Moment):
+            return value
+        text = str(value)
+        match = _QUANTITY.fullmatch(text)
+        if match is not None and match[2] in _SECONDS and match[2]:
+            return Moment(before_end=int(float(match[1]) * _SECONDS[match[2]]))
+        try:
+            return Moment(of_day=time_of_day.fromisoformat(text)) if _CLOCK.fullmatch(text) else Moment(_instant(text))
+        except ValueError:
+            expected = "2026-11-21T03:10:00Z, 2026-11-21, 03:10 (the last time it was that) or 6h (before the end)"
+            self.fail(f"expected something like {expected}, found {text!r}", param, ctx)
+
+
+_CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2})?", re.ASCII)
+
+
+def _instant(text: str) -> int:
+    found = datetime.fromisoformat(text)
+    return int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
+
+
+MOMENT = MomentType()
+
+
+def moment_text(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -1,8 +1,10 @@
-"""``report``: one page for people."""
+"""``report``: one page for people, and its numbers for scripts."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,33 +12,57 @@ from ..errors import InputError
 from ..report.facts import collect
 from ..report.page import render
 from ..storage import Storage
-from .options import session, spark_options, tables, tell
+from ..terminal import printable
+from .options import Wanted, scope_options, session, spark_options, tables, tell
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @click.command("report", short_help="One self-contained HTML page.")
 @click.argument("path", metavar="TABLES")
 @click.option("--out", default="report.html", show_default=True, help="Any path that Hadoop understands.")
+@click.option("--json", "json_out", metavar="PATH", help="Write its answers and numbers there as well, for scripts.")
+@click.option("--check", is_flag=True, help="End with 3 if the bound was broken, 4 if nothing says whether.")
+@scope_options
 @spark_options
-def command(path: str, out: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> None:
-    """Rates against quotas, worst windows, lag and ETA, moves, topics and what-if, on one page to forward.
+def command(
+    path: str,
+    out: str,
+    json_out: str | None,
+    wanted: Wanted,
+    spark_settings: tuple[str | None, tuple[str, ...]],
+    *,
+    check: bool,
+) -> None:
+    """What moved, was the bound kept, what to set next time and why; then who, when, and what was the matter.
 
-    Nothing is loaded from elsewhere; light and dark, phone and paper.
+    One HTML file: nothing is loaded from elsewhere; light and dark, phone and paper.
 
     \b
-    Example:
+    Examples:
       python -m pipeline report tables --out report.html
+      python -m pipeline report tables --since 6h --json report.json --check
     """
     with session("report", spark_settings) as spark:
-        page = render(collect(spark, tables(spark, path)))
-        if "://" in out or out.startswith("file:"):
-            Storage(spark, out).write_text(out, page)
-        else:
-            _write_here(Path(out), page)
-    tell(f"written to {out}")
+        facts = collect(tables(spark, path, wanted))
+        texts = {out: render(facts)}
+        if json_out is not None:
+            texts[json_out] = json.dumps(facts.as_json(), ensure_ascii=False, indent=1) + "\n"
+        for place, text in texts.items():
+            _write(spark, place, text)
+            tell(f"written to {place}")
+    for answer in facts.answers:
+        click.echo(printable(answer.sentence))
+    if check:
+        click.get_current_context().exit(facts.kept.verdict.value)
 
 
-def _write_here(out: Path, page: str) -> None:
+def _write(spark: SparkSession, place: str, text: str) -> None:
+    if "://" in place or place.startswith("file:"):
+        Storage(spark, place).write_text(place, text)
+        return
     try:
-        out.write_text(page, "utf-8")
+        Path(place).write_text(text, "utf-8")
     except OSError as error:
-        raise InputError(f"{out}: cannot be written: {error.strerror}") from error
+        raise InputError(f"{place}: cannot be written: {error.strerror}") from error

@@ -1,184 +1,149 @@
-"""What the page says: tables of at most some hundred rows each, however much was recorded.
+"""What the page says: values, at most some thousands, however many brokers and however long.
 
-DataFrame in, values out. Invariant: what is left out for size is said, never silently cut.
+DataFrame in, values out. Everything that grows with brokers or seconds stays with Spark: by buckets of time, and of the
+brokers those that something was the matter with. Invariant: what is left out for size is said, never silently cut.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
-from .. import audit, lag, moves, replay
+from .. import audit, backtest, lag
+from ..curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..errors import InputError
-from ..quotas import ROLE, with_limit
-from ..rates import LEVELS, per_second
-from ..tables import accounted_bytes
+from ..moves import moves
+from ..questions import finish, kept, rate, starved
+from ..questions.asking import units_of
+from ..troubles import of_tables
+from .buckets import Grid, buckets, grid, outliers
+from .outlier import Outlier, told
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
-
+    from ..backtest import Errors
+    from ..curve import Recorded
+    from ..questions.answer import Answer
     from ..tables import Tables
+    from ..units import Units
 
-MOST_POINTS = 300
-MOST_SERIES = 12
-MOST_ROWS = 30
-MOST_TOPICS = 8
-LINE_BYTES_PER_SECOND = 125_000_000.0
-QUOTA_FACTORS = (0.5, 1.0, 2.0)
-
-
-class Point(NamedTuple):
-    time: int
-    mean: float
-    most: float
-    """Of a second, within the point."""
-    limit: float | None
+MOST_POINTS = 288
+"""Of a plot; a day in steps of five minutes."""
+MOST_BROKERS = 4
+"""That have plots of their own."""
+MOST_PAIRS = 20
 
 
-class Series(NamedTuple):
-    broker: int
-    role: str
-    points: tuple[Point, ...]
+class Curve(NamedTuple):
+    """What-if: (the largest quota, seconds; infinity: never), and the recorded result beside it."""
 
-
-class LagPoint(NamedTuple):
-    time: int
-    lag: float
-    eta_seconds: float | None
-    drain: float | None = None
-    """Messages per second by which it shrinks; None: not known yet."""
+    points: tuple[tuple[float, float], ...]
+    recorded: tuple[float, float] | None
+    wanted: float | None
+    """The quota that is said to be set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     began: int
     ended: int
-    bytes: int
     brokers: int
+    units: Units
     seconds_per_point: int
-    series: tuple[Series, ...]
-    all_series: int
-    audit: tuple[Row, ...]
-    evidence: tuple[Row, ...]
-    all_evidence: int
-    lag: dict[tuple[int, str], tuple[LagPoint, ...]]
-    stalls: tuple[Row, ...]
-    moves: tuple[Row, ...]
-    all_moves: int
-    topics: tuple[tuple[str, int], ...]
-    what_if: tuple[Row, ...]
+    answers: tuple[Answer, ...]
+    """Was it kept, will it finish, who was starved, what rate."""
+    grid: Grid
+    outliers: tuple[Outlier, ...]
+    all_outliers: int
+    recorded: Recorded
+    curve: Curve | None
+    model_errors: Errors | None
+    plan_errors: Errors | None
     files: dict[str, int]
     quarantined: int
 
     @property
-    def verdict(self) -> str:
-        """`kept`, `broken`, `observed only` (no quota was enforced) or `none` (there was none)."""
-        enforced = [row.kept for row in self.audit if row.kept is not None]
-        if not enforced:
-            return "observed only" if self.audit else "none"
-        return "kept" if all(enforced) else "broken"
+    def kept(self) -> Answer:
+        return self.answers[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """What scripts want of it."""
+        errors = {"model": self.model_errors, "plan": self.plan_errors}
+        return {
+            "began": self.began, "ended": self.ended, "brokers": self.brokers,
+            "answers": {answer.question: answer.as_json() for answer in self.answers},
+            "outliers": [one.broker for one in self.outliers], "all_outliers": self.all_outliers,
+            "links": [pair._asdict() for pair in self.recorded.pairs],
+            "what_if": [
+                {"bytes_per_second": quota, "seconds": seconds if math.isfinite(seconds) else None}
+                for quota, seconds in (self.curve.points if self.curve else ())
+            ],
+            "backtest": {
+                name: None if one is None else
+                {"tests": one.tests, "median_error": one.median, "worst": one.worst.what,
+                 "worst_error": one.worst.error}
+                for name, one in errors.items()
+            },
+            "files": self.files, "quarantined": self.quarantined,
+        }  # fmt: skip
 
 
-def collect(spark: SparkSession, tables: Tables) -> Facts:
+def collect(tables: Tables) -> Facts:
     """Work out all of it. Raises InputError if there is no traffic to tell of."""
-    traffic, exact, events = tables.traffic.cache(), tables.seconds.cache(), tables.events.cache()
-    whole = traffic.agg(
-        F.min("time").alias("began"), F.max("time").alias("ended"), F.countDistinct("broker").alias("brokers"),
-        F.sum(F.when(F.col("throttled"), accounted_bytes())).alias("bytes"),
-    ).first()  # fmt: skip
-    if whole is None or whole.began is None:
+    whole = tables.seconds.agg(
+        F.min("time").alias("began"), F.max("time").alias("ended"), F.count_distinct("broker").alias("brokers")
+    ).collect()[0]
+    if whole.began is None:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
     step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
-    seconds = audit.seconds_with_quota(exact, events).cache()
-    over = audit.incidents(audit.violations(seconds).where("enforce")).cache()
-    progress = lag.progress(lag.sum_replica_lag(lag.per_replica(traffic.where("throttled"))), events).cache()
-    found_moves = moves.moves(traffic, events, exact).cache()
-    series = _series(exact, events, step)
+    units = units_of(tables)
+    before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
+    replicas = lag.per_replica(before.traffic.where("throttled"))
+    progress = lag.progress(lag.sum_replica_lag(replicas), before.events).cache()
+    seconds = audit.seconds_with_quota(before.seconds, before.events)
+    by_bucket = buckets(tables.scope.cut(audit.judged(seconds)), tables.scope.cut(progress), step).cache()
+    matters = outliers(by_bucket)
+    shown = matters[:MOST_BROKERS]
+    found_moves = moves(tables.traffic, tables.events, tables.seconds).cache()
+    scaled = recorded(tables, found_moves)
+    rates = rate.answer(scaled, units)
+    answers = (
+        kept.answer(kept.facts(tables), units).doubted(*of_tables(tables.files)),
+        finish.answer(finish.facts(tables, progress), units),
+        starved.answer(starved.facts(tables), units),
+        rates,
+    )
     files = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
-    return Facts(
+    facts = Facts(
         began=whole.began,
         ended=whole.ended,
-        bytes=whole.bytes or 0,
         brokers=whole.brokers,
+        units=units,
         seconds_per_point=step,
-        series=series[:MOST_SERIES],
-        all_series=len(series),
-        audit=tuple(audit.summary(seconds).collect()),
-        evidence=tuple(over.orderBy(F.desc("ratio")).limit(MOST_ROWS).collect()),
-        all_evidence=over.count(),
-        lag=_lag(progress, step),
-        stalls=tuple(_stalls(lag.stalls(progress, exact, events)).collect()),
-        moves=tuple(found_moves.orderBy(F.desc("seconds"), *moves.MOVE).limit(MOST_ROWS).collect()),
-        all_moves=found_moves.count(),
-        topics=_topics(traffic),
-        what_if=_what_if(spark, traffic, seconds),
+        answers=answers,
+        grid=grid(by_bucket, whole.began, whole.ended, step),
+        outliers=told(tables, by_bucket, progress, shown),
+        all_outliers=len(matters),
+        recorded=scaled,
+        curve=_curve(scaled, rates.number),
+        model_errors=backtest.errors(backtest.of_links(scaled, line_bytes_per_second=LINE_BYTES_PER_SECOND)),
+        plan_errors=backtest.errors(backtest.of_plan(scaled)),
         files={row.state: row.n for row in files},
         quarantined=sum(row.bad for row in files),
     )
+    for frame in (progress, by_bucket, found_moves):
+        frame.unpersist()
+    return facts
 
 
-def _series(link_seconds: DataFrame, events: DataFrame, step: int) -> tuple[Series, ...]:
-    """Every broker's roles, the busiest first."""
-    seconds = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
-    point = (F.floor(F.col("time") / step) * step).alias("point")
-    points = seconds.groupBy(*ROLE, point).agg(
-        (F.sum("bytes") / step).alias("mean"), F.max("bytes").alias("most"), F.max("limit").alias("limit")
-    )
-    found: dict[tuple[int, str], list[Point]] = {}
-    for row in points.orderBy(*ROLE, "point").collect():
-        limit = row.limit if row.limit is not None and math.isfinite(row.limit) else None
-        found.setdefault((row.broker, row.role), []).append(Point(row.point, row.mean, float(row.most), limit))
-    series = [Series(broker, role, tuple(points)) for (broker, role), points in found.items()]
-    return tuple(sorted(series, key=lambda one: -sum(point.mean for point in one.points)))
-
-
-def _lag(progress: DataFrame, step: int) -> dict[tuple[int, str], tuple[LagPoint, ...]]:
-    point = (F.floor(F.col("time") / step) * step).alias("point")
-    # Silence is not progress: a recording that ends while replicas are behind ends with them behind.
-    progress = progress.where(F.col("lost") == 0)
-    last = F.max_by(F.struct("lag", "eta_seconds", "drain"), "time").alias("last")
-    found: dict[tuple[int, str], list[LagPoint]] = {}
-    for row in progress.groupBy(*ROLE, point).agg(last).orderBy(*ROLE, "point").collect():
-        found.setdefault((row.broker, row.role), []).append(LagPoint(row.point, *row.last))
-    return {key: tuple(points) for key, points in found.items()}
-
-
-def _stalls(rows: DataFrame) -> DataFrame:
-    return (
-        rows.groupBy(*ROLE, "cause")
-        .agg(F.count("*").alias("seconds"), F.min("time").alias("first"), F.max("time").alias("last"))
-        .orderBy(F.desc("seconds"))
-        .limit(MOST_ROWS)
-    )
-
-
-def _topics(traffic: DataFrame) -> tuple[tuple[str, int], ...]:
-    # Where both ends of a link keep a journal, its bytes are there twice; the larger side is the whole.
-    by_role = traffic.where("throttled").groupBy("topic", "role").agg(F.sum("record_bytes").alias("bytes"))
-    rows = by_role.groupBy("topic").agg(F.max("bytes").alias("bytes")).orderBy(F.desc("bytes"), "topic").collect()
-    found = [(row.topic, row.bytes) for row in rows[:MOST_TOPICS]]
-    rest = sum(row.bytes for row in rows[MOST_TOPICS:])
-    return tuple([*found, (f"{len(rows) - MOST_TOPICS} others", rest)] if rest else found)
-
-
-def _what_if(spark: SparkSession, traffic: DataFrame, seconds: DataFrame) -> tuple[Row, ...]:
-    """The same demand at half, the same and twice the quota that leaders had last (else followers)."""
-    flows = replay.flows_of(replay.demand(traffic))
-    quota = seconds.groupBy("role").agg(F.max_by("limit", "time").alias("limit")).orderBy(F.desc("role")).first()
-    if not flows or quota is None or not quota.limit:
-        return ()
-    what_ifs = []
-    for factor in QUOTA_FACTORS:
-        rates = (quota.limit * factor, None) if quota.role == "leader" else (None, quota.limit * factor)
-        what_ifs.append(replay.WhatIf(f"{factor:g}", "strict", *rates))
-    replayed = replay.replay(spark, flows, what_ifs, line_bytes_per_second=LINE_BYTES_PER_SECOND).cache()
-    slowest = (
-        replay.durations(replayed).groupBy("name").agg(F.max(F.coalesce("seconds", F.lit(math.inf))).alias("seconds"))
-    )
-    worst = replay.peaks(replayed).groupBy("name").agg(F.max("worst_second").alias("worst_second"))
-    joined = slowest.join(worst, "name", "left").withColumn("role", F.lit(quota.role))
-    rate = F.col("name").cast("double") * quota.limit
-    return tuple(joined.withColumn("bytes_per_second", rate).orderBy("bytes_per_second").collect())
+def _curve(found: Recorded, wanted: float | None) -> Curve | None:
+    """All quotas scaled alike; the largest of them stands for all."""
+    if not found.streams or not found.quotas:
+        return None
+    highest = max(found.quotas.values())
+    points = tuple((highest * factor, found.seconds_at(factor)) for factor in FACTORS)
+    if not any(math.isfinite(seconds) for _, seconds in points):
+        return None
+    return Curve(points, (highest, found.seconds) if found.finished else None, wanted)

@@ -1,4 +1,5 @@
-"""A file system that fails when a test says so: the local one, under `flaky:/`, with Java's own exceptions.
+"""File systems for tests: one that fails when a test says so, the local one under `flaky:/` with Java's own exceptions,
+and one that is met as an object store is, `s3a://bucket/`, with nothing but Hadoop's interface in between.
 
 Compiled in the JVM of the session by Janino, which Spark brings.
 """
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEME = "flaky"
+BUCKET = "s3a://bucket"
 _SOURCE = """
 import java.io.IOException;
 import java.util.*;
@@ -56,18 +58,45 @@ public class FlakyFileSystem extends RawLocalFileSystem {
 """
 
 
+_STORE = """
+import java.io.IOException;
+import org.apache.hadoop.fs.*;
+
+public class StoreFileSystem extends RawLocalFileSystem {
+  public String getScheme() { return "s3a"; }
+  public java.net.URI getUri() { return java.net.URI.create("s3a://bucket"); }
+  public boolean rename(Path from, Path to) throws IOException {
+    if (exists(to)) throw new FileAlreadyExistsException(to.toString());
+    return super.rename(from, to);
+  }
+}
+"""
+
+
 def flaky(spark: SparkSession) -> dict[str, int]:
     """Have the file system, and return how often reads of files with such a name fail once 1000 bytes are read."""
-    jvm: Any = spark._jvm
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
-    compiler.cook(_SOURCE)
-    loader = compiler.getClassLoader()
-    context: Any = spark._jsc
-    configuration = context.hadoopConfiguration()
-    configuration.setClassLoader(loader)
-    configuration.set(f"fs.{SCHEME}.impl", "FlakyFileSystem")
-    # Made once, it is in Hadoop's cache, where tasks find it as well.
-    made = jvm.org.apache.hadoop.fs.Path(f"{SCHEME}:/").getFileSystem(configuration)
+    made = _registered(spark, _SOURCE, "FlakyFileSystem", f"{SCHEME}:/")
     left: dict[str, int] = made.getClass().getField("left").get(None)
     return left
+
+
+def object_store(spark: SparkSession) -> str:
+    """Have the store; return its root, below which paths are those of this machine."""
+    _registered(spark, _STORE, "StoreFileSystem", f"{BUCKET}/")
+    return BUCKET
+
+
+def _registered(spark: SparkSession, source: str, name: str, root: str) -> Any:
+    jvm: Any = spark._jvm
+    context: Any = spark._jsc
+    configuration = context.hadoopConfiguration()
+    before = configuration.getClassLoader()
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(jvm.java.lang.Thread.currentThread().getContextClassLoader())
+    compiler.cook(source)
+    configuration.setClassLoader(compiler.getClassLoader())
+    configuration.set(f"fs.{root.partition(':')[0]}.impl", name)
+    # Made once, it is in Hadoop's cache, where tasks find it as well.
+    made = jvm.org.apache.hadoop.fs.Path(root).getFileSystem(configuration)
+    configuration.setClassLoader(before)
+    return made

@@ -127,6 +127,18 @@ def test_before_it_was_enforced_nothing_was_promised(spark: SparkSession) -> Non
     assert verdict(seconds_with_quota(lines, said)).verdict == "kept"
 
 
+def test_a_window_in_which_no_quota_held_has_no_ratio(spark: SparkSession) -> None:
+    """No quota until second 10, 100 from then on: 50 bytes in second 12, whose eleven seconds reach back before it.
+    What moved without a quota is no part of any window."""
+    found = seconds(spark, {5: 9000, 12: 50, 30: 60}, [(0, None), (10, 100.0)])
+    of_eleven = {row.time - FIRST: row for row in windows(found, Promise(11, 1.05)).collect()}
+    assert (of_eleven[12].ratio, of_eleven[12].allowed, of_eleven[12].quota_bytes) == (None, None, None)
+    assert (of_eleven[12].bytes, of_eleven[12].over, of_eleven[12].undecided) == (50, False, False)
+    assert of_eleven[30].ratio == pytest.approx(60 / 1100)
+    (row,) = summary(found.where(f"time = {FIRST + 12}")).collect()
+    assert (row.worst_1s, row.worst_11s, row.worst_11s_at, row.verdict) == (0.5, None, None, "kept")
+
+
 def test_two_sidecars_with_one_brokers_id_are_named(spark: SparkSession) -> None:
     rows = [{"at": at, "record_bytes": 100, "run": run} for at in range(20) for run in ("a", "b")]
     found = seconds_with_quota(traffic(spark, rows), quotas(spark, [(0, 100.0)]))

@@ -10,6 +10,7 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.cli import group, main
+from tests.pipeline.flaky import object_store
 from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
 
 if TYPE_CHECKING:
@@ -105,6 +106,14 @@ def test_replay_tries_every_quota(spark: SparkSession, capsys: pytest.CaptureFix
     ]  # fmt: skip
 
 
+def test_the_fluid_model_says_the_same_of_a_plan(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """20 MB at 1 MB/s, and 10 MB beside them from the same leader: 10 and 30 s."""
+    flows = ["--flow", "101:102:20MB", "--flow", "101:103:10MB", "--leader", "1MB/s", "--model", "fluid"]
+    assert main(["replay", *flows, *MASTER]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [(row[-3], float(row[-1])) for row in rows] == [("102", 30.0), ("103", 20.0)]
+
+
 def test_stream_watches_once(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     textfile = tmp_path / "pipeline.prom"
     arguments = ["--into", str(tmp_path / "live"), "--textfile", str(textfile), "--once"]
@@ -145,9 +154,33 @@ def test_a_report_goes_to_any_path_that_hadoop_understands(tables: Path, tmp_pat
     assert "<h1>Replication" in (tmp_path / "{a}" / "report.html").read_text("utf-8")
 
 
+def test_a_report_goes_to_an_object_store_and_takes_the_place_of_the_one_there(
+    spark: SparkSession, tables: Path, tmp_path: Path
+) -> None:
+    """A store's rename refuses what is there already, and its paths are no files of this machine."""
+    out = tmp_path / "reports" / "report.html"
+    for _ in range(2):
+        assert main(["report", str(tables), "--out", f"{object_store(spark)}{out}", *MASTER]) == 0
+    assert "<h1>Replication" in out.read_text("utf-8")
+    assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+
+
+def test_a_topic_from_the_wire_does_not_reach_the_terminal_as_it_is(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [traffic_line(FIRST + at, topic="\x1b]52;c;cm0=\x07", fetch_offset=at) for at in range(3)]
+    write_file(tmp_path / "journal", lines=[*lines, "not a line \x1b[2J"])
+    main(["ingest", str(tmp_path / "journal"), "--into", str(tmp_path / "tables"), *MASTER])
+    assert main(["moves", str(tmp_path / "tables"), *MASTER]) == 0
+    printed = capsys.readouterr()
+    assert "\\x1b]52;c;cm0=\\x07" in printed.out
+    assert "\x1b" not in printed.out + printed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        (["replay", "--flow", "1:2:3MB", "--leader", "1MB/s", "--model", "fluid", "--peaks"], 2, "has no --peaks"),
         (["replay"], 2, "expected either TABLES or --flow"),
         (["replay", "--flow", "1:2:3MB"], 2, "expected at least one --leader, --follower or --both"),
         (["replay", "--flow", "1:2", "--leader", "1MB/s"], 1, "--flow: expected FROM:TO:BYTES, found '1:2'"),

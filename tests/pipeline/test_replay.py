@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -80,3 +82,10 @@ def test_a_link_that_starts_weeks_after_the_first_has_caught_up_as_soon(spark: S
     replayed = replay(spark, flows, [WhatIf("slow", "strict", 0.2 * MB, None)], line_bytes_per_second=LINE)
     found = {row.destination: row.seconds for row in durations(replayed).collect()}
     assert found == {"102": pytest.approx(100, rel=0.02), "103": pytest.approx(100, rel=0.02)}
+
+
+def test_what_executors_import_needs_no_numpy() -> None:
+    """docs/pipeline.md: executors have Python and nothing else."""
+    hidden = "import sys; sys.modules['numpy'] = None; import pipeline.replay, pipeline.inflating, pipeline.reading"
+    done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from matplotlib.image import imread
 from pipeline import generate
 from pipeline.generate import Cluster
 from pipeline.ingest import ingest
+from pipeline.questions.answer import Verdict
 from pipeline.report.facts import collect
 from pipeline.report.page import render
 from pipeline.tables import Tables
@@ -38,7 +42,7 @@ def facts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Fact
     folder = tmp_path_factory.mktemp("report")
     generate.write(spark, CLUSTER, str(folder / "journal"), files=2)
     ingest(spark, [str(folder / "journal")], str(folder / "tables"))
-    return collect(spark, Tables(spark, str(folder / "tables")))
+    return collect(Tables(spark, str(folder / "tables")))
 
 
 @pytest.fixture(scope="module")
@@ -74,22 +78,32 @@ class Elements(HTMLParser):
 
 
 def test_what_was_injected_is_on_the_page(facts: Facts, page: Path) -> None:
+    """One second of 101 as leader, whose follower is 102, and eighty seconds in which 102 sent nothing to 103."""
     text = page.read_text("utf-8")
-    assert facts.verdict == "broken"
-    assert '<b class="bad">broken</b>' in text
-    assert "2.00 x" in text
-    assert "catch-up over the bound" in text
-    # One second of 101 as leader and of 102 as follower, and the eleven windows of eleven seconds with it in them.
-    assert sorted((row.broker, row.window_seconds, row.windows) for row in facts.evidence) == [
-        (101, 1, 1), (101, 11, 11), (102, 1, 1), (102, 11, 11)
-    ]  # fmt: skip
-    assert "<span>messages behind at the end, worst broker</span>" in text
-    assert min(points[-1].lag for points in facts.lag.values()) > 0  # the recording ends; they had not caught up
-    assert ">done<" not in text
+    kept, finish, starved, rate = facts.answers
+    assert (kept.verdict, finish.verdict, starved.verdict, rate.verdict) == (
+        Verdict.BAD, Verdict.GOOD, Verdict.GOOD, Verdict.GOOD
+    )  # fmt: skip
+    assert kept.number == pytest.approx(2.0, rel=1e-3)
+    for answer in facts.answers:
+        assert f"<b>{html.escape(answer.sentence)}</b>" in text
+    assert {one.broker: one.broken for one in facts.outliers} == {101: 12, 102: 12, 103: 0}
+    assert facts.outliers[-1].stalls[0].cause == "held back, and nothing moves"
     assert "held back, and nothing moves" in text
-    assert text.count("<svg ") == 6 + 6 + 1 + 1  # rates and lags of three brokers' two roles, moves, topics
-    assert len(facts.what_if) == 3
-    assert facts.what_if[0].seconds > facts.what_if[1].seconds > facts.what_if[2].seconds
+    assert text.count("<svg ") == 2 + 3 + 1 + 1  # maps of shares and lags, three brokers, moves, what-if
+    assert text.count('class="broken"') == sum(cell.broken for cell in facts.grid.cells.values()) > 0
+    assert facts.curve is not None
+    assert [seconds for _, seconds in facts.curve.points] == sorted((s for _, s in facts.curve.points), reverse=True)
+
+
+def test_scripts_have_all_of_it_as_json(facts: Facts) -> None:
+    found = json.loads(json.dumps(facts.as_json(), allow_nan=False))
+    assert found["answers"]["was-it-kept"]["verdict"] == "bad"
+    assert found["brokers"] == 3
+    assert {(link["source"], link["destination"]) for link in found["links"]} == {
+        ("101", "102"), ("102", "103"), ("103", "101")
+    }  # fmt: skip
+    assert len(found["what_if"]) == 13
 
 
 def test_the_page_is_whole_and_needs_nothing(page: Path) -> None:
@@ -102,18 +116,22 @@ def test_the_page_is_whole_and_needs_nothing(page: Path) -> None:
     assert "url(http" not in text
     assert "@import" not in text
     assert re.findall(r"#0\d0\d0\d", text) == []  # every colour of a plot is one of the page's
+    assert set(re.findall(r"font-family: ?([^;}\"]+)", text)) == {"inherit"}
+    assert "DejaVu" not in text
+
+
+EVIL = "<script>alert(1)</script>"
 
 
 def test_what_comes_from_a_journal_is_escaped(facts: Facts) -> None:
-    row = facts.moves[0].asDict()
-    evil = type(facts.moves[0])(**{**row, "topic": "<script>alert(1)</script>"})
-    text = render(_with(facts, moves=(evil,), topics=(("<b>", 5),)))
+    """Addresses of peers, topics in answers, causes of stalls, and what matplotlib takes for mathematics."""
+    pair = facts.recorded.pairs[0]._replace(source=EVIL, destination="$x_{")
+    answer = replace(facts.answers[0], sentence=EVIL, evidence=(EVIL,))
+    recorded = facts.recorded._replace(pairs=(pair,))
+    text = render(replace(facts, recorded=recorded, answers=(answer,), files={EVIL: 1}))
     assert "<script" not in text
-    assert "<b>" not in text.replace('<b class="', "")
-
-
-def _with(facts: Facts, **values: object) -> Facts:
-    return type(facts)(**{**{name: getattr(facts, name) for name in facts.__dataclass_fields__}, **values})
+    assert text.count("&lt;script&gt;") >= 5
+    assert "$x_{" in text
 
 
 def browse(page: Path, folder: Path, size: tuple[int, int], *options: str) -> str:

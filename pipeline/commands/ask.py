@@ -1,0 +1,78 @@
+"""``ask``: a question by its name, a sentence for an answer."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import InputError
+from ..questions import happened
+from ..questions.asking import QUESTIONS, ask
+from ..terminal import printable
+from .options import Wanted, scope_options, session, spark_options, tables
+from .quantities import DURATION, MOMENT, Moment
+
+if TYPE_CHECKING:
+    from ..questions.answer import Answer
+
+
+@click.command("ask", short_help="will-it-finish, was-it-kept, what-rate, what-happened, who-was-starved.")
+@click.argument("question", type=click.Choice(QUESTIONS))
+@click.argument("path", metavar="TABLES")
+@click.option("--at", type=MOMENT, help="what-happened: when. 03:10 is the last time it was that.")
+@click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
+@click.option("--finish-in", type=DURATION, help="what-rate: how long it may take. Default: half as long as it took.")
+@click.option("--json", "as_json", is_flag=True, help="For scripts.")
+@scope_options
+@spark_options
+def command(
+    question: str,
+    path: str,
+    at: Moment | None,
+    around: float,
+    finish_in: float | None,
+    wanted: Wanted,
+    spark_settings: tuple[str | None, tuple[str, ...]],
+    *,
+    as_json: bool,
+) -> None:
+    """Answer a question in a sentence, with the number, what it is told from, and what makes it doubtful.
+
+    \b
+    will-it-finish   when everybody who is behind has caught up, or what keeps it
+    was-it-kept      the bound, in every second and in every eleven
+    what-rate        what to set next time, and why
+    what-happened    in the minutes around --at
+    who-was-starved  which replica stood still while others moved
+
+    Exit status 0: the answer is good, or there is one. 3: it is bad (broken, never, starved). 4: the journals do not
+    say.
+
+    \b
+    Examples:
+      python -m pipeline ask will-it-finish tables
+      python -m pipeline ask what-happened tables --at 03:10
+      python -m pipeline ask what-rate tables --since 6h --finish-in 2h --json
+    """
+    if (question == happened.QUESTION) != (at is not None):
+        raise click.UsageError(f"expected --at with {happened.QUESTION}, and with it alone")
+    with session("ask", spark_settings) as spark:
+        found = tables(spark, path, wanted)
+        when = None
+        if at is not None:
+            last = 0 if at.seconds is not None else found.last_second()
+            if last is None:
+                raise InputError(f"{path}: no traffic in the tables: nothing has an end to count from")
+            when = at.resolve(last)
+        answer = ask(found, question, at=when, finish_in=finish_in, around=round(around))
+    click.echo(json.dumps(answer.as_json(), ensure_ascii=False) if as_json else told(answer))
+    click.get_current_context().exit(answer.verdict.value)
+
+
+def told(answer: Answer) -> str:
+    """The answer for people."""
+    lines = [answer.sentence, *(f"  - {text}" for text in answer.evidence)]
+    lines += [f"  but: {text}" for text in answer.uncertainty]
+    return printable("\n".join(lines))

@@ -1,0 +1,127 @@
+"""What would have happened under other quotas, in no time: flows that share the brokers' quotas as fluids do.
+
+Every budget hands out turns, so that in the long run its flows have equal shares, and what one cannot use the others
+have: max-min fairness, by progressive filling (Bertsekas, Gallager: Data Networks, 6.5.2). Replicas in sync are never
+held back, but are charged: what is written to them comes off first. That is the strict policy's mean; single seconds,
+and the `kip73` policy, are `pipeline.simulation`'s, fetch by fetch.
+
+Pure, numpy. Invariant: no flow moves more than it has, and no budget more than its quota but for what is in sync.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from .simulation import Quotas
+
+    Numbers = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+AT_ONCE = 1 / 500
+"""Of the time that has passed: what begins or ends within as much of each other changes the rates at once."""
+NEAR = 1 - 1e-9
+DONE_BYTES = 1.0
+
+
+class Stream(NamedTuple):
+    """One link's catch-up.
+
+    starts: seconds since the first of all.
+    written_seconds: for how long from its start `written_bytes_per_second` is written to its partitions.
+    """
+
+    source: str
+    destination: str
+    backlog_bytes: float
+    starts: float = 0.0
+    written_bytes_per_second: float = 0.0
+    written_seconds: float = math.inf
+
+
+class _Network(NamedTuple):
+    """Flows as indices into two lists of capacities; infinity for a role without a quota."""
+
+    source: Indices
+    destination: Indices
+    out: Numbers
+    into: Numbers
+    line: float
+
+
+def finish_times(streams: Sequence[Stream], quotas: Quotas, *, line_bytes_per_second: float) -> list[float | None]:
+    """Return when each has caught up, in seconds since the first of all; None: never.
+
+    quotas: (broker, role) to bytes per second.
+    """
+    if not streams:
+        return []
+    network = _network(streams, quotas, line_bytes_per_second)
+    starts = np.array([one.starts for one in streams])
+    quiet = starts + np.array([one.written_seconds for one in streams])
+    grows = np.array([one.written_bytes_per_second for one in streams])
+    left = np.array([one.backlog_bytes for one in streams])
+    finished = np.full(len(streams), np.inf)
+    first = now = float(starts.min())
+    while True:
+        begun = starts <= now
+        written = np.where(begun & (quiet > now), grows, 0.0)
+        behind = begun & (left >= DONE_BYTES)
+        finished[begun & ~behind & np.isinf(finished)] = now
+        rates = _shares(network, behind, np.where(behind, 0.0, written))
+        drains = rates - written
+        ends = np.divide(left, drains, out=np.full(len(left), np.inf), where=behind & (drains > 0))
+        coming = np.concatenate([starts[~begun] - now, quiet[begun & (quiet > now)] - now, ends[behind]])
+        soonest = float(coming.min(initial=math.inf))
+        if math.isinf(soonest):
+            return [None if math.isinf(one) else float(one) for one in finished]
+        # Whoever ends within the step still ends at its own time; what it leaves is shared out after it.
+        step = max(soonest, (now - first) * AT_ONCE)
+        ending = behind & (ends <= step)
+        finished[ending] = now + ends[ending]
+        left = np.where(ending, 0.0, np.where(behind, np.maximum(left - drains * step, 0.0), left))
+        now += step
+
+
+def _network(streams: Sequence[Stream], quotas: Mapping[tuple[str, str], float], line: float) -> _Network:
+    def side(brokers: list[str], role: str) -> tuple[Indices, Numbers]:
+        names = sorted(set(brokers))
+        places = {name: place for place, name in enumerate(names)}
+        limits = np.array([quotas.get((name, role), math.inf) for name in names])
+        return np.array([places[name] for name in brokers], dtype=np.int64), limits
+
+    source, out = side([one.source for one in streams], "leader")
+    destination, into = side([one.destination for one in streams], "follower")
+    return _Network(source, destination, out, into, line)
+
+
+def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> Numbers:
+    """The rate of each flow that is behind. All grow alike until a budget is full; its flows stay, the others go on."""
+    taken_out = np.bincount(network.source, weights=in_sync, minlength=len(network.out))
+    taken_into = np.bincount(network.destination, weights=in_sync, minlength=len(network.into))
+    out, into = np.maximum(network.out - taken_out, 0.0), np.maximum(network.into - taken_into, 0.0)
+    rates = np.zeros(len(behind))
+    growing = behind.copy()
+    while growing.any():
+        source, destination = network.source[growing], network.destination[growing]
+        of_out = out / np.maximum(np.bincount(source, minlength=len(out)), 1)
+        of_into = into / np.maximum(np.bincount(destination, minlength=len(into)), 1)
+        share = np.minimum(np.minimum(of_out[source], of_into[destination]), network.line)
+        # A budget is full if none of its flows is held by another one more: what others leave only makes those larger.
+        least_out, least_into = np.full(len(out), np.inf), np.full(len(into), np.inf)
+        np.minimum.at(least_out, source, share)
+        np.minimum.at(least_into, destination, share)
+        full = (least_out >= of_out * NEAR)[source] | (least_into >= of_into * NEAR)[destination]
+        full |= share >= network.line * NEAR
+        rates[np.flatnonzero(growing)[full]] = share[full]
+        out = np.maximum(out - np.bincount(source[full], weights=share[full], minlength=len(out)), 0.0)
+        into = np.maximum(into - np.bincount(destination[full], weights=share[full], minlength=len(into)), 0.0)
+        growing[np.flatnonzero(growing)[full]] = False
+    return rates

@@ -1,0 +1,60 @@
+"""What is answered: for people a sentence first, for scripts a verdict, a number, an exit status.
+
+Pure. Invariant: `sentence` stands alone; all that makes it doubtful is in `uncertainty`.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+
+class Verdict(enum.Enum):
+    """value: the exit status of `ask`, beside 1 for wrong input and 2 for wrong usage."""
+
+    GOOD = 0
+    BAD = 3
+    """It was broken, it never ends, somebody was starved."""
+    UNKNOWN = 4
+    """The journals do not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """unit: of the number. evidence: what it is told from, a sentence each, the weightiest first."""
+
+    question: str
+    verdict: Verdict
+    sentence: str
+    number: float | None = None
+    unit: str = ""
+    evidence: tuple[str, ...] = ()
+    uncertainty: tuple[str, ...] = ()
+
+    def doubted(self, *reasons: str) -> Answer:
+        return replace(self, uncertainty=(*self.uncertainty, *reasons))
+
+    def as_json(self) -> dict[str, Any]:
+        """What JSON can hold: a number that is not finite is null."""
+        number = self.number if self.number is not None and math.isfinite(self.number) else None
+        return {
+            "question": self.question, "verdict": self.verdict.name.lower(), "sentence": self.sentence,
+            "number": number, "unit": self.unit, "evidence": list(self.evidence), "uncertainty": list(self.uncertainty),
+        }  # fmt: skip
+
+
+def moment(seconds: float) -> str:
+    """``2026-11-21 03:10:12 UTC``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """``1 replica``, ``12 replicas``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def who(broker: object, role: str) -> str:
+    return f"broker {broker} as {role}"

@@ -1,0 +1,131 @@
+"""Will it finish, and when: of everybody who is behind, the last; and if never, what keeps it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from .. import lag
+from ..quotas import ROLE
+from ..units import duration
+from .answer import Answer, Verdict, counted, moment, who
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from ..tables import Tables
+    from ..units import Units
+
+QUESTION = "will-it-finish"
+MOST_ROLES = 5
+
+
+class Finish(NamedTuple):
+    """As of the last second of all (`now`; None: there is no traffic)."""
+
+    now: int | None
+    roles: int
+    """Broker's roles that are behind."""
+    replicas: int
+    lag_messages: int
+    remaining_bytes: float | None
+    latest: tuple[Row, ...]
+    """Of those that are behind the ones that take longest: never first, then not known, then by ETA."""
+    stalled: dict[tuple[int, str], str]
+    """Why, of those in `latest` that never finish."""
+    lost: int
+    """Replicas that fell silent while behind."""
+
+
+def facts(tables: Tables, progress: DataFrame | None = None) -> Finish:
+    """Work it out. progress: what `lag.progress` says of these tables, if somebody has it."""
+    before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
+    if progress is None:
+        seconds = lag.sum_replica_lag(lag.per_replica(before.traffic.where("throttled")))
+        progress = lag.progress(seconds, before.events)
+    progress = tables.scope.cut(progress)
+    ends = progress.groupBy(*ROLE).agg(
+        F.max_by(F.when(F.col("lost") == 0, F.struct(*progress.columns[2:])), F.when(F.col("lost") == 0, F.col("time")))
+        .alias("last"),
+        F.sum("lost").alias("lost"),
+    )  # fmt: skip
+    last = ends.select(*ROLE, "last.*", F.col("lost").alias("silent"))
+    whole = ends.agg(F.max("last.time").alias("now"), F.coalesce(F.sum("lost"), F.lit(0)).alias("lost")).collect()[0]
+    if whole.now is None:
+        return Finish(None, 0, 0, 0, None, (), {}, 0)
+    behind = last.where("lag > 0").cache()
+    sums = behind.agg(
+        F.count("*").alias("roles"), F.coalesce(F.sum("behind"), F.lit(0)).alias("replicas"),
+        F.coalesce(F.sum("lag"), F.lit(0)).alias("lag"), F.sum("remaining_bytes").alias("bytes"),
+    ).collect()[0]  # fmt: skip
+    never = F.col("drain").isNotNull() & F.col("eta_seconds").isNull()
+    latest = behind.orderBy(F.desc(never), F.desc(F.col("drain").isNull()), F.desc("eta_seconds")).limit(MOST_ROLES)
+    rows = tuple(latest.collect())
+    behind.unpersist()
+    causes = {}
+    if any(_never(row) for row in rows):
+        stalls = tables.scope.cut(lag.stalls(progress, before.seconds, before.events))
+        for row in stalls.groupBy(*ROLE).agg(F.max_by("cause", "time").alias("cause")).limit(1000).collect():
+            causes[row.broker, row.role] = row.cause
+    return Finish(whole.now, sums.roles, sums.replicas, sums.lag, sums.bytes, rows, causes, whole.lost)
+
+
+def answer(found: Finish, units: Units) -> Answer:
+    """Tell it; `number` is in how many seconds all have caught up."""
+    if found.now is None:
+        return Answer(QUESTION, Verdict.UNKNOWN, "There is nothing to finish: nothing throttled was recorded.")
+    doubts = [f"as of {moment(found.now)}, the last second recorded"]
+    if found.lost:
+        silent = counted(found.lost, "replica")
+        doubts.append(
+            f"{silent} fell silent for more than {lag.HELD_SECONDS} s while behind and may have come back since"
+        )
+    if not found.latest:
+        return Answer(
+            QUESTION, Verdict.GOOD, f"It has: nobody was behind at {moment(found.now)}.", 0.0, "s",
+            uncertainty=tuple(doubts),
+        )  # fmt: skip
+    evidence = tuple(_one(row, found, units) for row in found.latest)
+    left = f"{counted(found.replicas, 'replica')} of {counted(found.roles, 'role')} behind"
+    slowest = found.latest[0]
+    number: float | None = None
+    verdict = Verdict.GOOD
+    if _never(slowest):
+        verdict, number = Verdict.BAD, float("inf")
+        why = found.stalled.get((slowest.broker, slowest.role), "the lag does not shrink")
+        sentence = f"Never, at this rate: {left}, and at {who(slowest.broker, slowest.role)} {why}."
+    elif slowest.drain is None:
+        verdict = Verdict.UNKNOWN
+        sentence = f"Not known yet: {left}, and {who(slowest.broker, slowest.role)} has no trend of ten seconds."
+        doubts.append("a trend begins anew when the quota changes, and takes ten seconds")
+    else:
+        number = slowest.eta_seconds
+        when = moment(found.now + slowest.eta_seconds)
+        sentence = (
+            f"Yes, in {duration(slowest.eta_seconds)}{_interval(slowest)}, at {when}: {left},"
+            f" {who(slowest.broker, slowest.role)} is the last."
+        )
+    doubts.append("by the trend of the last minute: what else is written or moved later is not in it")
+    return Answer(QUESTION, verdict, sentence, number, "s", evidence, tuple(doubts))
+
+
+def _never(row: Row) -> bool:
+    return row.drain is not None and row.eta_seconds is None
+
+
+def _interval(row: Row) -> str:
+    if row.eta_low is None:
+        return ""
+    high = "never" if row.eta_high is None else duration(row.eta_high)
+    return f" ({duration(row.eta_low)} to {high} with 95 % of the trend)"
+
+
+def _one(row: Row, found: Finish, units: Units) -> str:
+    size = "" if row.remaining_bytes is None else f", about {units.size(row.remaining_bytes)}"
+    behind = f"{who(row.broker, row.role)}: {row.lag:,.0f} messages in {counted(row.behind, 'replica')}{size}"
+    if _never(row):
+        return f"{behind}; never at this rate: {found.stalled.get((row.broker, row.role), 'the lag does not shrink')}"
+    if row.drain is None:
+        return f"{behind}; no trend yet"
+    return f"{behind}; {row.drain:,.0f} messages a second, {duration(row.eta_seconds)}{_interval(row)}"

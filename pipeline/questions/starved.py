@@ -1,0 +1,124 @@
+"""Who was starved: which replica stood still while others moved through the same budget.
+
+A budget's turns go round, so that within a minute everybody who is behind has had some, unless there are more replicas
+than turns. Facts are by the minute: a replica that was behind and left out in all of it, and got nothing, although the
+budget moved bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from ..quotas import ROLE
+from ..terminal import printable
+from .answer import Answer, Verdict, counted, moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from ..tables import Tables
+    from ..units import Units
+
+QUESTION = "who-was-starved"
+MINUTE = 60
+MOST_REPLICAS = 8
+REPLICA = (*ROLE, "peer", "topic", "partition")
+WHOLE = 55
+"""Seconds of a minute in which a replica was behind, to say that it was so all of it."""
+LEAST_MINUTES = 2
+"""In a row: where many share little, a turn may take longer than a minute to come round."""
+
+
+class Starved(NamedTuple):
+    minutes: int
+    """Of replicas, behind all through."""
+    replicas: int
+    """That stood still for `LEAST_MINUTES` in a row or longer."""
+    rows: tuple[Row, ...]
+    """Of those the ones that did so longest: REPLICA, `minutes`, `first`, `others_bytes` (moved meanwhile)."""
+    least_share: Row | None
+    """Of those that got something in each minute the one with the least of its fair share: REPLICA, `share`, `minute`.
+    """
+
+
+def facts(tables: Tables) -> Starved:
+    """Work it out: some rows, however many replicas."""
+    minutes = by_minute(tables.traffic.where("throttled")).cache()
+    in_order = Window.partitionBy(*REPLICA).orderBy("minute")
+    still = minutes.where("bytes = 0 and others > 0")
+    run = F.col("minute") - F.row_number().over(in_order)
+    runs = still.withColumn("run", run).groupBy(*REPLICA, "run").agg(
+        F.count("*").alias("minutes"), (F.min("minute") * MINUTE).alias("first"), F.sum("others").alias("others_bytes")
+    )  # fmt: skip
+    long = runs.where(F.col("minutes") >= LEAST_MINUTES).groupBy(*REPLICA).agg(
+        F.max(F.struct("minutes", "first", "others_bytes")).alias("worst")
+    )  # fmt: skip
+    found = long.select(*REPLICA, "worst.*").cache()
+    rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MOST_REPLICAS).collect()
+    shared = minutes.where("replicas > 1 and bytes > 0")
+    share = F.col("bytes") * F.col("replicas") / (F.col("bytes") + F.col("others"))
+    least = shared.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()
+    answered = Starved(minutes.count(), found.count(), tuple(rows), least)
+    minutes.unpersist()
+    found.unpersist()
+    return answered
+
+
+def by_minute(traffic: DataFrame) -> DataFrame:
+    """Replicas that were behind in all of a minute: `bytes`, and of the others that were so in the same budget `others`
+    (bytes) and `replicas` (with itself)."""
+    held = F.count_if(~F.col("in_sync")).alias("behind")
+    of_replica = traffic.groupBy(*REPLICA, F.floor(F.col("time") / MINUTE).alias("minute")).agg(
+        held, F.sum("record_bytes").alias("bytes"), F.sum("omitted").alias("omitted")
+    )
+    all_through = of_replica.where((F.col("behind") >= WHOLE) & (F.col("omitted") > 0))
+    budget = Window.partitionBy(*ROLE, "minute")
+    return all_through.select(
+        *REPLICA, "minute", "bytes",
+        (F.sum("bytes").over(budget) - F.col("bytes")).alias("others"),
+        F.count("*").over(budget).alias("replicas"),
+    )  # fmt: skip
+
+
+def answer(found: Starved, units: Units) -> Answer:
+    """Tell it; `number` is for how many minutes in a row the worst stood still."""
+    if not found.minutes:
+        return Answer(
+            QUESTION, Verdict.UNKNOWN, "Nobody was held back for a whole minute, so that nobody could be starved.", 0.0,
+            "min",
+        )  # fmt: skip
+    doubts = ["by whole minutes: who stood still for less is not seen"]
+    if not found.replicas:
+        least = found.least_share
+        worst = "" if least is None else f"; the least was {least.share:.0%} of a fair share, {_name(least)}"
+        return Answer(
+            QUESTION, Verdict.GOOD,
+            f"Nobody: of {counted(found.minutes, 'minute')} in which a replica was held back all through, none was"
+            f" without bytes twice in a row{worst}.",
+            0.0, "min", () if least is None else (_least(least),), tuple(doubts),
+        )  # fmt: skip
+    first = found.rows[0]
+    sentence = (
+        f"{_name(first)} stood still for {counted(first.minutes, 'minute')} from {moment(first.first)} while others"
+        f" moved {units.size(first.others_bytes)} through the same quota"
+    )
+    more = f"; so did {counted(found.replicas - 1, 'more replica')}" if found.replicas > 1 else ""
+    evidence = tuple(
+        f"{_name(row)}: {counted(row.minutes, 'minute')} from {moment(row.first)}, others"
+        f" {units.size(row.others_bytes)}"
+        for row in found.rows
+    )
+    doubts.append("a quota that is worth less than a batch of each replica a minute cannot serve all of them in one")
+    return Answer(QUESTION, Verdict.BAD, f"{sentence}{more}.", float(first.minutes), "min", evidence, tuple(doubts))
+
+
+def _name(row: Row) -> str:
+    way = f"{row.broker} to {row.peer}" if row.role == "leader" else f"{row.peer} to {row.broker}"
+    return f"{printable(row.topic, keep='')}-{row.partition} from {way} (by broker {row.broker}'s quota as {row.role})"
+
+
+def _least(row: Row) -> str:
+    return f"the least of a fair share: {row.share:.0%} in the minute from {moment(row.minute * MINUTE)}, {_name(row)}"

@@ -1,0 +1,114 @@
+"""Every broker's role by buckets of time, and which brokers something was the matter with.
+
+DataFrame in; out come at most `MOST_ROWS` rows of a heat map, or the ids of brokers. Invariant: a bucket says the worst
+of its seconds as well as their mean, so that a second over the bound is seen however long the recording.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from ..quotas import ROLE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MOST_ROWS = 40
+MOST_COLUMNS = 96
+
+
+class Cell(NamedTuple):
+    """share: mean bytes over the quota; None: none. worst: of a second. lag_bytes: the most."""
+
+    share: float | None
+    worst: float | None
+    broken: bool
+    lag_bytes: float
+
+
+class Grid(NamedTuple):
+    rows: tuple[tuple[int, str], ...]
+    """Brokers and roles: those over their bound first, then those most behind, then the busiest."""
+    all_rows: int
+    began: int
+    seconds_per_column: int
+    columns: int
+    cells: dict[tuple[int, str, int], Cell]
+    """By broker, role and column; none where nobody spoke."""
+    most_lag_bytes: float
+
+
+def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
+    """One row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`, `limit`,
+    `worst`, `broken` (windows), of the lag `lag_bytes` (the last), `most_lag_bytes`, `behind`, `stalled` (seconds),
+    `eta_low` and `eta_high` of the last second. Either side may be null.
+
+    judged: what `audit.judged` says. progress: what `lag.progress` says.
+    """
+    bucket = (F.floor(F.col("time") / step) * step).alias("bucket")
+    over = sum((F.col(f"`{name}`.over").cast("int") for name in ("1s", "11s")), F.lit(0))
+    rates = judged.groupBy(*ROLE, bucket).agg(
+        F.sum("bytes").alias("bytes"), F.max("limit").alias("limit"), F.max("1s.ratio").alias("worst"),
+        F.sum(F.when(F.col("enforce"), over).otherwise(0)).alias("broken"),
+    )  # fmt: skip
+    each = F.try_divide(F.sum("record_bytes"), F.sum("moved")).alias("bytes_per_message")
+    sizes = progress.groupBy(*ROLE).agg(each)
+    spoken = progress.where("lost = 0")
+    stalled = (F.col("lag") > 0) & (F.col("drain") <= 0)
+    last = F.max_by(F.struct("lag", "behind", "eta_seconds", "eta_low", "eta_high", "time"), "time").alias("last")
+    lags = spoken.groupBy(*ROLE, bucket).agg(
+        last, F.max("lag").alias("most_lag"), F.count_if(stalled).alias("stalled")
+    )  # fmt: skip
+    size = F.coalesce("bytes_per_message", F.lit(0.0))
+    behind = lags.join(F.broadcast(sizes), on=list(ROLE), how="left").select(
+        *ROLE, "bucket", (F.col("last.lag") * size).alias("lag_bytes"), (F.col("most_lag") * size)
+        .alias("most_lag_bytes"), "last.behind", "last.eta_seconds", "last.eta_low", "last.eta_high",
+        F.col("last.time").alias("last_second"), "stalled",
+    )  # fmt: skip
+    return rates.join(behind, on=[*ROLE, "bucket"], how="full")
+
+
+def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
+    """The brokers that something was the matter with, the worst first: over a bound, stalled, or behind at the end."""
+    end = F.max_by("lag_bytes", "bucket")
+    each = by_bucket.groupBy(*ROLE).agg(
+        F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
+        F.coalesce(end, F.lit(0.0)).alias("left"),
+    )  # fmt: skip
+    of_broker = each.groupBy("broker").agg(
+        F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"), F.max("left").alias("left")
+    )
+    rows = of_broker.where("broken > 0 or stalled > 0 or left > 0")
+    order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), "broker")
+    return [row.broker for row in rows.orderBy(*order).limit(most).collect()]
+
+
+def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
+    """The heat map: coarser buckets of the roles that matter most."""
+    wide = -(-(ended - began // step * step + 1) // MOST_COLUMNS)
+    wide = -(-wide // step) * step
+    first = began // wide * wide
+    columns = (ended - first) // wide + 1
+    roles = by_bucket.groupBy(*ROLE).agg(
+        F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
+        F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("most_lag_bytes"),
+        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
+    )
+    order = (F.desc("broken"), F.desc("most_lag_bytes"), F.desc("bytes"), *ROLE)
+    chosen = roles.orderBy(*order).limit(MOST_ROWS).collect()
+    keys = [(row.broker, row.role) for row in chosen]
+    wanted = by_bucket.sparkSession.createDataFrame(keys, "broker long, role string")
+    column = F.floor((F.col("bucket") - first) / wide).cast("int").alias("column")
+    rows = by_bucket.join(F.broadcast(wanted), on=list(ROLE), how="left_semi").groupBy(*ROLE, column).agg(
+        F.sum("bytes").alias("bytes"), F.max("limit").alias("limit"), F.max("worst").alias("worst"),
+        F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
+        F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("lag_bytes"),
+    )  # fmt: skip
+    cells = {}
+    for row in rows.collect():
+        share = None if row.bytes is None or not row.limit else row.bytes / row.limit / wide
+        cells[row.broker, row.role, row.column] = Cell(share, row.worst, row.broken > 0, row.lag_bytes)
+    most = max((cell.lag_bytes for cell in cells.values()), default=0.0)
+    return Grid(tuple(keys), roles.count(), first, wide, columns, cells, most)

@@ -1,0 +1,82 @@
+"""Brokers by time as a grid of coloured squares, each of which says what it is when pointed at.
+
+Pure. Colour is one hue, as strong as the value: of the share of the quota, and of the lag over the largest one. What
+was over its bound has a frame, so that it is seen without colours, too.
+"""
+
+from __future__ import annotations
+
+import html
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..units import Units
+    from .buckets import Cell, Grid
+
+LABEL_WIDTH = 96
+CELL_WIDTH, CELL_HEIGHT = 8, 14
+TICKS = 6
+FOOT_HEIGHT = 22
+
+
+def share_map(grid: Grid) -> str:
+    """How much of its quota each role used."""
+
+    def strength(cell: Cell) -> float:
+        return cell.share or 0.0
+
+    def says(cell: Cell) -> str:
+        if cell.share is None:
+            return "nothing moved under a quota"
+        worst = "" if cell.worst is None else f", the worst second {cell.worst:.2f} x"
+        return f"{cell.share:.0%} of its quota{worst}{', over its bound' if cell.broken else ''}"
+
+    return _drawn(grid, strength, says, "--share", "Share of the quota that each broker used")
+
+
+def lag_map(grid: Grid, units: Units) -> str:
+    """How far behind each role was, over the most of all."""
+
+    def strength(cell: Cell) -> float:
+        return cell.lag_bytes / grid.most_lag_bytes if grid.most_lag_bytes else 0.0
+
+    return _drawn(
+        grid, strength, lambda cell: f"{units.size(cell.lag_bytes)} behind", "--lag", "How far behind each was"
+    )
+
+
+def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell], str], colour: str, title: str) -> str:
+    height = CELL_HEIGHT * len(grid.rows)
+    width = LABEL_WIDTH + CELL_WIDTH * grid.columns
+    parts = [f'<svg class="heat" viewBox="0 0 {width} {height + FOOT_HEIGHT}" role="img" aria-label="{title}">']
+    for place, (broker, role) in enumerate(grid.rows):
+        top = place * CELL_HEIGHT
+        name = html.escape(f"{broker} {role}")
+        parts.append(f'<text class="row" x="{LABEL_WIDTH - 6}" y="{top + 11}">{name}</text>')
+        for column in range(grid.columns):
+            cell = grid.cells.get((broker, role, column))
+            if cell is not None:
+                parts.append(_square(grid, cell, column, top, strength(cell), says(cell), colour, name))
+    every = max(-(-grid.columns // TICKS), 1)
+    for column in range(0, grid.columns, every):
+        left = LABEL_WIDTH + column * CELL_WIDTH
+        parts.append(f'<text x="{left}" y="{height + 15}">{_clock(grid, column)}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _square(grid: Grid, cell: Cell, column: int, top: int, strength: float, says: str, colour: str, name: str) -> str:
+    frame = ' class="broken"' if cell.broken and colour == "--share" else ""
+    shown = min(max(strength, 0.0), 1.0)
+    return (
+        f'<rect x="{LABEL_WIDTH + column * CELL_WIDTH}" y="{top}" width="{CELL_WIDTH - 1}" height="{CELL_HEIGHT - 1}"'
+        f'{frame} style="fill:var({colour});fill-opacity:{0.06 + 0.94 * shown:.2f}">'
+        f"<title>{name}, {_clock(grid, column)}: {says}</title></rect>"
+    )
+
+
+def _clock(grid: Grid, column: int) -> str:
+    at = datetime.fromtimestamp(grid.began + column * grid.seconds_per_column, UTC)
+    return f"{at:%m-%d %H:%M}" if grid.seconds_per_column >= 600 else f"{at:%H:%M:%S}"

@@ -1,0 +1,112 @@
+"""A broker that something was the matter with: its rates as leader and as follower, its lags, and why it stalled.
+
+DataFrame in, values out, of the brokers that are named.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F
+
+from .. import lag
+from ..quotas import ROLE, periods
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, Row
+
+    from ..tables import Tables
+
+MOST_CAUSES = 6
+
+
+class Point(NamedTuple):
+    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: None if nobody spoke."""
+
+    time: int
+    bytes: int | None
+    worst: float | None
+    """Of its seconds, in bytes."""
+    lag_bytes: float | None
+
+
+class End(NamedTuple):
+    """Where a lag stood at the last second, and when it is gone by its trend; None: never, or not known."""
+
+    time: int
+    lag_bytes: float
+    eta_seconds: float | None
+    eta_low: float | None
+    eta_high: float | None
+
+
+class Side(NamedTuple):
+    """A broker as leader, or as follower. quotas: (since, bytes per second; infinity: none), each a change."""
+
+    role: str
+    points: tuple[Point, ...]
+    quotas: tuple[tuple[int, float], ...]
+    end: End | None
+
+
+class Outlier(NamedTuple):
+    broker: int
+    sides: tuple[Side, ...]
+    broken: int
+    """Windows over their bound."""
+    stalls: tuple[Row, ...]
+    """By role and cause: `seconds`, `first`."""
+
+
+def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Sequence[int]) -> tuple[Outlier, ...]:
+    """Work out each of these brokers, in their order."""
+    if not brokers:
+        return ()
+    own = F.col("broker").isin(list(brokers))
+    rows = by_bucket.where(own).orderBy(*ROLE, "bucket").collect()
+    quotas = periods(tables.events).where(own).orderBy("since").select(*ROLE, "since", "limit").collect()
+    before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
+    stalls = tables.scope.cut(lag.stalls(progress.where(own), before.seconds.where(own), before.events.where(own)))
+    causes = (
+        stalls.groupBy(*ROLE, "cause")
+        .agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
+        .orderBy(F.desc("seconds"))
+        .collect()
+    )
+    return tuple(
+        Outlier(
+            broker,
+            tuple(
+                _sides([row for row in rows if row.broker == broker], [one for one in quotas if one.broker == broker])
+            ),
+            sum(row.broken or 0 for row in rows if row.broker == broker),
+            tuple(row for row in causes if row.broker == broker)[:MOST_CAUSES],
+        )
+        for broker in brokers
+    )
+
+
+def _sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
+    found = []
+    for role in ("leader", "follower"):
+        own = [row for row in rows if row.role == role]
+        if not own:
+            continue
+        points = tuple(
+            Point(row.bucket, row.bytes, None if row.worst is None else row.worst * row.limit, row.lag_bytes)
+            for row in own
+        )
+        said = tuple((one.since, one.limit) for one in quotas if one.role == role)
+        last = next((row for row in reversed(own) if row.lag_bytes is not None), None)
+        end = None
+        if last is not None and last.lag_bytes > 0:
+            end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high)
+        found.append(Side(role, points, said, end))
+    return found
+
+
+def finite(quota: float) -> float:
+    return quota if math.isfinite(quota) else math.nan

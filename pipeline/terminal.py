@@ -1,0 +1,28 @@
+"""Text for terminals: topic names and errors come from the wire, and a terminal obeys what it should show.
+
+ESC ] 52 writes to the clipboard of whoever looks, U+202E turns a line around. Invariant: what `printable` returns has
+no control character and nothing invisible in it but line breaks and tabs, and reads as before if there was none.
+"""
+
+from __future__ import annotations
+
+LAYOUT = "\n\t"
+
+
+def printable(text: str, *, keep: str = LAYOUT) -> str:
+    """Return `text` with every character that does not print as `\\xNN` or `\\uNNNN`, but those in `keep`."""
+    return "".join(one if one.isprintable() or one in keep else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it: `-` for what is not known, or was not there."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.0f}"
+    return printable(str(value), keep="")

@@ -1,0 +1,217 @@
+"""From facts to sentences: what is said first, what a script gets, and what is doubted."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from pyspark.sql import Row
+
+from pipeline.audit import STRICT_PROMISES
+from pipeline.backtest import errors, of_links, of_plan
+from pipeline.curve import Pair, Recorded
+from pipeline.fluid import Stream
+from pipeline.questions import finish, happened, kept, rate, starved
+from pipeline.questions.answer import Answer, Verdict
+from pipeline.questions.finish import Finish
+from pipeline.questions.happened import Happened
+from pipeline.questions.kept import Kept, Worst
+from pipeline.questions.starved import Starved
+from pipeline.units import Units
+from tests.pipeline.journals import FIRST
+
+MIB = 1024 * 1024
+WORST = (Worst(1, 1.21, 101, "leader", FIRST + 9, 4.0 * MIB), Worst(11, 1.01, 102, "follower", FIRST + 20, 4.0 * MIB))
+KEPT = Kept(4, 7200, 0, 0, 0, 0, WORST, 0, (), STRICT_PROMISES)
+INCIDENT = Row(
+    broker=101, role="leader", window_seconds=1, cause="catch-up over the bound", first=FIRST, last=FIRST, windows=1,
+    ratio=2.0, bytes=8 * MIB, allowed=5.2 * MIB,
+)  # fmt: skip
+BROKEN = KEPT._replace(over=3, broken_roles=1, incidents=(INCIDENT,))
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "says", "doubts"),
+    [
+        (KEPT, Verdict.GOOD, "Yes, the bound was kept: 4 roles of brokers in 7,200 seconds with traffic", 0),
+        (KEPT._replace(observed=1), Verdict.GOOD, "Yes, the bound was kept where it was enforced", 1),
+        (KEPT._replace(undecided=2, overlap_seconds=5), Verdict.GOOD, "Yes", 2),
+        (BROKEN, Verdict.BAD, "in 3 windows by 1 role of a broker; the worst: broker 101 as leader moved", 0),
+        (KEPT._replace(roles=0, worst=()), Verdict.UNKNOWN, "There was no quota", 0),
+    ],
+)  # fmt: skip
+def test_was_it_kept(found: Kept, verdict: Verdict, says: str, doubts: int) -> None:
+    answer = kept.answer(found, Units.BINARY)
+    assert answer.verdict is verdict
+    assert says in answer.sentence
+    assert len(answer.uncertainty) == doubts
+    if verdict is not Verdict.UNKNOWN:
+        assert (answer.number, answer.unit) == (1.21, "x quota")
+        assert (
+            "the worst second: 1.21 x 4 MiB/s, broker 101 as leader, ending 2026-11-21 08:40:09 UTC" in answer.evidence
+        )
+
+
+def behind(**values: Any) -> Row:
+    row = {
+        "broker": 103, "role": "follower", "time": FIRST, "lag": 5000, "behind": 2, "drain": 50.0, "eta_seconds": 100.0,
+        "eta_low": 90.0, "eta_high": 120.0, "remaining_bytes": 5_000_000.0,
+    }  # fmt: skip
+    return Row(**{**row, **values})
+
+
+def finishing(*rows: Row, **values: Any) -> Finish:
+    found = Finish(FIRST, len(rows), 2 * len(rows), 5000, 5e6, rows, {(103, "follower"): "held back"}, 0)
+    return found._replace(**values)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "number", "says"),
+    [
+        (finishing(behind()), Verdict.GOOD, 100.0, "at 2026-11-21 08:41:40 UTC: 2 replicas of 1 role behind"),
+        (finishing(behind()), Verdict.GOOD, 100.0, "in 1 min 40 s (1 min 30 s to 2 min 00 s with 95 %"),
+        (finishing(behind(eta_high=None)), Verdict.GOOD, 100.0, "(1 min 30 s to never with 95 % of the trend)"),
+        (finishing(behind(eta_seconds=None, drain=-1.0)), Verdict.BAD, math.inf, "broker 103 as follower held back."),
+        (finishing(behind(eta_seconds=None, drain=None)), Verdict.UNKNOWN, None, "Not known yet"),
+        (finishing(), Verdict.GOOD, 0.0, "It has: nobody was behind at 2026-11-21 08:40:00 UTC."),
+        (finishing(now=None), Verdict.UNKNOWN, None, "There is nothing to finish"),
+    ],
+)  # fmt: skip
+def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, says: str) -> None:
+    answer = finish.answer(found, Units.DECIMAL)
+    assert (answer.verdict, answer.number) == (verdict, number)
+    assert says in answer.sentence
+    assert json.loads(json.dumps(answer.as_json(), allow_nan=False))["verdict"] == verdict.name.lower()
+
+
+def test_who_fell_silent_while_behind_is_a_doubt() -> None:
+    answer = finish.answer(finishing(lost=3), Units.DECIMAL)
+    assert any("3 replicas fell silent" in text for text in answer.uncertainty)
+
+
+PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97)
+RECORDED = Recorded((Stream("101", "102", 1000.0 * MIB, 3.0),), {("101", "leader"): 4.0 * MIB}, (PAIR,), {"102": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "verdict", "number", "says"),
+    [
+        (RECORDED, None, Verdict.GOOD, 8 * MIB, "Set 8 MiB/s to have it in half the time: with 4 MiB/s it took 4"),
+        (RECORDED, None, Verdict.GOOD, 8 * MIB, "4 min 10 s, and a quota set the pace in 97% of that."),
+        (RECORDED, 1000.0, Verdict.GOOD, 1 * MIB, "Set 1 MiB/s to have it in 16 min 40 s"),
+        (RECORDED, 1.0, Verdict.BAD, None, "No rate does it in 1 s: with the quotas out of the way it still takes 8 s"),
+        (RECORDED._replace(pairs=(PAIR._replace(share_held=0.1),)), None, Verdict.GOOD, 4 * MIB, "Leave it at 4 MiB/s"),
+        (RECORDED._replace(quotas={}), None, Verdict.UNKNOWN, None, "There was no quota in force"),
+        (RECORDED._replace(pairs=()), None, Verdict.UNKNOWN, None, "Nothing moved"),
+    ],
+)  # fmt: skip
+def test_what_rate(found: Recorded, wanted: float | None, verdict: Verdict, number: float | None, says: str) -> None:
+    answer = rate.answer(found, Units.BINARY, wanted_seconds=wanted)
+    assert answer.verdict is verdict
+    assert says in answer.sentence
+    assert answer.number == (None if number is None else pytest.approx(number, rel=0.03))
+
+
+def test_the_model_is_held_against_the_recording() -> None:
+    """1000 MiB at 4 MiB/s are 250 s, as recorded; had it taken 200 s, the model would be 25 % off."""
+    faster = RECORDED._replace(pairs=(PAIR._replace(ended=FIRST + 200),))
+    unfinished = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
+    assert "(+0%)" in rate.answer(RECORDED, Units.BINARY).uncertainty[0]
+    assert (
+        "the model says 4 min 10 s where 3 min 20 s were recorded (+25%)"
+        in rate.answer(faster, Units.BINARY).uncertainty[0]
+    )
+    assert "could not be held against" in rate.answer(unfinished, Units.BINARY).uncertainty[0]
+    found = errors(of_links(faster, line_bytes_per_second=125e6))
+    assert found is not None
+    assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
+    assert of_links(unfinished, line_bytes_per_second=125e6) == of_plan(unfinished) == []
+    assert errors([]) is None
+
+
+def test_plan_is_asked_again_for_what_was_recorded() -> None:
+    """1000 MiB in 250 s need 4 MiB/s, which was the quota; what no quota held says nothing of `plan`."""
+    (tested,) = of_plan(RECORDED)
+    assert (tested.what, tested.said, tested.was) == ("broker 101 as leader", 4.0 * MIB, 4.0 * MIB)
+    assert of_plan(RECORDED._replace(pairs=(PAIR._replace(share_held=0.2),))) == []
+
+
+def test_a_rate_below_what_is_written_in_sync_is_doubted() -> None:
+    quotas = {("101", "leader"): 4.0 * MIB, ("102", "follower"): 8.0 * MIB}
+    answer = rate.answer(RECORDED._replace(quotas=quotas, inflow={"102": 20.0 * MIB}), Units.BINARY)
+    assert "Set 8 MiB/s to 16 MiB/s (listed below)" in answer.sentence
+    assert "broker 101 as leader: 8 MiB/s" in answer.evidence
+    assert any("brokers 102 take in more than that in sync" in text for text in answer.uncertainty)
+
+
+def test_weeks_between_two_migrations_are_no_part_of_either() -> None:
+    weeks = 21 * 86_400
+    late = PAIR._replace(source="103", began=FIRST + weeks, ended=FIRST + weeks + 100)
+    assert RECORDED._replace(pairs=(PAIR, late)).seconds == 350
+
+
+EVENT = {
+    "kind": "quota", "time": FIRST + 5, "broker": 101, "role": "leader", "bytes_per_second": 4.0 * MIB, "enforce": True,
+    "reason": "change", "error": None, "outcome": None, "version": None, "seconds": None, "lines": None,
+}  # fmt: skip
+QUIET = Happened(FIRST, 300, 600, (), (), (), (), KEPT)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (QUIET._replace(events=(Row(**EVENT),)), "2026-11-21 08:40:05 UTC: broker 101 as leader got the quota 4 MiB/s"),
+        (QUIET._replace(events=(Row(**{**EVENT, "kind": "reload", "outcome": "failed", "error": "line 3\x1b[2J"}),)),
+         "broker 101's sidecar read its quotas again: failed: line 3\\x1b[2J"),
+        (QUIET._replace(events=(Row(**{**EVENT, "kind": "clock", "seconds": -3.0}),)), "was set by -3 s"),
+        (QUIET._replace(events=(Row(**{**EVENT, "kind": "dropped", "lines": 7}),)), "dropped 7 lines of its journal"),
+        (QUIET._replace(events=(Row(**{**EVENT, "kind": "start", "version": "1"}),)), "sidecar started (version 1)"),
+        (QUIET._replace(events=(Row(**{**EVENT, "kind": "stop"}),)), "sidecar stopped in order"),
+        (QUIET._replace(bound=BROKEN, events=(Row(**EVENT),)), "The bound was broken in 3 windows"),
+        (QUIET._replace(stalls=(Row(broker=1, role="leader", cause="the quota is 0", seconds=9, first=FIRST),)),
+         "Broker 1 as leader got no nearer for 9 seconds"),
+        (QUIET._replace(rates=(Row(broker=1, role="leader", before=MIB, after=4 * MIB),)),
+         "Broker 1 as leader moved 1 MiB/s before and 4 MiB/s after"),
+        (QUIET._replace(connections=(Row(broker=1, cause="peer_closed", number=2, first=FIRST),)),
+         "2 connections of broker 1 ended, the first at 2026-11-21 08:40:00 UTC: peer_closed"),
+        (QUIET, "Nothing out of the ordinary in the 5 min 00 s before and after 2026-11-21 08:40:00 UTC"),
+        (QUIET._replace(seconds=0), "Nothing is recorded in the 5 min 00 s before"),
+    ],
+)  # fmt: skip
+def test_what_happened(found: Happened, says: str) -> None:
+    answer = happened.answer(found, Units.BINARY)
+    assert says in answer.sentence
+    assert answer.verdict is (Verdict.GOOD if found.seconds else Verdict.UNKNOWN)
+    assert bool(answer.evidence) == (answer.number != 0)
+
+
+REPLICA = {"broker": 101, "role": "leader", "peer": "103", "topic": "orders", "partition": 7}
+STILL = Row(**REPLICA, minutes=14, first=FIRST, others_bytes=3_200_000_000)
+LEAST = Row(**REPLICA, share=0.62, minute=FIRST // 60)
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "number", "says"),
+    [
+        (Starved(90, 1, (STILL,), LEAST), Verdict.BAD, 14.0, "orders-7 from 101 to 103 (by broker 101's quota"),
+        (Starved(90, 1, (STILL,), LEAST), Verdict.BAD, 14.0, "for 14 minutes from 2026-11-21 08:40:00 UTC"),
+        (Starved(90, 3, (STILL,), LEAST), Verdict.BAD, 14.0, "; so did 2 more replicas."),
+        (Starved(90, 0, (), LEAST), Verdict.GOOD, 0.0, "the least was 62% of a fair share, orders-7 from 101 to 103"),
+        (Starved(90, 0, (), None), Verdict.GOOD, 0.0, "none was without bytes twice in a row."),
+        (Starved(0, 0, (), None), Verdict.UNKNOWN, 0.0, "Nobody was held back for a whole minute"),
+    ],
+)  # fmt: skip
+def test_who_was_starved(found: Starved, verdict: Verdict, number: float, says: str) -> None:
+    answer = starved.answer(found, Units.DECIMAL)
+    assert (answer.verdict, answer.number) == (verdict, number)
+    assert says in answer.sentence
+
+
+def test_an_answer_for_a_script_has_only_what_json_has() -> None:
+    answer = Answer("q", Verdict.BAD, "s", math.inf, "s", ("e",), ("u",)).doubted("more")
+    assert json.loads(json.dumps(answer.as_json(), allow_nan=False)) == {
+        "question": "q", "verdict": "bad", "sentence": "s", "number": None, "unit": "s", "evidence": ["e"],
+        "uncertainty": ["u", "more"],
+    }  # fmt: skip

@@ -1,0 +1,164 @@
+"""From tables to facts: what was injected, or written down, is what is answered."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from journal_schema import Kind
+from pipeline import generate
+from pipeline.cli import main
+from pipeline.curve import recorded
+from pipeline.generate import START_SECONDS, Cluster
+from pipeline.ingest import ingest
+from pipeline.questions import finish, happened, kept, starved
+from pipeline.questions.answer import Verdict
+from pipeline.questions.asking import ask, units_of
+from pipeline.scope import Scope
+from pipeline.tables import Tables
+from tests.pipeline import recorded_moves
+from tests.pipeline.journals import FIRST, changed, event_line, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+MASTER = ["--master", "local[2]"]
+CLUSTER = Cluster(brokers=3, partitions=6, seconds=200, violations=((101, 17),), stalls=((102, 100, 200),))
+
+
+@pytest.fixture(scope="module")
+def generated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("facts")
+    generate.write(spark, CLUSTER, str(folder / "journal"), files=2)
+    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
+    return Tables(spark, str(folder / "tables"))
+
+
+def test_the_injected_violation_is_what_was_broken(generated: Tables) -> None:
+    found = kept.facts(generated)
+    assert (found.roles, found.windows, found.over, found.broken_roles) == (6, 1200, 24, 2)
+    assert found.worst[0].ratio == pytest.approx(2.0, rel=1e-3)
+    assert found.worst[0].at == START_SECONDS + 17
+    assert found.incidents[0].cause == "catch-up over the bound"
+    after = kept.facts(generated.within(Scope(since=START_SECONDS + 28)))
+    assert (after.over, after.windows) == (0, 6 * 172)
+
+
+def test_the_injected_stall_is_what_never_finishes(generated: Tables) -> None:
+    found = finish.facts(generated)
+    assert (found.now, found.roles, found.replicas) == (START_SECONDS + 199, 6, 12)
+    assert {(row.broker, row.role) for row in found.latest[:2]} == {(102, "leader"), (103, "follower")}
+    assert found.stalled[102, "leader"] == "held back, and nothing moves"
+    answer = finish.answer(found, units_of(generated))
+    assert answer.verdict is Verdict.BAD
+    before = finish.facts(generated.within(Scope(until=START_SECONDS + 90)))
+    assert finish.answer(before, units_of(generated)).verdict is Verdict.GOOD
+
+
+def test_around_a_moment_only_what_was_there_is_told(generated: Tables) -> None:
+    found = happened.facts(generated, START_SECONDS + 100, around=40)
+    assert {(row.broker, row.role) for row in found.rates} == {(102, "leader"), (103, "follower")}
+    assert {row.cause for row in found.stalls} <= {"held back, and nothing moves"}
+    assert found.bound.over == 0
+    assert happened.facts(generated, START_SECONDS + 17, around=5).bound.over > 0
+    assert happened.facts(generated, START_SECONDS - 10_000).seconds == 0
+
+
+def test_events_are_told_once_and_not_those_of_every_file(spark: SparkSession, tmp_path: Path) -> None:
+    quota = event_line(
+        Kind.QUOTA, FIRST + 30, role="leader", bytes_per_second=4096.0, policy="strict", enforce=True, selection="*",
+        reason="change",
+    )  # fmt: skip
+    ended = [
+        event_line(
+            Kind.CONNECTION, FIRST + at, role="leader", peer="102", cause="peer_closed", seconds=9.0, replica_fetches=3,
+            held_seconds=1.0,
+        )
+        for at in (50, 55)
+    ]  # fmt: skip
+    lines = [changed(quota, time=FIRST, tick=0, reason="file"), quota, *ended]
+    lines += [traffic_line(FIRST + at, fetch_offset=at) for at in range(60)]
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    found = happened.facts(tables, FIRST + 30)
+    assert [(row.kind, row.reason, row.time) for row in found.events] == [("quota", "change", FIRST + 30)]
+    assert [(row.cause, row.number) for row in found.connections] == [("peer_closed", 2)]
+    answer = ask(tables, "what-happened", at=FIRST + 30)
+    assert "got the quota 4 KiB/s (change)" in answer.sentence
+
+
+def test_a_replica_that_stands_still_while_others_move_is_starved(spark: SparkSession, tmp_path: Path) -> None:
+    """Three replicas for six minutes: 1 gets nothing in minutes two to four, 2 half of what 0 gets."""
+    start = FIRST - FIRST % 60
+    lines = []
+    for at in range(360):
+        for partition, size in ((0, 4000), (1, 0 if 60 <= at < 240 else 4000), (2, 2000)):
+            lines.append(
+                traffic_line(
+                    start + at, partitions=[partition], record_bytes=size, omitted=1, fetch_offset=at,
+                    peer=str(102 + partition),
+                )
+            )  # fmt: skip
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    found = starved.facts(tables)
+    assert (found.minutes, found.replicas) == (18, 1)
+    (row,) = found.rows
+    assert (row.partition, row.peer, row.minutes, row.first) == (1, "103", 3, start + 60)
+    assert row.others_bytes == 3 * 60 * 6000
+    least = starved.facts(tables.within(Scope(since=start + 240))).least_share
+    assert least is not None
+    assert (least.partition, least.share) == (2, pytest.approx(3 * 2 / 10))
+
+
+def test_the_recorded_moves_of_both_ends_are_a_link(spark: SparkSession, tmp_path: Path) -> None:
+    """Of one link, told at both ends by clocks three seconds apart; its bytes are the independent sum."""
+    fetches = recorded_moves.catch_up()
+    for number, (role, broker, skew) in enumerate((("leader", 101, 0), ("follower", 102, 3)), 1):
+        lines = recorded_moves.lines(fetches, source=101, destination=102, role=role, skew_seconds=skew)
+        write_file(tmp_path / "journal", lines=lines, broker=broker, number=number)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    found = recorded(Tables(spark, str(tmp_path / "tables")))
+    (pair,) = found.pairs
+    assert (pair.source, pair.destination, pair.moves, pair.unfinished) == ("101", "102", 6, 0)
+    assert pair.bytes == sum(recorded_moves.bytes_moved(fetches).values())
+    (stream,) = found.streams
+    assert stream.backlog_bytes == pytest.approx(pair.bytes, rel=0.02)
+    assert found.quotas == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["was-it-kept"], 3, "No, the bound was broken"),
+        (["was-it-kept", "--since", "60s"], 0, "Yes, the bound was kept"),
+        (["will-it-finish"], 3, "Never, at this rate"),
+        (["who-was-starved"], 0, "Nobody: of 36 minutes"),
+        (["what-rate"], 0, "Set 12 MB/s"),
+        (["what-rate", "--until", "2026-11-20"], 4, "Nothing moved"),
+        (["what-happened", "--at", "02:01:40", "--around", "40s"], 0, "Broker"),
+        (["what-happened"], 2, "expected --at with what-happened"),
+        (["was-it-kept", "--at", "02:00"], 2, "expected --at with what-happened"),
+        (["why"], 2, "'why' is not one of"),
+    ],
+)
+def test_what_is_asked_is_answered_with_a_status(
+    generated: Tables, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, says: str
+) -> None:
+    question, *options = arguments
+    assert main(["ask", question, generated.storage.root, *options, *MASTER]) == status
+    printed = capsys.readouterr()
+    assert says in printed.out + printed.err
+
+
+def test_scripts_get_json(generated: Tables, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "was-it-kept", generated.storage.root, "--json", *MASTER]) == 3
+    found = json.loads(capsys.readouterr().out)
+    assert (found["question"], found["verdict"], found["unit"]) == ("was-it-kept", "bad", "x quota")
+    assert found["number"] == pytest.approx(2.0, rel=1e-3)
