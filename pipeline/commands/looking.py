@@ -34,7 +34,7 @@ def rates_command(
     """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
     With --by partition this is KIP-73's PartitionBytesInRate, for every second. With --since the window knows of what
-    was moved up to an hour before.
+    was moved up to an hour before, which is all of it once there are eleven seconds of traffic.
 
     \b
     Example:

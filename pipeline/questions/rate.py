@@ -29,7 +29,10 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
         return Answer(QUESTION, Verdict.UNKNOWN, "Nothing moved, so that nothing says what a rate would have brought.")
     if not found.quotas:
         return Answer(QUESTION, Verdict.UNKNOWN, "There was no quota in force, so that there is none to scale.")
-    took = found.seconds
+    took = found.seconds if found.finished else found.seconds_at(1.0)
+    if wanted_seconds is None and math.isinf(took):
+        sentence = f"Say with --finish-in how long it may take: with {_quotas(found, units)} it never ends."
+        return Answer(QUESTION, Verdict.UNKNOWN, sentence, None, "B/s", (_recording(found, units),), (_trust(found),))
     highest = max(found.quotas.values())
     evidence = [_recording(found, units), _pace(found)]
     doubts = [_trust(found)]
@@ -51,11 +54,11 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
     number = max(rates.values())
     alike = len(set(rates.values())) == 1
     set_to = f"Set {units.rate(number)}" if alike else f"Set {_range(rates.values(), units)} (listed below)"
-    was = units.rate(highest) if alike else f"{_range(found.quotas.values(), units)}"
     goal = "half the time" if wanted_seconds is None else f"{duration(wanted)}"
+    how = "it took" if found.finished else "it would take"
     sentence = (
-        f"{set_to} to have it in {goal}: with {was} it took {duration(took)}, and a quota set the pace in"
-        f" {found.share_held:.0%} of that."
+        f"{set_to} to have it in {goal}: with {_quotas(found, units)} {how} {_took(took)}, and a quota set the pace in"
+        f" {found.share_held:.0%} of {'that' if found.finished else 'what was recorded'}."
     )
     if not alike:
         told = sorted(rates.items())[:MOST_QUOTAS]
@@ -69,6 +72,10 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
             " those replicas counts as well: then catching up never ends (KIP-73: T > IN)"
         )
     return Answer(QUESTION, Verdict.GOOD, sentence, number, "B/s", tuple(evidence), tuple(doubts))
+
+
+def _quotas(found: Recorded, units: Units) -> str:
+    return _range(found.quotas.values(), units)
 
 
 def _recording(found: Recorded, units: Units) -> str:

@@ -93,6 +93,7 @@ def test_who_fell_silent_while_behind_is_a_doubt() -> None:
 
 PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97)
 RECORDED = Recorded((Stream("101", "102", 1000.0 * MIB, 3.0),), {("101", "leader"): 4.0 * MIB}, (PAIR,), {"102": 0.0})
+UNFINISHED = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,8 @@ RECORDED = Recorded((Stream("101", "102", 1000.0 * MIB, 3.0),), {("101", "leader
         (RECORDED, 1000.0, Verdict.GOOD, 1 * MIB, "Set 1 MiB/s to have it in 16 min 40 s"),
         (RECORDED, 1.0, Verdict.BAD, None, "No rate does it in 1 s: with the quotas out of the way it still takes 8 s"),
         (RECORDED._replace(pairs=(PAIR._replace(share_held=0.1),)), None, Verdict.GOOD, 4 * MIB, "Leave it at 4 MiB/s"),
+        (UNFINISHED, None, Verdict.GOOD, 8 * MIB, "with 4 MiB/s it would take 4 min 10 s, and a quota"),
+        (UNFINISHED._replace(quotas={("101", "leader"): 0.0}), None, Verdict.UNKNOWN, None, "with 0 B/s it never ends"),
         (RECORDED._replace(quotas={}), None, Verdict.UNKNOWN, None, "There was no quota in force"),
         (RECORDED._replace(pairs=()), None, Verdict.UNKNOWN, None, "Nothing moved"),
     ],
@@ -117,17 +120,16 @@ def test_what_rate(found: Recorded, wanted: float | None, verdict: Verdict, numb
 def test_the_model_is_held_against_the_recording() -> None:
     """1000 MiB at 4 MiB/s are 250 s, as recorded; had it taken 200 s, the model would be 25 % off."""
     faster = RECORDED._replace(pairs=(PAIR._replace(ended=FIRST + 200),))
-    unfinished = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
     assert "(+0%)" in rate.answer(RECORDED, Units.BINARY).uncertainty[0]
     assert (
         "the model says 4 min 10 s where 3 min 20 s were recorded (+25%)"
         in rate.answer(faster, Units.BINARY).uncertainty[0]
     )
-    assert "could not be held against" in rate.answer(unfinished, Units.BINARY).uncertainty[0]
+    assert "could not be held against" in rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
     found = errors(of_links(faster, line_bytes_per_second=125e6))
     assert found is not None
     assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
-    assert of_links(unfinished, line_bytes_per_second=125e6) == of_plan(unfinished) == []
+    assert of_links(UNFINISHED, line_bytes_per_second=125e6) == of_plan(UNFINISHED) == []
     assert errors([]) is None
 
 
