@@ -1,6 +1,6 @@
-"""One page that a person forwards to their manager: was the bound kept, will it finish, what else could be done.
+"""One page that a person forwards to their manager: what moved, was the bound kept, what to set next time and why.
 
-- **Facts** (`facts`): what the page says, a bounded number of values, worked out by Spark.
-- **Plots** (`plots`): SVG whose colours are the page's, so that it follows light and dark.
-- **Page** (`page`): one HTML file, nothing loaded from elsewhere, no script.
+- **Facts** (`facts`, `buckets`, `outlier`): what the page says, a bounded number of values, worked out by Spark.
+- **Pictures** (`plots`, `heat_map`): SVG whose colours and font are the page's, so that it follows light and dark.
+- **Page** (`page`, `style`): one HTML file, nothing loaded from elsewhere, no script.
 """

@@ -5,7 +5,6 @@ DataFrame in, values out, of the brokers that are named.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -106,7 +105,3 @@ def _sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
             end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high)
         found.append(Side(role, points, said, end))
     return found
-
-
-def finite(quota: float) -> float:
-    return quota if math.isfinite(quota) else math.nan
