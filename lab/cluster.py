@@ -33,7 +33,7 @@ from .log_lines import RELEVANT, SHRINKS, complaints
 from .processes import Process, kill_all
 from .records import SMALL, Shape
 from .releases import RELEASES, Release
-from .security import FIRST_PEM_FILES, Keys, Security, secured
+from .security import FIRST_PEM_FILES, Keys, Secured, Security, secured
 from .sidecars import Sidecar, SidecarPlan
 from .taps import TapOptions, Taps
 from .zookeeper import ZooKeeper, zookeeper_properties
@@ -277,7 +277,8 @@ class Cluster:
                 upstreams=upstreams,
                 home=home,
                 within=within,
-                security=self.plan.security,
+                secured=Secured(self.plan.security, self.keys) if self.plan.security.network_encrypts else None,
+                port=self.plan.security.port,
             )
         return sidecars
 

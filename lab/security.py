@@ -16,11 +16,12 @@ from .addresses import KAFKA_PORT, SECURED_PORT
 from .authority import Authority
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from .addresses import Addresses
 
+_PLAINTEXT = 'security.protocol = "PLAINTEXT"'
 FIRST_PEM_FILES = (2, 7)
 # Of clusters that live for minutes, on loopback.
 USER, PASSWORD = "broker", "brokers-secret"
@@ -122,6 +123,35 @@ def secured(properties: Mapping[str, str], security: Security, *, name: str, key
             f"{listener_key}.sasl.jaas.config": _MODULES[security.mechanism],
         }
     return found
+
+
+@dataclass(frozen=True)
+class Secured:
+    """What the sidecars of a cluster are told of keys."""
+
+    security: Security
+    keys: Keys
+
+    def sidecar_tables(self, broker: int, roles: Iterable[str]) -> dict[str, str]:
+        """The tables of proxy.toml beside those of these roles, by name: lines."""
+        found = {}
+        for role in roles:
+            own = self.keys.ingress(broker) if role == "ingress" else self.keys.egress(broker)
+            store = f'ssl.keystore.location = "{own}"'
+            trusted = f'ssl.truststore.location = "{self.keys.authority.certificate}"'
+            required = 'ssl.client.auth = "required"'
+            presents = self.security.mechanism is None
+            listen = [store, trusted, required] if presents else [store]
+            upstream = [store, trusted] if presents else [trusted]
+            if self.security is Security.TLS_BETWEEN:
+                # Towards the broker beside it, plaintext: the lab's loopback addresses stand for those of one host.
+                listen = listen if role == "ingress" else [_PLAINTEXT]
+                upstream = upstream if role == "egress" else [_PLAINTEXT]
+            if role == "ingress" and self.security is not Security.TLS_BETWEEN:
+                upstream.append(f'server_name = "{self.keys.addresses.name(broker)}"')
+            found[f"{role}.tls.listen"] = "\n".join(listen)
+            found[f"{role}.tls.upstream"] = "\n".join(upstream)
+        return found
 
 
 @dataclass

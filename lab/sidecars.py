@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .addresses import HTTP_PORT, REDIRECT_PORT, Addresses
+from .addresses import HTTP_PORT, KAFKA_PORT, REDIRECT_PORT, Addresses
 from .errors import LabError
 from .exposition import parse_exposition
 from .processes import Process, wait_until
-from .security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from .security import Secured
 
 _START_SECONDS = 30.0
 _HTTP_SECONDS = 2.0
@@ -79,7 +80,8 @@ class Sidecar:
         upstreams: per leader, where the egress goes on to; of the broker itself, where the ingress does.
         home: a folder of its own.
         within: what its command is run by.
-        security: how brokers speak to each other.
+        secured: how brokers speak to each other, and by which keys; None: in plaintext.
+        port: of everybody.
     """
 
     def __init__(
@@ -91,10 +93,12 @@ class Sidecar:
         upstreams: Mapping[int, str],
         home: Path,
         within: Sequence[str] = (),
-        security: Security = Security.PLAINTEXT,
+        secured: Secured | None = None,
+        port: int = KAFKA_PORT,
     ) -> None:
         self.broker = broker
-        self._port = security.port
+        self._secured = secured
+        self._port = port
         self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
         self._plan, self._addresses, self._upstreams = plan, addresses, upstreams
         home.mkdir(parents=True)
@@ -224,6 +228,9 @@ class Sidecar:
             "http": f'listen = "{self._addresses.http(self.broker)}:{HTTP_PORT}"\npartition_rates = true',
             "log": 'format = "json"',
         }
+        if self._secured is not None:
+            ends = {"ingress": self._plan.has_ingress(self.broker), "egress": self._plan.has_egress(self.broker)}
+            tables |= self._secured.sidecar_tables(self.broker, [role for role, has in ends.items() if has])
         for table, lines in (self._plan.settings or {}).items():
             tables[table] = "\n".join(filter(None, (tables.get(table, ""), lines)))
         text = "".join(f"[{table}]\n{lines}\n" for table, lines in tables.items() if lines)
@@ -244,15 +251,22 @@ class Sidecar:
         if not self._plan.has_egress(self.broker):
             return ""
         if self._plan.transparent:
-            named = (f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{self._port}"' for b, u in self._peers.items())
+            named = (
+                f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{self._port}"{self._named(b)}'
+                for b, u in self._peers.items()
+            )
             return "\n".join(['mode = "transparent"', f'listen = "[::]:{REDIRECT_PORT}"', *named])
         peers = (
             f"[[egress.peers]]\nbroker = {leader}\n"
             f'listen = "{self._addresses.egress(self.broker, leader)}:{self._port}"\n'
-            f'upstream = "{upstream}:{self._port}"'
+            f'upstream = "{upstream}:{self._port}"{self._named(leader)}'
             for leader, upstream in self._peers.items()
         )
         return "\n".join(['mode = "peers"', *peers])
+
+    def _named(self, leader: int) -> str:
+        """Certificates have names, and what stands between is met by address."""
+        return "" if self._secured is None else f'\nserver_name = "{self._addresses.name(leader)}"'
 
 
 def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:

@@ -9,10 +9,9 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -30,8 +29,8 @@ from .network.accepting import Doorkeeper
 from .network.known_brokers import KnownBrokers
 from .network.listening import CannotListenError, open_listeners
 from .network.name_lookups import NameLookups
-from .network.peer_names import PeerNames
-from .network.redirected import Redirected, RefusedError
+from .network.reception import Reception, Route
+from .network.redirected import Redirected
 from .network.topic_name_asking import TopicNameAsking
 from .observing.exposition import Exposition
 from .observing.metric_row import Overload
@@ -49,11 +48,11 @@ from .relay.caretaker import Caretaker
 from .relay.connection import Draining, relay
 from .relay.exchange import Undecoded
 from .relay.poller import open_poller
-from .relay.transport import adopt, connect
 from .roles import Role
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
 from .throttle.topic_names import TopicNames
+from .tls.legs import open_legs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -61,7 +60,6 @@ if TYPE_CHECKING:
     from .config.reload import QuotaWatch
     from .config.settings import Settings
     from .logs.log import Log
-    from .network.redirected import AcceptedSocket
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .relay.poller import Poller
@@ -70,32 +68,21 @@ if TYPE_CHECKING:
 VERSION = version("kafka-throttle-sidecar")
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where one listener leads. `peer` is the remote broker's id; None: whoever dials, named by its address.
-    `upstream` None: where the connection was going before it was redirected here."""
-
-    role: Role
-    listen: Address
-    upstream: Address | None
-    peer: str | None
-    key: str
-    """The setting the address is from, for messages."""
-
-
 def routes(settings: Settings) -> list[Route]:
     """Return every listener that `settings` ask for."""
     found = []
     if settings.ingress is not None:
         ingress = settings.ingress
-        found.append(Route(Role.LEADER, ingress.listen, ingress.upstream, None, "ingress.listen"))
+        name = ingress.server_name
+        found.append(Route(Role.LEADER, ingress.listen, ingress.upstream, None, "ingress.listen", name))
     if settings.egress is not None:
         if settings.egress.listen is not None:
             found.append(Route(Role.FOLLOWER, settings.egress.listen, None, None, "egress.listen"))
         for index, peer in enumerate(settings.egress.peers):
             if peer.listen is not None:
                 key = f"egress.peers[{index}].listen"
-                found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key))
+                name = peer.server_name
+                found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key, name))
     return found
 
 
@@ -169,11 +156,13 @@ class Server:
         for role in Role:
             self.history.quotas(role, quota_watch.current, "start")
         quota_watch.observe(self.history.reloaded)
+        self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
         self._name_asking = TopicNameAsking(self._names)
-        self._brokers = KnownBrokers(settings)
-        self._redirected = Redirected()
-        self._peer_names = PeerNames(() if settings.egress is None else settings.egress.peers)
+        self._brokers = KnownBrokers(settings, self.legs)
+        self._reception = Reception(
+            settings, self.legs, Redirected(), brokers=self._brokers, refused=statistics.follower, log=log
+        )
         self._throttles = {
             role: RoleThrottle(
                 role,
@@ -208,6 +197,7 @@ class Server:
             doubts=self.oversight.doubts,
             passing=self.oversight.passing,
             survey=lambda role, _: self._surveyor.last(role),
+            others=lambda: self.legs.warnings,
         )
         return Site(
             settings.http,
@@ -237,6 +227,7 @@ class Server:
             overload=Overload(self._doorkeeper, self._caretaker),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
+            tls=self.legs,
             journal=None if self.journal is None else self.journal.statistics,
         )
 
@@ -264,6 +255,7 @@ class Server:
             Task.CARETAKER: self._caretaker.run,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
+            Task.TLS_FILES: self.legs.run,
         }
         if self.journal is not None:
             found[Task.JOURNAL] = self.journal.run
@@ -320,25 +312,13 @@ class Server:
 
     def _handler(self, route: Route, poller: Poller | None) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:
-            try:
-                peer = route.peer or stream.socket.getpeername()[0]
-                upstream = route.upstream or self._redirected.destination(cast("AcceptedSocket", stream.socket))
-                if route.upstream is None:
-                    self._brokers.meet(upstream)
-                    peer = await self._peer_names.of(upstream)
-                follower = adopt(stream)
-            except OSError:  # reset before it was served
-                stream.socket.close()
-                return
-            except RefusedError as refused:
-                stream.socket.close()
-                self._refused(refused, peer)
-                return
-            with nullcontext(connect) if route.upstream else self._redirected.dialling() as dial:
+            async with self._reception.receive(route, stream) as received:
+                if received is None:
+                    return
                 await relay(
-                    follower,
-                    upstream,
-                    peer=peer,
+                    received.follower,
+                    received.upstream,
+                    peer=received.peer,
                     throttle=self._throttles[route.role],
                     limits=self._settings.limits,
                     changes=self._changes,
@@ -346,23 +326,11 @@ class Server:
                     poller=poller,
                     log=self._log,
                     ended=self.history.connection_ended,
-                    dial=dial,
+                    dial=received.dial,
                     caretaker=self._caretaker,
                 )
 
         return handle
-
-    def _refused(self, refused: RefusedError, peer: str) -> None:
-        counts = self._throttles[Role.FOLLOWER].statistics.refused
-        counts[refused.reason.value] += 1
-        if counts[refused.reason.value] == 1:
-            self._log.warning(
-                "redirected_connection_refused",
-                role=Role.FOLLOWER.value,
-                peer=peer,
-                reason=refused.reason.value,
-                destination=None if refused.destination is None else str(refused.destination),
-            )
 
 
 async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.SocketListener]:

@@ -74,6 +74,7 @@ class MemoryTransport:
 
     splices = False
     hung_up = False
+    crossed = 0
     writable = True
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ reported with its file (or override), key path, what was expected and what was f
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,11 +21,15 @@ from ..suggestions import did_you_mean
 from . import settings_file as written
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
+from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
+from .tls_reading import Ends, read_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from .tls_settings import RoleTls
 
 __all__ = [
     "load_settings",
@@ -59,44 +63,9 @@ class Policy(enum.StrEnum):
     KIP73 = "kip73"
 
 
-class EgressMode(enum.StrEnum):
-    """How the broker beside us comes to dial this sidecar when it means another broker."""
-
-    PEERS = "peers"
-    TRANSPARENT = "transparent"
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
     id: int
-
-
-@dataclass(frozen=True, slots=True)
-class IngressSettings:
-    """The leader role: other brokers dial `listen`, the broker beside us is at `upstream`."""
-
-    listen: Address
-    upstream: Address
-
-
-@dataclass(frozen=True, slots=True)
-class PeerSettings:
-    """One remote leader: the broker beside us dials `listen` (None: whom it means, and is redirected), the remote one
-    is at `upstream`."""
-
-    broker: int
-    listen: Address | None
-    upstream: Address
-
-
-@dataclass(frozen=True, slots=True)
-class EgressSettings:
-    """The follower role. `listen`: where redirected connections arrive, in the transparent mode alone; its `peers`
-    only say which broker is where."""
-
-    mode: EgressMode
-    peers: tuple[PeerSettings, ...]
-    listen: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +113,11 @@ class Settings:
     journal: JournalSettings | None
     log: LogSettings
     limits: LimitSettings
+
+    @property
+    def tls(self) -> tuple[RoleTls, ...]:
+        """Of the roles that are served."""
+        return tuple(table.tls for table in (self.ingress, self.egress) if table is not None)
 
 
 def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = {}) -> Settings:
@@ -231,14 +205,22 @@ class _Reader:
         upstream = self._address("ingress.upstream", table.upstream, dialled=True)
         if listen == upstream:
             self._problems.add("ingress.upstream", f"expected the broker, found ingress.listen itself ({upstream})")
-        return IngressSettings(listen, upstream)
+        return IngressSettings(
+            listen, upstream, self._tls("ingress", table.tls, Ends((listen.host,), (upstream.host,)))
+        )
 
     def _egress(self, *, own_id: int) -> EgressSettings | None:
         if "egress" not in self._document:
             return None
         written_as = self._document["egress"]
         transparent = isinstance(written_as, dict) and written_as.get("mode") == EgressMode.TRANSPARENT
-        egress = self._transparent_egress() if transparent else self._peers_egress()
+        table, egress = self._transparent_egress() if transparent else self._peers_egress()
+        listens = (egress.listen, *(peer.listen for peer in egress.peers))
+        ends = Ends(
+            tuple(address.host for address in listens if address is not None),
+            tuple(peer.upstream.host for peer in egress.peers) or (None,),
+        )
+        egress = replace(egress, tls=self._tls("egress", table.tls, ends))
         for position, peer in enumerate(egress.peers):
             if peer.broker == own_id:
                 self._problems.add(f"egress.peers[{position}].broker", f"{own_id} is broker.id, not a peer")
@@ -246,29 +228,41 @@ class _Reader:
                 self._problems.add(f"egress.peers[{position}].broker", f"{peer.broker} is listed twice")
         return egress
 
-    def _peers_egress(self) -> EgressSettings:
+    def _tls(self, role: str, tables: written.Toml, ends: Ends) -> RoleTls:
+        return read_role(role, tables, ends, base=self._path.parent, problems=self._problems)
+
+    def _peers_egress(self) -> tuple[written.EgressTable, EgressSettings]:
         table = self._table("egress", written.EgressTable, written.EgressTable(peers=_STAND_IN_PEERS))
         mode = self._choice("egress.mode", table.mode, EgressMode)
         if mode is EgressMode.PEERS and table.mode == mode and not table.peers:
             self._problems.add("egress.peers", "expected at least one [[egress.peers]], found none")
-        return EgressSettings(mode, tuple(self._peer(f"egress.peers[{n}]", peer) for n, peer in enumerate(table.peers)))
+        peers = tuple(self._peer(f"egress.peers[{n}]", peer) for n, peer in enumerate(table.peers))
+        return table, EgressSettings(mode, peers)
 
-    def _transparent_egress(self) -> EgressSettings:
+    def _transparent_egress(self) -> tuple[written.TransparentEgressTable, EgressSettings]:
         mode = EgressMode.TRANSPARENT
         stand_in = written.TransparentEgressTable(mode, "stand-in:0")
         table = self._table("egress", written.TransparentEgressTable, stand_in)
         peers = tuple(
-            PeerSettings(peer.broker, None, self._address(f"egress.peers[{n}].upstream", peer.upstream, dialled=True))
+            PeerSettings(
+                peer.broker,
+                None,
+                self._address(f"egress.peers[{n}].upstream", peer.upstream, dialled=True),
+                self._server_name(f"egress.peers[{n}]", peer.server_name),
+            )
             for n, peer in enumerate(table.peers)
         )
-        return EgressSettings(mode, peers, self._address("egress.listen", table.listen))
+        return table, EgressSettings(mode, peers, self._address("egress.listen", table.listen))
 
     def _peer(self, path: str, table: written.PeerTable) -> PeerSettings:
         listen = self._address(f"{path}.listen", table.listen)
         upstream = self._address(f"{path}.upstream", table.upstream, dialled=True)
         if listen == upstream:
             self._problems.add(f"{path}.upstream", f"expected the peer, found our own listen, {upstream}")
-        return PeerSettings(table.broker, listen, upstream)
+        return PeerSettings(table.broker, listen, upstream, self._server_name(path, table.server_name))
+
+    def _server_name(self, path: str, name: str) -> str:
+        return self._value(f"{path}.server_name", parse_host_name, name, stand_in="stand-in") if name else ""
 
     def _quotas(self) -> QuotaSettings:
         table = self._table("quotas", written.QuotasTable, written.QuotasTable())
@@ -331,6 +325,8 @@ class _Reader:
             max_replicas=table.max_replicas,
             max_replicas_per_connection=table.max_replicas_per_connection,
             max_memory_bytes=self._size("limits.max_memory", table.max_memory),
+            tls_handshake_seconds=self._seconds("limits.tls_handshake_timeout", table.tls_handshake_timeout),
+            max_tls_handshakes=table.max_tls_handshakes,
             frame_timeout_seconds=self._seconds("limits.frame_timeout", table.frame_timeout),
             idle_timeout_seconds=self._seconds("limits.idle_timeout", table.idle_timeout),
             stall_seconds=self._stall(table.stall),

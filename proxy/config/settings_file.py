@@ -44,17 +44,20 @@ class BrokerTable(Table, frozen=True):
 class IngressTable(Table, frozen=True):
     listen: str
     upstream: str
+    tls: Toml = {}  # msgspec copies it
 
 
 class PeerTable(Table, frozen=True):
     broker: BrokerId
     listen: str
     upstream: str
+    server_name: str = ""
 
 
 class EgressTable(Table, frozen=True):
     mode: str = "peers"
     peers: tuple[PeerTable, ...] = ()
+    tls: Toml = {}
 
 
 class NamedPeerTable(Table, frozen=True):
@@ -62,6 +65,7 @@ class NamedPeerTable(Table, frozen=True):
 
     broker: BrokerId
     upstream: str
+    server_name: str = ""
 
 
 class TransparentEgressTable(Table, frozen=True):
@@ -70,6 +74,7 @@ class TransparentEgressTable(Table, frozen=True):
     mode: str
     listen: str
     peers: tuple[NamedPeerTable, ...] = ()
+    tls: Toml = {}
 
 
 class QuotasTable(Table, frozen=True):
@@ -112,6 +117,8 @@ class LimitsTable(Table, frozen=True):
     frame_timeout: str = "30s"
     idle_timeout: str = "15m"
     connect_timeout: str = "10s"
+    tls_handshake_timeout: str = "10s"
+    max_tls_handshakes: AtLeastOne = 256
     drain: str = "10s"
     stall: str = "5s"
     stall_action: str = "exit"

@@ -39,6 +39,10 @@ class LimitSettings:
     """Resident; 0: never looked at."""
     frame_timeout_seconds: float = 30.0
     """For a request that has to be whole."""
+    tls_handshake_seconds: float = 10.0
+    """From the accept, or from when whom we dial accepted, to the end of the handshake."""
+    max_tls_handshakes: int = 256
+    """At once; each takes a millisecond or two of the one thread."""
     idle_timeout_seconds: float = 900.0
     """Longer than the 10 minutes of brokers' connections.max.idle.ms, so that it is the broker's to end."""
     stall_seconds: float = 5.0

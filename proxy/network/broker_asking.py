@@ -6,7 +6,7 @@ than it may be long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -14,22 +14,38 @@ from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
 if TYPE_CHECKING:
+    import ssl
+
     from ..config.settings import Address
 
 
-async def answer_of(broker: Address, request: bytes, *, most_bytes: int) -> bytes:
+class Broker(NamedTuple):
+    """Where one is, and how it is spoken to: its `context` and the name that its certificate has, None in plaintext."""
+
+    address: Address
+    context: ssl.SSLContext | None = None
+    name: str = ""
+
+    def __str__(self) -> str:
+        return str(self.address)
+
+
+async def answer_of(broker: Broker, request: bytes, *, most_bytes: int) -> bytes:
     """Return the frame that `broker` answers `request` with, both without their length.
 
     Raises OSError, ProtocolError, trio.BrokenResourceError; waits as long as the broker lets it.
     """
-    stream = await trio.open_tcp_stream(broker.host, broker.port)
+    plain = await trio.open_tcp_stream(broker.address.host, broker.address.port)
+    stream: trio.abc.Stream = plain
+    if broker.context is not None:
+        stream = trio.SSLStream(plain, broker.context, server_hostname=broker.name, https_compatible=True)
     async with stream:
         await stream.send_all(with_length(request))
         size = frame_size(await _exactly(stream, LENGTH_PREFIX_BYTES), 0, maximum=most_bytes)
         return await _exactly(stream, size)
 
 
-async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
+async def _exactly(stream: trio.abc.Stream, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         received = await stream.receive_some(size - len(data))

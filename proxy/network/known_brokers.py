@@ -8,22 +8,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .broker_asking import Broker
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..config.settings import Settings
     from ..config.settings_values import Address
+    from ..tls.legs import Legs
 
 MOST_MET = 8
 
 
 class KnownBrokers:
-    """Of one sidecar. A pass over it sees those known when it began."""
+    """Of one sidecar. A pass over it sees those known when it began; `legs` are by which they are spoken to."""
 
-    def __init__(self, settings: Settings) -> None:
-        beside = () if settings.ingress is None else (settings.ingress.upstream,)
-        peers = () if settings.egress is None else tuple(peer.upstream for peer in settings.egress.peers)
-        self._told = beside + peers
+    def __init__(self, settings: Settings, legs: Legs) -> None:
+        ingress, egress = settings.ingress, settings.egress
+        beside = () if ingress is None else (ingress.upstream,)
+        peers = () if egress is None else egress.peers
+        self._beside = None if ingress is None else legs.of(ingress.tls.upstream)
+        self._remote = None if egress is None else legs.of(egress.tls.upstream)
+        self._names = {peer.upstream: peer.server_name for peer in peers}
+        if ingress is not None:
+            self._names[ingress.upstream] = ingress.server_name
+        self._told = beside + tuple(peer.upstream for peer in peers)
+        self._is_beside = beside
         self._met: tuple[Address, ...] = ()
 
     def meet(self, broker: Address) -> None:
@@ -32,5 +42,11 @@ class KnownBrokers:
             others = (each for each in self._met if each != broker)
             self._met = (broker, *others)[:MOST_MET]
 
-    def __iter__(self) -> Iterator[Address]:
-        return iter(self._told + self._met)
+    def __iter__(self) -> Iterator[Broker]:
+        return (self._spoken_to(address) for address in self._told + self._met)
+
+    def _spoken_to(self, address: Address) -> Broker:
+        leg = self._beside if address in self._is_beside else self._remote
+        if leg is None:
+            return Broker(address)
+        return Broker(address, leg.loaded.contexts[0], self._names.get(address, address.host))

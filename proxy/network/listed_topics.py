@@ -23,8 +23,8 @@ from .topic_name_asking import ANSWER_SECONDS, CLIENT_ID
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-    from ..config.settings import Address
     from ..logs.log import Log
+    from .broker_asking import Broker
 
 CONFIRM_SECONDS = 5.0
 """Between the first answer about lists that are new, and the one that confirms what is missing."""
@@ -62,7 +62,7 @@ class ListedTopics:
         self,
         named: Callable[[], frozenset[str]],
         wait_changed: Callable[[], Awaitable[None]],
-        brokers: Iterable[Address],
+        brokers: Iterable[Broker],
         log: Log,
     ) -> None:
         """Ask for `named()` now and then, and as soon as `wait_changed` returns. Runs until cancelled."""
@@ -77,7 +77,7 @@ class ListedTopics:
             with trio.move_on_after(max(pause, (trio.current_time() - began) / MOST_SHARE)):
                 await wait_changed()
 
-    async def _ask(self, topics: list[str], brokers: Iterable[Address]) -> str | None:
+    async def _ask(self, topics: list[str], brokers: Iterable[Broker]) -> str | None:
         """Ask one broker after the other; return what went wrong if none answers."""
         if not topics:
             self.learn({})
@@ -94,7 +94,7 @@ class ListedTopics:
         return failure
 
 
-async def ask(broker: Address, topics: list[str], *, version: int) -> dict[str, frozenset[int]]:
+async def ask(broker: Broker, topics: list[str], *, version: int) -> dict[str, frozenset[int]]:
     """Return the partitions of these topics. Raises OSError, ProtocolError, trio.TooSlowError,
     trio.BrokenResourceError."""
     found: dict[str, frozenset[int]] = {}

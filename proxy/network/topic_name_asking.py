@@ -22,9 +22,9 @@ from .broker_asking import answer_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..config.settings import Address
     from ..logs.log import Log
     from ..throttle.topic_names import TopicNames
+    from .broker_asking import Broker
 
 LEAST_PAUSE_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
@@ -43,7 +43,7 @@ class TopicNameAsking:
         self._wanted = Changes()
         names.wanted_more = self._wanted.notify
 
-    async def run(self, brokers: Iterable[Address], changed: Callable[[], None], log: Log) -> None:
+    async def run(self, brokers: Iterable[Broker], changed: Callable[[], None], log: Log) -> None:
         """Ask whenever something is unknown; `changed` is called when more is known. Runs until cancelled."""
         told = None
         while True:
@@ -62,7 +62,7 @@ class TopicNameAsking:
                     changed()
             await trio.sleep(LEAST_PAUSE_SECONDS)
 
-    async def _ask(self, brokers: Iterable[Address], asked: list[bytes]) -> str | None:
+    async def _ask(self, brokers: Iterable[Broker], asked: list[bytes]) -> str | None:
         """Ask one broker after the other; return what went wrong if none answers."""
         failure = "there is no broker to ask"
         for broker in tuple(brokers):  # more may become known meanwhile
@@ -77,7 +77,7 @@ class TopicNameAsking:
         return failure
 
 
-async def ask(broker: Address, ids: Iterable[bytes]) -> dict[bytes, str]:
+async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     """Return the names of those of the topics that the broker has, by id.
 
     Raises OSError, ProtocolError, trio.BrokenResourceError.

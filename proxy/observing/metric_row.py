@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..throttle.doubts import Doubt
     from ..throttle.partition_rates import PartitionRate
     from ..throttle.survey import RoleSurvey
+    from ..tls.legs import Legs
 
 PREFIX = "replication_throttle_"
 
@@ -61,6 +62,8 @@ class Sources:
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None
     """None: no journal is kept, and nothing said of one."""
+    tls: Legs | None = None
+    """None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None
     """None: PartitionBytesInRate is not exposed."""
 

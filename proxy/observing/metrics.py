@@ -19,6 +19,7 @@ from ..roles import Role
 from ..throttle.doubts import Reason
 from .metric_row import PREFIX, Metric, Read, Sample, Sources, counted, one, per_role
 from .overload import OVERLOAD_METRICS
+from .tls_metrics import TLS_METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -363,6 +364,7 @@ METRICS = (
         one(lambda sources: sources.http.connections),
     ),
     *OVERLOAD_METRICS,
+    *TLS_METRICS,
     Metric(
         PREFIX + "build_info",
         "info",

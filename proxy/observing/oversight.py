@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..config.reload import QuotaWatch
-    from ..config.settings import Address
     from ..logs.log import Log
+    from ..network.broker_asking import Broker
     from ..roles import Role
     from ..throttle.role_throttle import RoleThrottle
 
@@ -49,7 +49,7 @@ class Oversight:
             self.look(trio.current_time())
             await trio.sleep(LOOK_SECONDS)
 
-    async def follow_topics(self, watch: QuotaWatch, brokers: Iterable[Address]) -> None:
+    async def follow_topics(self, watch: QuotaWatch, brokers: Iterable[Broker]) -> None:
         """Ask for the topics that lists name, until cancelled."""
 
         seen = watch.current

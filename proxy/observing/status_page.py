@@ -7,6 +7,7 @@ and says which in its key; unlimited is null.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections.abc import Generator
 from datetime import UTC
@@ -48,6 +49,7 @@ class StatusPage:
         doubts: Callable[[Role], Iterable[Doubt]] = lambda _: (),
         passing: Callable[[Role], Passing] = lambda _: Passing(),
         survey: Callable[[Role, float], RoleSurvey] = lambda _, __: RoleSurvey(),
+        others: Callable[[], list[str]] = list,
     ) -> None:
         self._settings = settings
         self._watch = quota_watch
@@ -57,6 +59,8 @@ class StatusPage:
         self._doubts = doubts
         self._passing = passing
         self._survey = survey
+        self._others = others
+        """Further warnings, ready to print."""
 
     def throttle(self, now: float) -> Steps:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
@@ -89,7 +93,7 @@ class StatusPage:
         }
 
     def config(self) -> Steps:
-        """Return the configuration in effect. There are no secrets in it yet; TLS keys will not be shown."""
+        """Return the configuration in effect, without what is secret in it."""
         settings, quotas = self._settings, self._watch.current
         replicas = {}
         for role in Role:
@@ -137,6 +141,7 @@ class StatusPage:
             )
         if self._watch.never_changes:
             warnings.append("quotas: the file is mounted alone (subPath?), edits never arrive: mount its directory")
+        warnings += self._others()
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
 
     def _reloads(self) -> dict[str, Any]:
@@ -200,8 +205,13 @@ def _written(value: Any) -> Any:
     """Return a setting as an operator writes it: addresses as host:port, not as a pair."""
     if isinstance(value, Address | Path):
         return str(value)
+    if isinstance(value, enum.IntEnum):
+        return value.name
     if dataclasses.is_dataclass(value):
-        return {field.name: _written(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {
+            field.name: _written(getattr(value, field.name)) if field.repr else "hidden"
+            for field in dataclasses.fields(value)
+        }
     return [_written(item) for item in value] if isinstance(value, tuple) else value
 
 

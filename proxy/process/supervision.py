@@ -51,6 +51,8 @@ class Task(enum.StrEnum):
     """Reads quotas.toml again when it is asked to over HTTP."""
     SURVEY = "survey"
     """Looks at every replica, for the pages."""
+    TLS_FILES = "tls_files"
+    """Reads keys and certificates again when they change."""
     JOURNAL = "journal"
     SIGNALS = "signals"
     HEARTBEAT = "heartbeat"

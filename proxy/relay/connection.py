@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from .transport import Transport, Wait
 
 
+CROSSED_SECONDS = 0.005
+
+
 class Dial(Protocol):
     """Opens the connection to a leader. Raises OSError."""
 
@@ -170,6 +173,10 @@ class Connection:
         else:
             self._poller.attach(self, follower, reads=self.requests, writes=self.responses)
             self._poller.attach(self, leader, reads=self.responses, writes=self.requests)
+            for transport, reads in ((follower, self.requests), (leader, self.responses)):
+                if not transport.splices:
+                    # What a handshake left decrypted is no event of the kernel's.
+                    self._poller.later(self, reads)
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
         """Let a direction go on; what goes wrong ends this connection, not all the others of the process."""
@@ -302,7 +309,11 @@ class Connection:
         while direction.wants is not END:
             if direction not in self._due:
                 with trio.CancelScope() as self._waits[direction]:
-                    if direction.wants is READ:
+                    if source.crossed or sink.crossed:
+                        # Either end may be what is waited for, which is rare, and over soon.
+                        await trio.sleep(CROSSED_SECONDS)
+                        source.readable = sink.writable = True
+                    elif direction.wants is READ:
                         await trio.lowlevel.wait_readable(source.fileno())
                         source.readable = True
                     elif direction.wants is WRITE:

@@ -133,11 +133,12 @@ class Poller:
         events = self._epoll.poll(0 if self._line else LINGER_SECONDS)
         now = perf_counter()
         allowed, round_ends = TURN_SECONDS, now + TURN_SECONDS
-        for number, mask in events:
+        for number, told in events:
             end = ends.get(number)
             if end is None:
                 continue
             transport, reads, writes, connection = end
+            mask = told | transport.crossed
             if mask & _HANGUP_EVENTS:
                 transport.hung_up = True
             if now >= round_ends:

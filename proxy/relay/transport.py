@@ -2,7 +2,7 @@
 
 A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking call under 1 µs (measured), so the
 byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
-`Transport`: it receives and sends, and has nothing that the kernel could splice.
+`Transport` (`tls_transport`): it receives and sends, and has nothing that the kernel could splice.
 
 Invariant: a side that is not `readable` or `writable` was found so after the kernel last said otherwise, so no wait
 misses its wake-up. Knows no frames.
@@ -60,6 +60,8 @@ class Transport(Protocol):
     """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
     splices: bool
     """The kernel can move its bytes by itself, and show them before they are read: `peek_into`."""
+    crossed: int
+    """Events of epoll that any event stands for: reading may wait for room to write, as only TLS does. 0: none."""
 
     def fileno(self) -> int: ...
 
@@ -80,7 +82,7 @@ class Transport(Protocol):
 class PlainSocket:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("hung_up", "readable", "sock", "splices", "writable")
+    __slots__ = ("crossed", "hung_up", "readable", "sock", "splices", "writable")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
@@ -90,6 +92,7 @@ class PlainSocket:
         self.sock = sock
         self.readable = self.writable = True
         self.hung_up = False
+        self.crossed = 0
         self.splices = hasattr(os, "splice")
 
     def fileno(self) -> int:

@@ -14,6 +14,7 @@ from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header, response_header_version
 from protocol.wire.layout import TAGS, parse_whole
 from proxy.config.settings import Address
+from proxy.network.broker_asking import Broker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -79,9 +80,9 @@ class MetadataBroker:
         return data
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Address]:
+    async def listening(self) -> AsyncIterator[Broker]:
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(partial(trio.serve_listeners, self.serve, listeners))
-            yield Address(*listeners[0].socket.getsockname()[:2])
+            yield Broker(Address(*listeners[0].socket.getsockname()[:2]))
             nursery.cancel_scope.cancel()

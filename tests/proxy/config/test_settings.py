@@ -172,7 +172,7 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
         ("[igress]", "igress: unknown key; expected one of broker, ingress"),
         (
             "[[egress.peers]]\nlistn = 1",
-            "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream (did",
+            "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream, server_name (did",
         ),
         ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers" or "transparent", found "magic"'),
         ("[egress]\npeers = 5", "egress.peers: expected a list, found 5"),

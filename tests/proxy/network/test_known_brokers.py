@@ -5,7 +5,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from proxy.config.settings import Address, load_settings
+from proxy.network.broker_asking import Broker
 from proxy.network.known_brokers import MOST_MET, KnownBrokers
+from proxy.tls.legs import open_legs
+
+from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +32,10 @@ MET = [Address(f"10.0.1.{n}", 9092) for n in range(MOST_MET + 2)]
 )
 def test_who_was_told_of_comes_first_and_who_was_met_last_next(roles: str, told: list[Address], tmp_path: Path) -> None:
     (tmp_path / "proxy.toml").write_text("[broker]\nid = 101\n" + roles)
-    known = KnownBrokers(load_settings(tmp_path / "proxy.toml"))
-    assert list(known) == told
+    settings = load_settings(tmp_path / "proxy.toml")
+    known = KnownBrokers(settings, open_legs([], limits=settings.limits, log=RecordedLog()))
+    assert list(known) == [Broker(address) for address in told]
     for broker in [*told, *MET, MET[5]]:
         known.meet(broker)
     newest = [MET[5], *(broker for broker in reversed(MET) if broker != MET[5])]
-    assert list(known) == [*told, *newest[:MOST_MET]]
+    assert list(known) == [Broker(address) for address in (*told, *newest[:MOST_MET])]

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from proxy.config.settings import Address
+from proxy.network import broker_asking
 from proxy.network.listed_topics import CONFIRM_SECONDS, PAUSE_SECONDS, TOPICS_AT_ONCE, ListedTopics, ask
 
 from ..metadata_broker import MetadataBroker
@@ -44,7 +45,7 @@ class Asking:
         self.changed = trio.Event()
 
     @asynccontextmanager
-    async def of(self, *brokers: Address) -> AsyncIterator[None]:
+    async def of(self, *brokers: broker_asking.Broker) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.topics.run, lambda: self.named, self._wait_changed, brokers, self.log)
             yield
@@ -112,7 +113,7 @@ async def test_nobody_who_answers_means_nothing_is_claimed_and_said_once(clock: 
     asking = Asking(frozenset({"a"}))
     with trio.socket.socket() as nobody:
         await nobody.bind(("127.0.0.1", 0))
-        async with asking.of(Address(*nobody.getsockname()[:2])):
+        async with asking.of(broker_asking.Broker(Address(*nobody.getsockname()[:2]))):
             await trio.sleep(5 * PAUSE_SECONDS)
     assert asking.topics.has == {}
     assert asking.log.events == ["listed_topics_unavailable"]

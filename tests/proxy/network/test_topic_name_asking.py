@@ -17,6 +17,7 @@ from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request, response_header
 from protocol.wire.layout import TAGS, parse_whole
 from proxy.config.settings import Address
+from proxy.network import broker_asking
 from proxy.network.topic_name_asking import (
     ANSWER_SECONDS,
     LEAST_PAUSE_SECONDS,
@@ -88,11 +89,11 @@ class Broker:
                 await stream.send_all(data[at : at + 7])
 
     @asynccontextmanager
-    async def listening(self) -> AsyncIterator[Address]:
+    async def listening(self) -> AsyncIterator[broker_asking.Broker]:
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(partial(trio.serve_listeners, self.serve, listeners))
-            yield Address(*listeners[0].socket.getsockname()[:2])
+            yield broker_asking.Broker(Address(*listeners[0].socket.getsockname()[:2]))
             nursery.cancel_scope.cancel()
 
 
@@ -125,11 +126,11 @@ def clock() -> trio.testing.MockClock:
 
 
 @asynccontextmanager
-async def refusing() -> AsyncIterator[Address]:
+async def refusing() -> AsyncIterator[broker_asking.Broker]:
     """Nobody listens there, and nobody else can begin to."""
     with trio.socket.socket() as sock:
         await sock.bind(("127.0.0.1", 0))
-        yield Address(*sock.getsockname()[:2])
+        yield broker_asking.Broker(Address(*sock.getsockname()[:2]))
 
 
 async def test_a_broker_tells_the_names_of_what_it_is_asked_for(clock: trio.testing.MockClock) -> None:
@@ -163,7 +164,7 @@ class Asking:
         self.asking = TopicNameAsking(self.names)
 
     @asynccontextmanager
-    async def of(self, *brokers: Address) -> AsyncIterator[None]:
+    async def of(self, *brokers: broker_asking.Broker) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.asking.run, brokers, lambda: self.changes.append(trio.current_time()), self.log)
             yield

@@ -19,6 +19,7 @@ class MemoryTransport:
 
     def __init__(self, *, room: float = EVER) -> None:
         self.readable = self.writable = True
+        self.crossed = 0
         self.hung_up = self.finished = self.closed = False
         self.room = room
         self.kept = bytearray()

@@ -1,0 +1,232 @@
+"""Reads `[ingress.tls]` and `[egress.tls]`: nested tables, whose keys are those of Kafka's own properties.
+
+Knows no file but the one that the keys are from. Invariant: a key that is not understood is a problem, or a connection
+would be less secure than the file says.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidValueError
+from ..quotas.units import shown
+from ..suggestions import did_you_mean
+from .settings_values import parse_host_name
+from .tls_ciphers import allowed
+from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType
+
+if TYPE_CHECKING:
+    import enum
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .settings_problems import Problems
+
+_STORES = ("location", "type", "password", "password.file")
+_KEYS = (
+    "security.protocol",
+    *(f"ssl.keystore.{key}" for key in _STORES),
+    *(f"ssl.truststore.{key}" for key in _STORES),
+    "ssl.key.location",
+    "ssl.key.password",
+    "ssl.key.password.file",
+    "ssl.enabled.protocols",
+    "ssl.cipher.suites",
+)
+_OF_LISTEN = ("ssl.client.auth",)
+_OF_UPSTREAM = ("ssl.endpoint.identification.algorithm",)
+_PROTOCOLS = ("SSL", "PLAINTEXT")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Of a role: the hosts of its legs, None where it is not known whom it leads to."""
+
+    listen: tuple[str | None, ...]
+    upstream: tuple[str | None, ...]
+
+
+def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Problems) -> RoleTls:
+    """Read `[<role>.tls]`. What is wrong goes to `problems`.
+
+    Args:
+        role: `ingress` or `egress`.
+        tables: what is written there; an empty table if nothing is.
+        ends: of the role's legs.
+        base: what relative paths are relative to.
+        problems: where to put them.
+    """
+    if not isinstance(tables, dict):
+        problems.add(f"{role}.tls", f"expected a table, found {shown(tables)}")
+        return RoleTls()
+    for key in tables.keys() - {"listen", "upstream"}:
+        known = f"expected one of listen, upstream{did_you_mean(key, ('listen', 'upstream'))}"
+        problems.add(f"{role}.tls.{key}", f"unknown key; {known}")
+    legs = {side: _Leg(f"{role}.tls.{side}", tables.get(side), base, problems) for side in ("listen", "upstream")}
+    if tables:
+        for side, other in (("listen", "upstream"), ("upstream", "listen")):
+            outside = [host for host in getattr(ends, side) if not is_loopback(host)]
+            if legs[side].written is None and legs[other].encrypts and outside:
+                where = "whoever dials it" if side == "listen" else outside[0] or "remote leaders"
+                problems.add(
+                    f"{role}.tls.{side}",
+                    f"missing, and plaintext with {where} is not on loopback; expected keys, or "
+                    'security.protocol = "PLAINTEXT" where that is meant',
+                )
+    return RoleTls(legs["listen"].read(), legs["upstream"].read(), legs["upstream"].server_name())
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether what goes there stays on this host, as far as the name tells."""
+    if host is None:
+        return False
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class _Leg:
+    """One table. `written` is None if it is not there."""
+
+    def __init__(self, path: str, table: object, base: Path, problems: Problems) -> None:
+        self._path, self._base, self._problems = path, base, problems
+        self.written: Mapping[str, Any] | None = None
+        if isinstance(table, dict):
+            self.written = _flat(table)
+        elif table is not None:
+            self._add("", f"expected a table, found {shown(table)}")
+
+    @property
+    def _listens(self) -> bool:
+        return self._path.endswith(".listen")
+
+    @property
+    def encrypts(self) -> bool:
+        return self.written is not None and self.written.get("security.protocol", "SSL") == "SSL"
+
+    def server_name(self) -> str | None:
+        if self.written is None or "server_name" not in self.written:
+            return None
+        try:
+            return parse_host_name(self.written["server_name"])
+        except InvalidValueError as error:
+            self._add("server_name", str(error))
+            return None
+
+    def read(self) -> LegSettings | None:
+        if self.written is None:
+            return None
+        known = (*_KEYS, *(_OF_LISTEN if self._listens else _OF_UPSTREAM))
+        if self._path.startswith("ingress") and not self._listens:
+            known = (*known, "server_name")
+        for key in self.written.keys() - set(known):
+            self._add(key, f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}")
+        if not self._is_encrypted():
+            return None
+        keystores, truststore = self._keystores(), self._store("ssl.truststore")
+        auth = self._choice("ssl.client.auth", ClientAuth, ClientAuth.NONE)
+        if self._listens and not keystores:
+            self._add("ssl.keystore.location", "missing: who dials has to be shown a certificate")
+        if truststore is None and (not self._listens or auth is not ClientAuth.NONE):
+            self._add("ssl.truststore.location", "missing: expected the authorities whose certificates are accepted")
+        verifies = self._verifies_names()
+        try:
+            versions, ciphers = allowed(self._list("ssl.enabled.protocols"), self._list("ssl.cipher.suites"))
+        except InvalidValueError as error:
+            self._add("ssl.cipher.suites" if "suite" in str(error) else "ssl.enabled.protocols", str(error))
+            versions, ciphers = allowed((), ())
+        name = self._path.replace(".tls.", ".")
+        return LegSettings(name, keystores, truststore, auth, verifies, *versions, ciphers)
+
+    def _is_encrypted(self) -> bool:
+        protocol = self._text("security.protocol", "SSL")
+        if protocol not in _PROTOCOLS:
+            self._add("security.protocol", f"expected SSL or PLAINTEXT, found {shown(protocol)}")
+        if protocol == "PLAINTEXT":
+            others = sorted(key for key in self.written or {} if key.startswith("ssl."))
+            if others:
+                self._add(others[0], 'has no meaning beside security.protocol = "PLAINTEXT"')
+        return protocol != "PLAINTEXT"
+
+    def _verifies_names(self) -> bool:
+        algorithm = self._text("ssl.endpoint.identification.algorithm", "https").lower()
+        if algorithm not in ("https", ""):
+            self._add("ssl.endpoint.identification.algorithm", f'expected "https" or "", found {shown(algorithm)}')
+        return bool(algorithm)
+
+    def _keystores(self) -> tuple[StoreSettings, ...]:
+        """One certificate, or several to choose from by the name that is asked for."""
+        written = self.written or {}
+        locations = written.get("ssl.keystore.location")
+        if not isinstance(locations, list):
+            found = self._store("ssl.keystore")
+            return () if found is None else (found,)
+        if "ssl.key.location" in written:
+            self._add("ssl.key.location", "expected one ssl.keystore.location beside it, found a list")
+        stores = (self._store("ssl.keystore", location) for location in locations)
+        return tuple(store for store in stores if store is not None)
+
+    def _store(self, prefix: str, location: object = None) -> StoreSettings | None:
+        written = self.written or {}
+        found = written.get(f"{prefix}.location") if location is None else location
+        kind = self._choice(f"{prefix}.type", StoreType, StoreType.PEM)
+        if found is None:
+            return None
+        if not isinstance(found, str) or not found:
+            self._add(f"{prefix}.location", f"expected the path of a file, found {shown(found)}")
+            return None
+        key, password = None, self._secret(f"{prefix}.password")
+        if prefix == "ssl.keystore":
+            path = self._text("ssl.key.location", "")
+            key = self._base / path if path else None
+            password = password or self._secret("ssl.key.password")
+        return StoreSettings(self._base / found, kind, password, key)
+
+    def _secret(self, key: str) -> Secret | None:
+        written = self.written or {}
+        if f"{key}.file" in written:
+            return Secret(file=self._base / self._text(f"{key}.file", ""))
+        return Secret(self._text(key, "", secret=True)) if key in written else None
+
+    def _choice(self, key: str, choices: type[enum.StrEnum], otherwise: Any) -> Any:
+        value = self._text(key, otherwise.value)
+        found = next((choice for choice in choices if choice.value.lower() == value.lower()), None)
+        if found is None:
+            expected = " or ".join(choice.value for choice in choices)
+            advice = ": keytool -importkeystore converts a JKS store" if value.upper() == "JKS" else ""
+            self._add(key, f"expected {expected}, found {shown(value)}{advice}")
+        return found or otherwise
+
+    def _text(self, key: str, otherwise: str, *, secret: bool = False) -> str:
+        value = (self.written or {}).get(key, otherwise)
+        if not isinstance(value, str):
+            self._add(key, "expected text" + ("" if secret else f", found {shown(value)}"))
+            return otherwise
+        return value
+
+    def _list(self, key: str) -> tuple[str, ...]:
+        """Kafka writes lists as one text with commas."""
+        value = (self.written or {}).get(key, "")
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        if isinstance(value, str):
+            return tuple(each.strip() for each in value.split(",") if each.strip())
+        self._add(key, f"expected text with commas, found {shown(value)}")
+        return ()
+
+    def _add(self, key: str, reason: str) -> None:
+        self._problems.add(f"{self._path}.{key}" if key else self._path, reason)
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """TOML makes tables of dotted keys: put them together again."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

@@ -1,0 +1,119 @@
+"""A TLS connection, its handshake done, as a direction's transport: tried first, never waited for.
+
+OpenSSL works on the socket itself. Beside a pair of memory buffers, or a Trio stream, that saves a copy and a wake-up
+for every record, and a relay of such sockets is as fast as HAProxy (docs/benchmarks.md).
+
+Two things differ from a plain socket. OpenSSL gives one record at a time and may hold a part of it, so that only its
+own word that it needs more makes this side unreadable. And a read may have to write before it goes on (the peer wants
+new keys, RFC 8446 4.6.3), a write to read: from then on what waits for either is woken by both, which costs a try.
+
+Invariant: nothing that did not pass OpenSSL is ever given to a reader or a peer, after an end or an error either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from .transport import WOULD_WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.wire.buffers import Bytes
+
+READ_BYTES = 256 * 1024
+"""Decrypted at once at most, 16 KiB a record: a tenth of a millisecond."""
+ANY_EVENT = select.EPOLLIN | select.EPOLLOUT if hasattr(select, "epoll") else 1
+WRITE_BYTES = 64 * 1024
+"""Given to OpenSSL at once. What it took a part of it has to be given again, no less of it: what is not sent counts
+as kept, and the sender keeps it."""
+
+
+class TlsSocket:
+    """Owns `sock`, which is not blocking and has done its handshake.
+
+    `refused` is told of an error that the peer's first answer was: in TLS 1.3 a client's certificate is judged after
+    the client's handshake is over.
+    """
+
+    __slots__ = (
+        "_ended", "_failure", "_refused", "_sending_ended", "_sock", "crossed", "hung_up", "readable", "splices",
+        "writable",
+    )  # fmt: skip
+
+    def __init__(self, sock: ssl.SSLSocket, refused: Callable[[ssl.SSLError], None] | None = None) -> None:
+        self._sock = sock
+        self._refused = refused
+        self._ended = self._sending_ended = False
+        self._failure: OSError | None = None
+        self.readable = self.writable = True
+        self.hung_up = False
+        self.crossed = 0
+        self.splices = False
+
+    def fileno(self) -> int:
+        return self._sock.fileno()
+
+    def receive_into(self, view: memoryview) -> int:
+        """Several records, if they are there."""
+        if self._failure is not None:
+            raise self._failure
+        received, most = 0, min(len(view), READ_BYTES)
+        sock = self._sock
+        try:
+            while received < most and not self._ended:
+                count = sock.recv_into(view[received:most])
+                received += count
+                self._ended = not count
+        except ssl.SSLWantReadError:
+            self.readable = False
+        except ssl.SSLWantWriteError:
+            self.readable, self.crossed = False, ANY_EVENT
+        except OSError as error:
+            self._failed(error, received)
+        if received:
+            self._refused = None
+            return received
+        return 0 if self._ended else WOULD_WAIT
+
+    def peek_into(self, _: memoryview) -> int:
+        """Raises OSError: `splices` is false."""
+        raise OSError("what is encrypted cannot be looked at before it is read")
+
+    def send(self, data: Bytes) -> int:
+        """What was not taken has to be given again, whole."""
+        view, sent = memoryview(data), 0
+        try:
+            while sent < len(view):
+                sent += self._sock.send(view[sent : sent + WRITE_BYTES])
+        except ssl.SSLWantWriteError:
+            self.writable = False
+        except ssl.SSLWantReadError:
+            self.writable, self.crossed = False, ANY_EVENT
+        return sent
+
+    def finish_sending(self) -> None:
+        """As a plain socket does. `SSLSocket.shutdown` would have what still comes read as if it were plaintext, and
+        `unwrap` may fail over it; where a frame is cut off, its length tells."""
+        self._sending_ended = True
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sock, socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Tells the peer, if that can be done at once."""
+        if not self._sending_ended and self._failure is None:
+            with contextlib.suppress(OSError, ValueError):
+                self._sock.unwrap()
+        self._sock.close()
+
+    def _failed(self, error: OSError, received: int) -> None:
+        """Raised now, or when what came before it has been taken."""
+        self._failure = error
+        if self._refused is not None and isinstance(error, ssl.SSLError):
+            self._refused(error)
+        if not received:
+            raise error

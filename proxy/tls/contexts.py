@@ -1,0 +1,131 @@
+"""What OpenSSL is told for a leg: whom to believe, what to present, which versions and suites.
+
+Blocking: reads files. Invariant: a context is complete when it is returned, and is never altered afterwards; a renewed
+certificate is a new context, and connections that are open keep the old one.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..config.tls_settings import ClientAuth
+from ..errors import ConfigurationError
+from .identity import read_authorities, read_identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..config.tls_settings import LegSettings
+    from .identity import Identity
+
+_AUTH = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A leg's files, as they were at one moment.
+
+    identities and contexts: side by side, one context at least (a leg that dials may present nothing).
+    expires: POSIX time of whichever certificate ends first, own or authority; by what it is.
+    """
+
+    identities: tuple[Identity, ...]
+    contexts: tuple[ssl.SSLContext, ...]
+    expires: dict[str, float]
+
+    def context_for(self, names: Sequence[str]) -> ssl.SSLContext:
+        """The one whose certificate has the first of these names that any has, else the first of all."""
+        for name in names:
+            for identity, context in zip(self.identities, self.contexts, strict=False):
+                if identity.suits(name):
+                    return context
+        return self.contexts[0]
+
+
+def load(settings: LegSettings) -> Loaded:
+    """Read all of a leg's files. Raises ConfigurationError."""
+    identities = tuple(read_identity(store) for store in settings.keystores)
+    authorities = None if settings.truststore is None else read_authorities(settings.truststore)
+    trusted = None if authorities is None else authorities.pem
+    own: tuple[Identity | None, ...] = identities or (None,)
+    expires = {}
+    if identities:
+        expires["keystore"] = min(identity.expires for identity in identities)
+    if authorities is not None:
+        expires["truststore"] = authorities.expires
+    try:
+        contexts = tuple(_context(settings, identity, trusted) for identity in own)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        place = settings.keystores[0].location if settings.keystores else settings.name
+        raise ConfigurationError(f"{place}: OpenSSL refuses it: {getattr(error, 'reason', None) or error}") from error
+    loaded = Loaded(identities, contexts, expires)
+    if settings.listens:
+        for context in contexts:
+            context.sslsocket_class = AcceptedSocket
+            context.sni_callback = _Choosing(loaded)  # type: ignore[assignment]  # typeshed wants a function
+    return loaded
+
+
+class AcceptedSocket(ssl.SSLSocket):
+    """Of a listening leg's contexts. `asked` is the name by which the other end dialled, if it said so by SNI."""
+
+    asked: str | None = None
+
+
+class _Choosing:
+    """Presents what the other end asks for by SNI (RFC 6066), if there is something of that name."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+
+    def __call__(self, sock: AcceptedSocket, name: str | None, _: ssl.SSLContext) -> None:
+        sock.asked = name
+        if name is not None and any(identity.suits(name) for identity in self._loaded.identities):
+            sock.context = self._loaded.context_for([name])
+
+
+def _context(settings: LegSettings, identity: Identity | None, trusted: str | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if settings.listens else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version, context.maximum_version = settings.minimum, settings.maximum
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    # What Kafka's truststore holds is trusted, be it no root: an authority between, or a broker's own certificate.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if settings.listens:
+        context.verify_mode = _AUTH[settings.client_auth]
+    else:
+        context.check_hostname = settings.verifies_names
+        context.verify_mode = ssl.CERT_REQUIRED
+    if settings.ciphers is not None:
+        context.set_ciphers(settings.ciphers)
+    if trusted is not None:
+        context.load_verify_locations(cadata=trusted)
+    if identity is not None:
+        with _as_file(identity.pem) as path:
+            context.load_cert_chain(path)
+    return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """OpenSSL takes keys from files alone: one in memory where there are such, that no other process can open."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name

@@ -1,0 +1,158 @@
+"""Keys, certificates and authorities, read from PEM or PKCS12 files.
+
+Blocking. Knows no socket. Invariant: an `Identity`'s key belongs to its certificate; an error names the file and what
+is wrong with it, never a password or a key.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
+
+from ..config.tls_settings import StoreType
+from ..errors import ConfigurationError
+from ..files.reading import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+    from ..config.tls_settings import Secret, StoreSettings
+
+MOST_BYTES = 2**20
+_PEM = serialization.Encoding.PEM
+_PKCS8 = serialization.PrivateFormat.PKCS8
+_CANNOT = (ValueError, TypeError, UnsupportedAlgorithm)
+"""What cryptography raises about content it cannot read, or a password that is wrong or missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a leg presents: the key, its certificate, and those of the authorities between."""
+
+    place: str
+    """The file it is from."""
+    pem: bytes = field(repr=False)
+    names: tuple[str, ...]
+    """Host names, with wildcards, and IP addresses that the certificate is valid for."""
+    expires: float
+    """POSIX time of whichever certificate of the chain ends first."""
+
+    def suits(self, name: str) -> bool:
+        """Whether who dials `name`, a host name or an IP address, takes it for that one (RFC 6125, as Java does)."""
+        asked = name.lower().rstrip(".")
+        _, _, parent = asked.partition(".")
+        wanted = {asked, f"*.{parent}"} if parent and not _is_address(asked) else {asked}
+        return any(own.lower() in wanted for own in self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Whose certificates are accepted."""
+
+    pem: str = field(repr=False)
+    expires: float
+
+
+def read_identity(store: StoreSettings) -> Identity:
+    """Raises ConfigurationError."""
+    content = read_bytes(store.location, most_bytes=MOST_BYTES)
+    password = _password(store.password)
+    try:
+        if store.type is StoreType.PKCS12:
+            key, chain = _of_pkcs12(content, password)
+        else:
+            key_content = content if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
+            key = _key_of_pem(key_content, password, whose=str(store.key or store.location))
+            chain = x509.load_pem_x509_certificates(content)
+    except _CANNOT as error:
+        raise ConfigurationError(f"{store.location}: {_expected(store)}: {_words(error)}") from error
+    if chain[0].public_key() != key.public_key():
+        raise ConfigurationError(f"{store.location}: the key does not belong to the first certificate")
+    secret = key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
+    certificates = b"".join(certificate.public_bytes(_PEM) for certificate in chain)
+    return Identity(str(store.location), secret + certificates, _names(chain[0]), _ends(chain))
+
+
+def read_authorities(store: StoreSettings) -> Authorities:
+    """Raises ConfigurationError."""
+    content = read_bytes(store.location, most_bytes=MOST_BYTES)
+    try:
+        if store.type is StoreType.PKCS12:
+            found = pkcs12.load_pkcs12(content, _password(store.password))
+            certificates = [each.certificate for each in (found.cert, *found.additional_certs) if each is not None]
+        else:
+            certificates = x509.load_pem_x509_certificates(content)
+    except _CANNOT as error:
+        raise ConfigurationError(f"{store.location}: {_expected(store)}: {_words(error)}") from error
+    if not certificates:
+        raise ConfigurationError(f"{store.location}: expected certificates, found none")
+    pem = b"".join(certificate.public_bytes(_PEM) for certificate in certificates).decode("ascii")
+    return Authorities(pem, _ends(certificates))
+
+
+def _of_pkcs12(content: bytes, password: bytes | None) -> tuple[PrivateKeyTypes, list[x509.Certificate]]:
+    found = pkcs12.load_pkcs12(content, password)
+    if found.key is None or found.cert is None:
+        raise ValueError("found no key with its certificate")
+    return found.key, [found.cert.certificate, *(each.certificate for each in found.additional_certs)]
+
+
+def _key_of_pem(content: bytes, password: bytes | None, *, whose: str) -> PrivateKeyTypes:
+    try:
+        return load_pem_private_key(content, password)
+    except TypeError as error:
+        if password is None:
+            raise
+        # A password for a key that is not encrypted: as for Java, that is no error.
+        if "not encrypted" in str(error):
+            return load_pem_private_key(content, None)
+        raise ValueError(f"the key of {whose}: {error}") from error
+
+
+def _password(secret: Secret | None) -> bytes | None:
+    if secret is None:
+        return None
+    if secret.file is not None:
+        return read_bytes(secret.file, most_bytes=MOST_BYTES).strip()
+    return (secret.value or "").encode()
+
+
+def _expected(store: StoreSettings) -> str:
+    if store.type is StoreType.PKCS12:
+        return "expected a PKCS12 store that its password opens"
+    return "expected PEM (or ssl.keystore.type, ssl.truststore.type = PKCS12)"
+
+
+def _words(error: Exception) -> str:
+    """cryptography's first sentence: what follows is advice for programmers."""
+    return (str(error) or type(error).__name__).partition(". ")[0].partition("\n")[0]
+
+
+def _names(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        common = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
+        return tuple(str(attribute.value) for attribute in common)
+    addresses = (str(address) for address in found.get_values_for_type(x509.IPAddress))
+    return (*found.get_values_for_type(x509.DNSName), *addresses)
+
+
+def _ends(certificates: Sequence[x509.Certificate]) -> float:
+    return min(certificate.not_valid_after_utc.timestamp() for certificate in certificates)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""One leg at work: makes TLS connections of plain ones, by what its files said when they were last good.
+
+Knows no Kafka. Invariants: `accept` and `dial` return a connection whose other end is who it is to be, or raise and
+leave the plain one closed; why is counted each time, and logged once per peer and reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from .contexts import AcceptedSocket
+from .failures import ADVICE, HandshakeError, Reason, reason_of, words_of
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    from ..config.tls_settings import LegSettings
+    from ..logs.log import Log
+    from .contexts import Loaded
+    from .handshakes import Handshakes
+
+MOST_TOLD = 1000
+"""Pairs of peer and reason; then some are told again."""
+
+
+class Shaken(NamedTuple):
+    """A connection whose handshake is done."""
+
+    sock: ssl.SSLSocket
+    """Not blocking."""
+    asked: str | None
+    """By which name it was dialled, if that was said."""
+    refused: Callable[[ssl.SSLError], None]
+    """To be told of an error that is the peer's first answer: in TLS 1.3 a client's certificate is judged late."""
+
+
+class Leg:
+    """`loaded` may be replaced at any time: who comes later gets the new one."""
+
+    def __init__(self, settings: LegSettings, loaded: Loaded, handshakes: Handshakes, log: Log) -> None:
+        self.settings = settings
+        self.loaded = loaded
+        self.failures: Counter[Reason] = Counter()
+        self.handshakes_done = 0
+        self._handshakes = handshakes
+        self._log = log
+        self._told: set[tuple[str, Reason]] = set()
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    async def accept(self, plain: socket.socket, *, peer: str, names: Sequence[str] = ()) -> Shaken:
+        """Be the server of who dialled us.
+
+        Args:
+            plain: taken over.
+            peer: who dialled us, for the log.
+            names: by which we are dialled, as far as is known; what is asked for by SNI goes first.
+
+        Raises:
+            HandshakeError: it did not succeed.
+        """
+        return await self._done(self._wrapped(self.loaded.context_for(names), plain, peer), peer)
+
+    async def dial(self, plain: socket.socket, name: str) -> Shaken:
+        """Be the client of whom we dialled.
+
+        Args:
+            plain: taken over.
+            name: host name or IP address that the certificate must have.
+
+        Raises:
+            HandshakeError: it did not succeed, or the certificate is not who we dialled.
+        """
+        return await self._done(self._wrapped(self.loaded.contexts[0], plain, name, name=name), name)
+
+    def _wrapped(
+        self, context: ssl.SSLContext, plain: socket.socket, peer: str, *, name: str | None = None
+    ) -> ssl.SSLSocket:
+        try:
+            return context.wrap_socket(
+                plain, server_side=name is None, server_hostname=name, do_handshake_on_connect=False
+            )
+        except OSError as error:  # it is gone already
+            plain.close()
+            raise HandshakeError(self._count(error, peer), words_of(error)) from error
+
+    async def _done(self, sock: ssl.SSLSocket, peer: str) -> Shaken:
+        try:
+            await self._handshakes.run(sock)
+        except OSError as error:
+            sock.close()
+            raise HandshakeError(self._count(error, peer), words_of(error)) from error
+        except BaseException:
+            sock.close()
+            raise
+        self.handshakes_done += 1
+        asked = sock.asked if isinstance(sock, AcceptedSocket) else None
+        return Shaken(sock, asked, lambda error: self._refused(error, peer))
+
+    def _refused(self, error: ssl.SSLError, peer: str) -> None:
+        self._count(error, peer)
+
+    def _count(self, error: OSError, peer: str) -> Reason:
+        reason = reason_of(error)
+        self.failures[reason] += 1
+        if (peer, reason) not in self._told:
+            if len(self._told) >= MOST_TOLD:
+                self._told.clear()
+            self._told.add((peer, reason))
+            self._log.warning(
+                "tls_handshake_failed",
+                leg=self.name,
+                peer=peer,
+                reason=reason.value,
+                error=words_of(error),
+                advice=ADVICE[reason],
+            )
+        return reason

@@ -1,0 +1,152 @@
+"""All legs of a sidecar: opened at its start, and read again when their files change.
+
+Files are looked at once a second by where they lead, so that a rename, an edit in place and the swap of a symbolic link
+(Kubernetes' secrets) are the same to it. Invariants: what is in use was good as a whole; a change that is not good
+leaves the last good one in use, is counted, told once, and shown until a good one comes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+from .contexts import load
+from .handshakes import Handshakes
+from .leg import Leg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from ..config.settings_limits import LimitSettings
+    from ..config.tls_settings import LegSettings, RoleTls
+    from ..logs.log import Log
+
+LOOK_SECONDS = 1.0
+OUTCOMES = ("success", "failed")
+_Look = tuple[tuple[int, int, int, int], ...]
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one leg's files."""
+
+    leg: Leg
+    seen: _Look
+    """Of what is in use, or was refused last."""
+    pending: _Look | None = None
+    """Has changed since; it is read when it rests, or a key would be read without its new certificate."""
+    error: str | None = None
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
+class Legs:
+    """Made by `open_legs`; `run` it so that they stay current."""
+
+    def __init__(self, kept: Mapping[str, _Kept], handshakes: Handshakes, log: Log) -> None:
+        self._kept = kept
+        self._handshakes = handshakes
+        self._log = log
+
+    def of(self, settings: LegSettings | None) -> Leg | None:
+        """The leg with these settings; None for plaintext."""
+        return None if settings is None else self._kept[settings.name].leg
+
+    def __iter__(self) -> Iterator[Leg]:
+        return (kept.leg for kept in self._kept.values())
+
+    @property
+    def handshakes_under_way(self) -> int:
+        return self._handshakes.under_way
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know, ready to print."""
+        found = [
+            f"{name}: last good keys kept: {kept.error}" for name, kept in self._kept.items() if kept.error is not None
+        ]
+        now = time.time()
+        for leg in self:
+            found += [
+                f"{leg.name}: a certificate of its {what} has expired: new connections fail"
+                for what, expires in leg.loaded.expires.items()
+                if expires <= now
+            ]
+        return found
+
+    def reloads(self) -> Iterator[tuple[tuple[str, str], float]]:
+        """((leg, outcome), count)"""
+        for name, kept in self._kept.items():
+            for outcome in OUTCOMES:
+                yield (name, outcome), kept.outcomes[outcome]
+
+    async def run(self) -> None:
+        """Look at the files once a second, until cancelled."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            for kept in self._kept.values():
+                await trio.to_thread.run_sync(self._look, kept)
+
+    def _look(self, kept: _Kept) -> None:
+        """In a thread."""
+        now = _look_at(kept.leg.settings.files)
+        if now == kept.seen:
+            kept.pending = None
+        elif now != kept.pending:
+            kept.pending = now
+        else:
+            self._read(kept, now)
+
+    def _read(self, kept: _Kept, now: _Look) -> None:
+        kept.pending, kept.seen = None, now
+        leg = kept.leg
+        try:
+            loaded = load(leg.settings)
+        except ConfigurationError as error:
+            kept.outcomes["failed"] += 1
+            kept.error = str(error)
+            self._log.error("tls_keys_refused", leg=leg.name, error=kept.error)
+            return
+        leg.loaded, kept.error = loaded, None
+        kept.outcomes["success"] += 1
+        self._log.info("tls_keys_renewed", leg=leg.name, expires=_shown(loaded.expires))
+
+
+def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> Legs:
+    """Read everything. Blocking. Raises ConfigurationError with every problem."""
+    handshakes = Handshakes(limits.max_tls_handshakes, limits.tls_handshake_seconds)
+    kept: dict[str, _Kept] = {}
+    problems: list[str] = []
+    for settings in (leg for role in roles for leg in role.legs):
+        seen = _look_at(settings.files)
+        try:
+            kept[settings.name] = _Kept(Leg(settings, load(settings), handshakes, log), seen)
+        except ConfigurationError as error:
+            problems += (f"{settings.name}: {problem}" for problem in error.problems)
+        if not settings.verifies_names:
+            log.warning("tls_names_not_verified", leg=settings.name)
+    if problems:
+        raise ConfigurationError(problems)
+    return Legs(kept, handshakes, log)
+
+
+def _look_at(files: Sequence[Path]) -> _Look:
+    """What tells that a file, or what it leads to, is another one; zeros where there is none."""
+    found = []
+    for path in files:
+        try:
+            status = os.stat(path)  # noqa: PTH116 - of many, once a second
+            found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
+        except OSError:
+            found.append((0, 0, 0, 0))
+    return tuple(found)
+
+
+def _shown(expires: dict[str, float]) -> dict[str, str]:
+    return {what: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when)) for what, when in expires.items()}

@@ -1,0 +1,211 @@
+"""What goes through a TLS socket is what came, however it is cut; and nothing else ever does."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import select
+import socket
+import ssl
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.relay.tls_transport import ANY_EVENT, TlsSocket
+from proxy.relay.transport import WOULD_WAIT
+
+from ..tls.stage import NAME, Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MIB = 1 << 20
+
+
+class Ends:
+    def __init__(self, keys: Keys, version: ssl.TLSVersion) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            dialled = socket.create_connection(listener.getsockname())
+            accepted, _ = listener.accept()
+        server, client = keys.server(), keys.client()
+        server.maximum_version = version
+        found: list[ssl.SSLSocket] = []
+        shaking = threading.Thread(target=lambda: found.append(server.wrap_socket(accepted, server_side=True)))
+        shaking.start()
+        self.peer = client.wrap_socket(dialled, server_hostname=NAME)
+        shaking.join()
+        self.peer.settimeout(5)
+        found[0].settimeout(0)
+        self.refusals: list[ssl.SSLError] = []
+        self.own = TlsSocket(found[0], self.refusals.append)
+        self.own_tcp = found[0]
+
+    def read(self, size: int) -> bytes:
+        """As a direction does: until it would wait, then when the kernel says there is more."""
+        got, space = bytearray(), memoryview(bytearray(300_000))
+        while len(got) < size:
+            received = self.own.receive_into(space)
+            if received == 0:
+                break
+            if received == WOULD_WAIT:
+                assert not self.own.readable
+                assert select.select([self.own.fileno()], [], [], 5)[0]
+                self.own.readable = True
+            else:
+                got += space[:received]
+        return bytes(got)
+
+    def write(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            sent = self.own.send(left)
+            left = left[sent:]
+            if not sent:
+                assert not self.own.writable
+                assert select.select([], [self.own.fileno()], [], 5)[1]
+                self.own.writable = True
+
+
+@pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def ends(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ends]:
+    made = Ends(Keys(tmp_path / "tls"), request.param)
+    yield made
+    made.own.close()
+    made.peer.close()
+
+
+def test_records_are_read_until_openssl_wants_more(ends: Ends) -> None:
+    data = random.Random(1).randbytes(3 * MIB)
+    sending = threading.Thread(target=ends.peer.sendall, args=(data,))
+    sending.start()
+    assert ends.read(len(data)) == data
+    sending.join()
+
+
+def test_a_record_is_not_forgotten_because_less_than_all_of_it_was_asked_for(ends: Ends) -> None:
+    """Once OpenSSL has a record the kernel says no more that there is something: `readable` has to."""
+    ends.peer.sendall(b"x" * 16_000)
+    assert select.select([ends.own.fileno()], [], [], 5)[0]
+    small = memoryview(bytearray(10))
+    assert ends.own.receive_into(small) == 10
+    assert not select.select([ends.own.fileno()], [], [], 0)[0]
+    assert ends.own.readable
+    assert ends.read(15_990) == b"x" * 15_990
+    assert ends.own.receive_into(small) == WOULD_WAIT
+    assert not ends.own.readable
+
+
+def test_what_was_not_taken_is_given_again_and_arrives_once(ends: Ends) -> None:
+    data = random.Random(2).randbytes(5 * MIB)
+    got = bytearray()
+
+    def receive() -> None:
+        while len(got) < len(data):
+            got.extend(ends.peer.recv(65_536))
+
+    receiving = threading.Thread(target=receive)
+    receiving.start()
+    ends.write(data)
+    receiving.join(timeout=20)
+    assert got == data
+
+
+def test_there_is_no_room_while_the_peer_does_not_read(ends: Ends) -> None:
+    data = memoryview(bytes(64 * MIB))
+    sent = ends.own.send(data)
+    assert 0 < sent < len(data)
+    assert not ends.own.writable
+    assert ends.own.send(data[sent:]) == 0
+
+
+def test_the_end_is_the_end_for_ever(ends: Ends) -> None:
+    ends.peer.sendall(b"last")
+    with contextlib.suppress(OSError):
+        ends.peer.settimeout(0)
+        ends.peer.unwrap()
+    assert ends.read(100) == b"last"
+    space = memoryview(bytearray(10))
+    assert ends.own.receive_into(space) == 0
+    # Whatever the peer writes on its TCP connection now has not passed OpenSSL.
+    with contextlib.suppress(OSError):
+        socket.socket.send(ends.peer, b"in plaintext")
+    assert ends.own.receive_into(space) == 0
+
+
+def test_after_half_a_close_nothing_is_read_in_plaintext(ends: Ends) -> None:
+    ends.own.finish_sending()
+    ends.peer.sendall(b"still encrypted")
+    assert ends.read(15) == b"still encrypted"
+    with contextlib.suppress(ssl.SSLError, ConnectionError):
+        assert ends.peer.recv(10) == b""
+
+
+def test_a_peer_that_vanishes_in_mid_record_is_an_end(ends: Ends) -> None:
+    ends.peer.sendall(b"whole")
+    assert ends.read(5) == b"whole"
+    # A record's head that promises 4 KiB, and a part of it.
+    socket.socket.send(ends.peer, b"\x17\x03\x03\x10\x00half")
+    ends.peer.close()
+    assert ends.read(10) == b""
+
+
+def test_a_record_that_was_tampered_with_is_an_error_and_stays_one(ends: Ends) -> None:
+    ends.peer.sendall(b"good")
+    assert ends.read(4) == b"good"
+    socket.socket.send(ends.peer, b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert select.select([ends.own.fileno()], [], [], 5)[0]
+    for _ in range(2):
+        with pytest.raises(ssl.SSLError):
+            ends.own.receive_into(memoryview(bytearray(100)))
+    assert ends.refusals == []
+
+
+def test_what_came_before_an_error_is_given_first(ends: Ends) -> None:
+    ends.peer.sendall(b"good")
+    socket.socket.send(ends.peer, b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert select.select([ends.own.fileno()], [], [], 5)[0]
+    space = memoryview(bytearray(100))
+    assert ends.own.receive_into(space) == 4
+    with pytest.raises(ssl.SSLError):
+        ends.read(1)
+
+
+def test_an_error_before_anything_came_is_told(ends: Ends) -> None:
+    socket.socket.send(ends.peer, b"\x17\x03\x03\x00\x20" + bytes(32))
+    assert select.select([ends.own.fileno()], [], [], 5)[0]
+    with pytest.raises(ssl.SSLError):
+        ends.own.receive_into(memoryview(bytearray(100)))
+    assert len(ends.refusals) == 1
+
+
+class Crossing:
+    """What OpenSSL says when it needs the other direction: rare, so it is said here."""
+
+    def __init__(self, says: Exception) -> None:
+        self._says = says
+
+    def recv_into(self, _: memoryview) -> int:
+        raise self._says
+
+    def send(self, _: memoryview) -> int:
+        raise self._says
+
+
+def test_a_read_that_has_to_write_is_woken_by_either() -> None:
+    own = TlsSocket(Crossing(ssl.SSLWantWriteError()))  # type: ignore[arg-type]
+    assert own.receive_into(memoryview(bytearray(10))) == WOULD_WAIT
+    assert (own.readable, own.writable, own.crossed) == (False, True, ANY_EVENT)
+
+
+def test_a_write_that_has_to_read_is_woken_by_either() -> None:
+    own = TlsSocket(Crossing(ssl.SSLWantReadError()))  # type: ignore[arg-type]
+    assert own.send(b"x") == 0
+    assert (own.readable, own.writable, own.crossed) == (True, False, ANY_EVENT)
+
+
+def test_nothing_is_looked_at_before_it_is_read(ends: Ends) -> None:
+    assert not ends.own.splices
+    with pytest.raises(OSError, match="encrypted"):
+        ends.own.peek_into(memoryview(bytearray(1)))

@@ -1,0 +1,250 @@
+"""Whatever is wrong with a handshake costs its connection, has a word of its own, and is told once."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.config.tls_settings import ClientAuth, StoreSettings
+from proxy.relay.tls_transport import TlsSocket
+from proxy.relay.transport import WOULD_WAIT
+from proxy.tls.failures import HandshakeError, Reason
+
+from .stage import NAME, Keys, connected, made, pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from proxy.tls.leg import Leg
+
+KAFKA_REQUEST = b"\x00\x00\x00\x14\x00\x12\x00\x03\x00\x00\x00\x01\x00\x04test\x00\x00\x00"
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return Keys(tmp_path / "tls")
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Keys:
+    """Of an authority that nobody else believes."""
+    return Keys(tmp_path / "stranger", name="stranger")
+
+
+async def refused(leg: Leg, peer_does: Callable[[socket.socket], object], *, dials: bool = False) -> HandshakeError:
+    """The error of a handshake with a peer that does this, in a thread; both ends are closed then."""
+    plain, peer = pair()
+    number = plain.fileno()
+
+    def behave() -> None:
+        with peer, contextlib.suppress(OSError):
+            peer_does(peer)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, behave)
+        with pytest.raises(HandshakeError) as raised:
+            await (leg.dial(plain.sock, NAME) if dials else leg.accept(plain.sock, peer="10.0.0.2"))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        socket.socket(fileno=number)
+    return raised.value
+
+
+def waits(peer: socket.socket) -> None:
+    while peer.recv(4096):
+        pass
+
+
+def speaks(content: bytes) -> Callable[[socket.socket], object]:
+    def speak(peer: socket.socket) -> None:
+        peer.sendall(content)
+        waits(peer)
+
+    return speak
+
+
+def dials(context: ssl.SSLContext) -> Callable[[socket.socket], object]:
+    def dial(peer: socket.socket) -> None:
+        with context.wrap_socket(peer, server_hostname=NAME) as secured:
+            secured.recv(1)
+
+    return dial
+
+
+def half_a_handshake(peer: socket.socket) -> None:
+    """The first half of a real ClientHello, and nothing more."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=NAME)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    hello = outgoing.read()
+    peer.sendall(hello[: len(hello) // 2])
+
+
+@pytest.mark.parametrize(
+    ("peer_does", "reason"),
+    [
+        (speaks(KAFKA_REQUEST), Reason.PLAINTEXT),
+        (speaks(b"GET / HTTP/1.1\r\n\r\n"), Reason.PLAINTEXT),
+        (speaks(bytes(range(255, 200, -1))), Reason.PLAINTEXT),
+        (half_a_handshake, Reason.CLOSED),
+        (lambda _: None, Reason.CLOSED),
+    ],
+    ids=["Kafka", "HTTP", "noise", "half a hello", "nothing"],
+)
+async def test_what_is_no_handshake(keys: Keys, peer_does: Callable[[socket.socket], object], reason: Reason) -> None:
+    leg, log = made(keys.listen())
+    for _ in range(3):
+        error = await refused(leg, peer_does)
+        assert error.reason is reason
+    assert leg.failures == {reason: 3}
+    assert [line["reason"] for line in log.lines] == [reason.value]
+    assert log.lines[0]["advice"]
+
+
+async def test_who_says_nothing_is_waited_for_so_long(keys: Keys) -> None:
+    leg, _ = made(keys.listen(), seconds=0.05)
+    assert (await refused(leg, waits)).reason is Reason.TIMEOUT
+
+
+@pytest.mark.parametrize("maximum", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_without_a_certificate_does_not_get_in(keys: Keys, maximum: ssl.TLSVersion) -> None:
+    leg, _ = made(keys.listen(ClientAuth.REQUIRED))
+    context = keys.client()
+    context.maximum_version = maximum
+
+    assert (await refused(leg, dials(context))).reason is Reason.NO_CERTIFICATE
+
+
+async def test_a_client_of_another_authority_does_not_get_in(keys: Keys, stranger: Keys) -> None:
+    leg, _ = made(keys.listen(ClientAuth.REQUESTED))
+    context = keys.client(presents=stranger.own)
+    error = await refused(leg, dials(context))
+    assert error.reason is Reason.UNKNOWN_AUTHORITY
+
+
+async def test_a_client_whose_certificate_has_expired_does_not_get_in(keys: Keys) -> None:
+    leg, _ = made(keys.listen(ClientAuth.REQUIRED))
+    old = keys.authority.issue("old.pem", [NAME], expires=dt.datetime.now(dt.UTC) - dt.timedelta(hours=1))
+    context = keys.client(presents=old)
+    error = await refused(leg, dials(context))
+    assert error.reason is Reason.EXPIRED
+
+
+async def test_a_client_that_does_not_believe_us_says_so(keys: Keys, stranger: Keys) -> None:
+    leg, _ = made(keys.listen())
+    context = stranger.client()
+    error = await refused(leg, dials(context))
+    assert error.reason is Reason.REFUSED
+
+
+async def test_versions_that_nobody_has_in_common(keys: Keys) -> None:
+    leg, _ = made(keys.listen(minimum=ssl.TLSVersion.TLSv1_3))
+    context = keys.client()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    error = await refused(leg, dials(context))
+    assert error.reason is Reason.NOTHING_IN_COMMON
+
+
+def accepts(context: ssl.SSLContext) -> Callable[[socket.socket], object]:
+    def accept(peer: socket.socket) -> None:
+        with context.wrap_socket(peer, server_side=True) as secured:
+            secured.recv(1)
+
+    return accept
+
+
+async def test_whom_we_dial_has_to_be_whom_we_mean(keys: Keys, stranger: Keys) -> None:
+    expired = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+    leg, log = made(keys.upstream())
+    other = keys.authority.issue("other.pem", ["kafka-102"])
+    old = keys.authority.issue("old.pem", [NAME], expires=expired)
+    cases = {
+        Reason.WRONG_NAME: accepts(keys.server(presents=other)),
+        Reason.UNKNOWN_AUTHORITY: accepts(stranger.server()),
+        Reason.EXPIRED: accepts(keys.server(presents=old)),
+        Reason.PLAINTEXT: speaks(KAFKA_REQUEST),
+        Reason.CLOSED: lambda _: None,
+    }
+    for reason, peer_does in cases.items():
+        assert (await refused(leg, peer_does, dials=True)).reason is reason
+    assert [line["reason"] for line in log.lines] == [reason.value for reason in cases]
+
+
+async def test_another_name_is_accepted_only_where_names_are_not_verified(keys: Keys) -> None:
+    leg, _ = made(keys.upstream(verifies_names=False))
+    plain, peer = pair()
+    other = keys.server(presents=keys.authority.issue("other.pem", ["kafka-102"]))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, accepts(other), peer)
+        (await leg.dial(plain.sock, NAME)).sock.close()
+    assert leg.handshakes_done == 1
+
+
+async def test_a_certificate_that_is_refused_after_our_handshake_counts_as_well(keys: Keys) -> None:
+    """In TLS 1.3 a server judges a client's certificate when the client believes it is through."""
+    leg, _ = made(keys.upstream(keystores=()))
+    plain, peer = pair()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, accepts_quietly(keys.server(asks=True)), peer)
+        shaken = await leg.dial(plain.sock, NAME)
+        secured = TlsSocket(shaken.sock, shaken.refused)
+        with pytest.raises(ssl.SSLError):
+            await received(secured)
+        secured.close()
+    assert leg.failures == {Reason.REFUSED: 1}
+
+
+async def received(secured: TlsSocket) -> None:
+    while secured.receive_into(memoryview(bytearray(10))) == WOULD_WAIT:
+        await trio.lowlevel.wait_readable(secured.fileno())
+
+
+def accepts_quietly(context: ssl.SSLContext) -> Callable[[socket.socket], object]:
+    def accept(peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError):
+            accepts(context)(peer)
+
+    return accept
+
+
+async def test_the_certificate_is_the_one_of_the_name_that_is_dialled(keys: Keys) -> None:
+    other = keys.authority.issue("other.pem", ["kafka-102"])
+    leg, _ = made(keys.listen(keystores=(StoreSettings(keys.own), StoreSettings(other))))
+    for name in ("kafka-102", NAME):
+        async with connected(leg, keys.client(), name=name) as (_, peer):
+            assert dict(peer.getpeercert() or {})["subjectAltName"] == (("DNS", name),)
+
+
+async def test_without_sni_it_is_the_one_of_whom_the_connection_is_for(keys: Keys) -> None:
+    other = keys.authority.issue("other.pem", ["127.0.0.9"])
+    leg, _ = made(keys.listen(keystores=(StoreSettings(keys.own), StoreSettings(other))))
+    plain, peer = pair()
+    ends: list[ssl.SSLSocket] = []
+    dial = keys.client()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(
+            trio.to_thread.run_sync, lambda: ends.append(dial.wrap_socket(peer, server_hostname="127.0.0.9"))
+        )
+        shaken = await leg.accept(plain.sock, peer="kafka-9", names=["kafka-9", "127.0.0.9"])
+    assert shaken.asked is None
+    shaken.sock.close()
+    ends[0].close()
+
+
+async def test_what_is_known_of_whom_it_told_is_bounded(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.tls.leg.MOST_TOLD", 2)
+    leg, log = made(keys.listen())
+    for number in range(5):
+        plain, peer = pair()
+        peer.close()
+        with pytest.raises(HandshakeError):
+            await leg.accept(plain.sock, peer=str(number))
+    assert len(leg._told) <= 2
+    assert len(log.lines) == 5

@@ -1,0 +1,129 @@
+"""Certificates change while connections come and go."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.settings_limits import LimitSettings
+from proxy.config.tls_settings import RoleTls
+from proxy.errors import ConfigurationError
+from proxy.tls.legs import Legs, open_legs
+
+from ..recorded_log import RecordedLog
+from .stage import NAME, Keys, connected
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMITS = LimitSettings(1, 1, 1.0, 1.0)
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return Keys(tmp_path / "tls")
+
+
+@pytest.fixture
+def log() -> RecordedLog:
+    return RecordedLog()
+
+
+def look(legs: Legs, times: int = 2) -> None:
+    """A change counts when it has rested from one look to the next."""
+    for _ in range(times):
+        for kept in legs._kept.values():
+            legs._look(kept)
+
+
+async def serial(legs: Legs, keys: Keys) -> str:
+    """Of the certificate that a new connection is shown."""
+    (leg,) = legs
+    async with connected(leg, keys.client()) as (_, peer):
+        return str(dict(peer.getpeercert() or {})["serialNumber"])
+
+
+async def test_new_connections_take_the_new_one_and_open_ones_stay(keys: Keys, log: RecordedLog) -> None:
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    (leg,) = legs
+    async with connected(leg, keys.client()) as (own, peer):
+        before = str(dict(peer.getpeercert() or {})["serialNumber"])
+        keys.authority.issue("own.pem", [NAME])
+        look(legs)
+        assert await serial(legs, keys) != before
+        peer.sendall(b"still here")
+        space = memoryview(bytearray(100))
+        assert own.receive_into(space) == 10
+    assert log.events == ["tls_keys_renewed"]
+    assert dict(legs.reloads()) == {("ingress.listen", "success"): 1, ("ingress.listen", "failed"): 0}
+
+
+async def test_a_swapped_link_is_a_change(keys: Keys, log: RecordedLog) -> None:
+    """As Kubernetes replaces a secret: ..data leads to another folder."""
+    for folder in ("one", "two"):
+        (keys.home / folder).mkdir()
+    keys.own.rename(keys.home / "one" / "own.pem")
+    data = keys.home / "..data"
+    data.symlink_to("one")
+    keys.own.symlink_to("..data/own.pem")
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    before = await serial(legs, keys)
+    keys.authority.issue("fresh.pem", [NAME]).rename(keys.home / "two" / "own.pem")
+    (keys.home / "..data_tmp").symlink_to("two")
+    (keys.home / "..data_tmp").rename(data)
+    look(legs)
+    assert await serial(legs, keys) != before
+
+
+async def test_a_bad_one_keeps_the_last_good_one_and_says_so_until_a_good_one_comes(
+    keys: Keys, log: RecordedLog
+) -> None:
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    before = await serial(legs, keys)
+    keys.own.write_text("no certificate")
+    look(legs, times=5)
+    assert await serial(legs, keys) == before
+    assert log.events == ["tls_keys_refused"]
+    assert legs.warnings[0].startswith(f"ingress.listen: last good keys kept: {keys.own}: expected PEM")
+    keys.own.unlink()
+    look(legs, times=5)
+    assert "No such file" in legs.warnings[0]
+    keys.authority.issue("own.pem", [NAME])
+    look(legs)
+    assert legs.warnings == []
+    assert dict(legs.reloads()) == {("ingress.listen", "success"): 1, ("ingress.listen", "failed"): 2}
+
+
+def test_a_file_that_is_being_written_is_not_read(keys: Keys, log: RecordedLog) -> None:
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    for size in range(5):
+        keys.own.write_text("x" * size)
+        look(legs, times=1)
+    assert log.events == []
+
+
+def test_what_ends_first_is_known(keys: Keys, log: RecordedLog) -> None:
+    legs = open_legs([RoleTls(listen=keys.listen(), upstream=keys.upstream())], limits=LIMITS, log=log)
+    month = time.time() + 30 * 86_400
+    for leg in legs:
+        assert {what: round((when - month) / 60) for what, when in leg.loaded.expires.items()} == {
+            "keystore": 0,
+            "truststore": 0,
+        }
+    for leg in legs:
+        leg.loaded.expires["keystore"] = time.time() - 1
+    assert len(legs.warnings) == 2
+
+
+def test_every_problem_is_told_at_the_start(keys: Keys, log: RecordedLog) -> None:
+    keys.own.write_text("")
+    with pytest.raises(ConfigurationError) as raised:
+        open_legs([RoleTls(listen=keys.listen(), upstream=keys.upstream())], limits=LIMITS, log=log)
+    assert [problem.partition(":")[0] for problem in raised.value.problems] == ["ingress.listen", "ingress.upstream"]
+
+
+def test_who_is_not_verified_is_said(keys: Keys, log: RecordedLog) -> None:
+    open_legs([RoleTls(upstream=keys.upstream(verifies_names=False))], limits=LIMITS, log=log)
+    assert log.events == ["tls_names_not_verified"]
