@@ -28,7 +28,7 @@ class Authority:
     """Keeps its own key in memory alone. Args: home: a folder of its own; name: of the authority."""
 
     def __init__(self, home: Path, *, name: str = "lab") -> None:
-        home.mkdir(parents=True)
+        home.mkdir(parents=True, exist_ok=True)
         self._home = home
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _named(name)

@@ -277,7 +277,7 @@ class Cluster:
                 upstreams=upstreams,
                 home=home,
                 within=within,
-                secured=Secured(self.plan.security, self.keys) if self.plan.security.network_encrypts else None,
+                secured=None if self.plan.security is Security.PLAINTEXT else Secured(self.plan.security, self.keys),
                 port=self.plan.security.port,
             )
         return sidecars

@@ -7,7 +7,10 @@ Invariant: a broker whose traffic is secured has no plaintext listener that anot
 
 from __future__ import annotations
 
+import base64
 import enum
+import json
+import time
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -134,8 +137,8 @@ class Secured:
 
     def sidecar_tables(self, broker: int, roles: Iterable[str]) -> dict[str, str]:
         """The tables of proxy.toml beside those of these roles, by name: lines."""
-        found = {}
-        for role in roles:
+        found = {} if self.security.mechanism is None else {"names": self._names(self.security.mechanism)}
+        for role in roles if self.security.network_encrypts else ():
             own = self.keys.ingress(broker) if role == "ingress" else self.keys.egress(broker)
             store = f'ssl.keystore.location = "{own}"'
             trusted = f'ssl.truststore.location = "{self.keys.authority.certificate}"'
@@ -152,6 +155,25 @@ class Secured:
             found[f"{role}.tls.listen"] = "\n".join(listen)
             found[f"{role}.tls.upstream"] = "\n".join(upstream)
         return found
+
+    def _names(self, mechanism: str) -> str:
+        self.keys.home.mkdir(parents=True, exist_ok=True)
+        lines = [f'security.protocol = "{self.security.protocol}"', f'sasl.mechanism = "{mechanism}"']
+        if mechanism == "OAUTHBEARER":
+            token = self.keys.home / "token"
+            token.write_text(unsecured_token(), encoding="ascii")
+            return "\n".join([*lines, f'sasl.oauthbearer.token.file = "{token}"'])
+        password = self.keys.home / "password"
+        password.write_text(PASSWORD, encoding="ascii")
+        return "\n".join([*lines, f'sasl.username = "{USER}"', f'sasl.password.file = "{password}"'])
+
+
+def unsecured_token() -> str:
+    """A token that nobody signed (RFC 7515, appendix A.5), for an hour: what the lab's brokers show each other, too."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": USER, "iat": now, "exp": now + 3600, "padding": "x" * 40_000})
+    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
+    return ".".join(encoded) + "."
 
 
 @dataclass

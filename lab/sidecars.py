@@ -266,7 +266,11 @@ class Sidecar:
 
     def _named(self, leader: int) -> str:
         """Certificates have names, and what stands between is met by address."""
-        return "" if self._secured is None else f'\nserver_name = "{self._addresses.name(leader)}"'
+        return (
+            ""
+            if self._secured is None or not self._secured.security.network_encrypts
+            else f'\nserver_name = "{self._addresses.name(leader)}"'
+        )
 
 
 def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:

@@ -19,6 +19,7 @@ from ..logs.log_settings import LogFormat, LogLevel, LogSettings
 from ..quotas.units import parse_size, shown
 from ..suggestions import did_you_mean
 from . import settings_file as written
+from .names_settings import LoginSettings, read_login
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
@@ -113,6 +114,8 @@ class Settings:
     journal: JournalSettings | None
     log: LogSettings
     limits: LimitSettings
+    login: LoginSettings | None = None
+    """Of [names]."""
 
     @property
     def tls(self) -> tuple[RoleTls, ...]:
@@ -158,6 +161,7 @@ class _Reader:
             journal=self._journal(),
             log=self._log(),
             limits=self._limits(),
+            login=self._login(),
         )
         self._refuse_collisions(settings)
         self._problems.raise_if_any()
@@ -278,6 +282,11 @@ class _Reader:
             window_num=table.window_num,
             window_size_seconds=table.window_size_seconds,
         )
+
+    def _login(self) -> LoginSettings | None:
+        self._table("names", written.NamesTable, written.NamesTable())
+        tables = self._document.get("names", {})
+        return read_login(tables if isinstance(tables, dict) else {}, base=self._path.parent, problems=self._problems)
 
     def _http(self) -> HttpSettings:
         table = self._table("http", written.HttpTable, written.HttpTable("stand-in:0"))

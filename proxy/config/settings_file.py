@@ -86,6 +86,11 @@ class QuotasTable(Table, frozen=True):
     window_size_seconds: AtLeastOne = 1
 
 
+class NamesTable(Table, frozen=True):
+    security: Toml = {}
+    sasl: Toml = {}
+
+
 class HttpTable(Table, frozen=True):
     listen: str = "127.0.0.1:9404"
     allowed_hosts: tuple[str, ...] = ()
@@ -125,7 +130,7 @@ class LimitsTable(Table, frozen=True):
 
 
 _MOST_BYTES = 2**20
-TABLES = ("broker", "ingress", "egress", "quotas", "http", "journal", "log", "limits")
+TABLES = ("broker", "ingress", "egress", "quotas", "names", "http", "journal", "log", "limits")
 
 
 def read_document(path: Path) -> Toml:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidValueError
 from ..quotas.units import shown
 from ..suggestions import did_you_mean
+from .names_settings import flat
 from .settings_values import parse_host_name
 from .tls_ciphers import allowed
 from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType
@@ -95,7 +96,7 @@ class _Leg:
         self._path, self._base, self._problems = path, base, problems
         self.written: Mapping[str, Any] | None = None
         if isinstance(table, dict):
-            self.written = _flat(table)
+            self.written = flat(table)
         elif table is not None:
             self._add("", f"expected a table, found {shown(table)}")
 
@@ -219,14 +220,3 @@ class _Leg:
 
     def _add(self, key: str, reason: str) -> None:
         self._problems.add(f"{self._path}.{key}" if key else self._path, reason)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """TOML makes tables of dotted keys: put them together again."""
-    found: dict[str, Any] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
-        else:
-            found[f"{prefix}{key}"] = value
-    return found

@@ -13,10 +13,17 @@ import trio
 from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
+from ..errors import ConfigurationError
+
 if TYPE_CHECKING:
     import ssl
 
     from ..config.settings import Address
+    from .login import Login
+
+CLIENT_ID = "throttle-sidecar"
+ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError)
+"""The third about a password's file."""
 
 
 class Broker(NamedTuple):
@@ -25,6 +32,7 @@ class Broker(NamedTuple):
     address: Address
     context: ssl.SSLContext | None = None
     name: str = ""
+    login: Login | None = None
 
     def __str__(self) -> str:
         return str(self.address)
@@ -33,16 +41,24 @@ class Broker(NamedTuple):
 async def answer_of(broker: Broker, request: bytes, *, most_bytes: int) -> bytes:
     """Return the frame that `broker` answers `request` with, both without their length.
 
-    Raises OSError, ProtocolError, trio.BrokenResourceError; waits as long as the broker lets it.
+    Raises one of ASKING_ERRORS; waits as long as the broker lets it.
     """
     plain = await trio.open_tcp_stream(broker.address.host, broker.address.port)
     stream: trio.abc.Stream = plain
     if broker.context is not None:
         stream = trio.SSLStream(plain, broker.context, server_hostname=broker.name, https_compatible=True)
-    async with stream:
-        await stream.send_all(with_length(request))
+
+    async def ask(frame: bytes) -> bytes:
+        await stream.send_all(with_length(frame))
         size = frame_size(await _exactly(stream, LENGTH_PREFIX_BYTES), 0, maximum=most_bytes)
         return await _exactly(stream, size)
+
+    async with stream:
+        if broker.login is not None:
+            if broker.context is None and not broker.login.in_plaintext:
+                raise ProtocolError("names.security.protocol is SASL_SSL, and the leg that leads there has no keys")
+            await broker.login.run(ask, client_id=CLIENT_ID)
+        return await ask(request)
 
 
 async def _exactly(stream: trio.abc.Stream, size: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .broker_asking import Broker
+from .login import Login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ class KnownBrokers:
     """Of one sidecar. A pass over it sees those known when it began; `legs` are by which they are spoken to."""
 
     def __init__(self, settings: Settings, legs: Legs) -> None:
+        """Blocking. Raises ConfigurationError if who logs in cannot."""
+        self._login = None if settings.login is None else Login.open(settings.login)
         ingress, egress = settings.ingress, settings.egress
         beside = () if ingress is None else (ingress.upstream,)
         peers = () if egress is None else egress.peers
@@ -48,5 +51,5 @@ class KnownBrokers:
     def _spoken_to(self, address: Address) -> Broker:
         leg = self._beside if address in self._is_beside else self._remote
         if leg is None:
-            return Broker(address)
-        return Broker(address, leg.loaded.contexts[0], self._names.get(address, address.host))
+            return Broker(address, login=self._login)
+        return Broker(address, leg.loaded.contexts[0], self._names.get(address, address.host), self._login)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.errors import ProtocolError
 from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request, partitions_by_topic
 
-from .broker_asking import answer_of
-from .topic_name_asking import ANSWER_SECONDS, CLIENT_ID
+from .broker_asking import ASKING_ERRORS, CLIENT_ID, answer_of
+from .topic_name_asking import ANSWER_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -87,7 +86,7 @@ class ListedTopics:
             for version in VERSIONS:
                 try:
                     self.learn(await ask(broker, topics, version=version))
-                except (OSError, ProtocolError, trio.TooSlowError, trio.BrokenResourceError) as error:
+                except (*ASKING_ERRORS, trio.TooSlowError) as error:
                     failure = f"{broker}: {error or type(error).__name__}"
                 else:
                     return None

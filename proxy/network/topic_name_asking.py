@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.errors import ProtocolError
 from protocol.metadata import metadata_request, topic_names_by_id
 
 from ..changes import Changes
-from .broker_asking import answer_of
+from .broker_asking import ASKING_ERRORS, CLIENT_ID, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +31,6 @@ MOST_BYTES = 64 * 1024 * 1024
 """Of a Metadata response: of some hundred thousand partitions."""
 LARGE_BYTES = 32 * 1024
 """An answer from here on is read by a thread: the topics asked for have a thousand partitions."""
-CLIENT_ID = "throttle-sidecar"
 
 
 class TopicNameAsking:
@@ -69,7 +67,7 @@ class TopicNameAsking:
             try:
                 with trio.fail_after(ANSWER_SECONDS):
                     names = await ask(broker, asked)
-            except (OSError, ProtocolError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            except (*ASKING_ERRORS, trio.TooSlowError) as error:
                 failure = f"{broker}: {error or type(error).__name__}"
             else:
                 self._names.learn(names, asked, trio.current_time())

@@ -23,6 +23,7 @@ TABLES: dict[str, tuple[type[msgspec.Struct], ...]] = {
     "egress": (settings_file.EgressTable, settings_file.TransparentEgressTable),
     "egress.peers": (settings_file.PeerTable, settings_file.NamedPeerTable),
     "quotas": (settings_file.QuotasTable,),
+    "names": (settings_file.NamesTable,),
     "http": (settings_file.HttpTable,),
     "journal": (settings_file.JournalTable,),
     "log": (settings_file.LogTable,),

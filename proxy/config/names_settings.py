@@ -1,0 +1,93 @@
+"""The table [names] of proxy.toml: by whom the sidecar logs in where it has a question of its own.
+
+Kafka's client properties, as far as they say who somebody is; by which keys a broker is spoken to is its leg's to say.
+Knows no file's content. Invariant: no password goes over a leg in plaintext unless that is written down.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..quotas.units import shown
+from ..suggestions import did_you_mean
+from .tls_settings import Secret
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from .settings_problems import Problems
+
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+PROTOCOLS = ("SASL_SSL", "SASL_PLAINTEXT")
+_KEYS = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.username",
+    "sasl.password",
+    "sasl.password.file",
+    "sasl.jaas.config",
+    "sasl.oauthbearer.token.file",
+)
+_JAAS = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class LoginSettings:
+    mechanism: str
+    username: str
+    secret: Secret
+    """The password; of OAUTHBEARER the token."""
+    in_plaintext: bool = False
+    """security.protocol = SASL_PLAINTEXT: also over a leg without keys."""
+
+
+def read_login(tables: Mapping[str, Any], *, base: Path, problems: Problems) -> LoginSettings | None:
+    """What `[names]` says; None without a mechanism. What is wrong goes to `problems`, never a password."""
+    written = flat(tables)
+    for key in written.keys() - set(_KEYS):
+        problems.add(f"names.{key}", f"unknown key; expected one of {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}")
+    texts = {key: value for key, value in written.items() if isinstance(value, str)}
+    for key in written.keys() - texts.keys():
+        problems.add(f"names.{key}", "expected text")
+    if not written:
+        return None
+    protocol = texts.get("security.protocol", "SASL_SSL")
+    if protocol not in PROTOCOLS:
+        problems.add("names.security.protocol", f"expected {' or '.join(PROTOCOLS)}, found {shown(protocol)}")
+    mechanism = texts.get("sasl.mechanism", "")
+    if mechanism not in MECHANISMS:
+        problems.add("names.sasl.mechanism", f"expected one of {', '.join(MECHANISMS)}, found {shown(mechanism)}")
+    jaas = {found["key"]: found["value"] for found in _JAAS.finditer(texts.get("sasl.jaas.config", ""))}
+    secret = _secret(texts, jaas, base, token=mechanism == "OAUTHBEARER")
+    username = texts.get("sasl.username", jaas.get("username", ""))
+    if secret is None:
+        token = "sasl.oauthbearer.token.file"  # noqa: S105 - a key's name
+        missing = token if mechanism == "OAUTHBEARER" else "sasl.password.file"
+        problems.add(f"names.{missing}", "missing")
+    if not username and mechanism != "OAUTHBEARER":
+        problems.add("names.sasl.username", "missing")
+    return LoginSettings(mechanism, username, secret or Secret(""), protocol == "SASL_PLAINTEXT")
+
+
+def _secret(texts: Mapping[str, str], jaas: Mapping[str, str], base: Path, *, token: bool) -> Secret | None:
+    if token:
+        file = texts.get("sasl.oauthbearer.token.file")
+        return Secret(file=base / file) if file else None
+    if "sasl.password.file" in texts:
+        return Secret(file=base / texts["sasl.password.file"])
+    value = texts.get("sasl.password", jaas.get("password"))
+    return None if value is None else Secret(value)
+
+
+def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """TOML makes tables of dotted keys: put them together again."""
+    found: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

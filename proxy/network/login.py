@@ -1,0 +1,118 @@
+"""Logs in to a broker by SASL, on a connection of the sidecar's own.
+
+What a mechanism says is kafka-python's (`operator`, as for `plan`): SCRAM is no place for a second implementation. It
+is imported when somebody logs in, and works in a thread, since SCRAM's key takes thousands of hashes. Knows how frames
+are exchanged only through `ask`.
+
+Invariant: a password is read when it is used, is kept nowhere, and is in no error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from protocol.errors import ProtocolError
+from protocol.sasl import (
+    SaslRefusedError,
+    authenticate_request,
+    handshake_request,
+    read_authenticate,
+    read_handshake,
+)
+
+from ..errors import ConfigurationError
+from ..files.reading import read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from ..config.names_settings import LoginSettings
+
+MOST_SECRET_BYTES = 2**20
+MOST_EXCHANGES = 8
+"""SCRAM has two, the others one."""
+_CLASSES = {
+    "PLAIN": ("kafka.net.sasl.plain", "SaslMechanismPlain"),
+    "SCRAM-SHA-256": ("kafka.net.sasl.scram", "SaslMechanismScram"),
+    "SCRAM-SHA-512": ("kafka.net.sasl.scram", "SaslMechanismScram"),
+    "OAUTHBEARER": ("kafka.net.sasl.oauth", "SaslMechanismOAuth"),
+}
+
+
+class Login:
+    """`open` it once; `run` it on each connection."""
+
+    def __init__(self, settings: LoginSettings) -> None:
+        self._settings = settings
+
+    @classmethod
+    def open(cls, settings: LoginSettings) -> Login:
+        """Blocking. Raises ConfigurationError if what it takes is not here."""
+        login = cls(settings)
+        login.mechanism()
+        return login
+
+    @property
+    def in_plaintext(self) -> bool:
+        """It may also go over a leg without keys."""
+        return self._settings.in_plaintext
+
+    def mechanism(self) -> Any:
+        """A fresh exchange of kafka-python's. Blocking. Raises ConfigurationError."""
+        settings = self._settings
+        module, name = _CLASSES[settings.mechanism]
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", category=DeprecationWarning)
+                made = getattr(importlib.import_module(module), name)
+        except ImportError as error:
+            raise ConfigurationError(
+                f"names.sasl.mechanism: {settings.mechanism} needs kafka-python: install "
+                f"kafka-throttle-sidecar[operator] ({error})"
+            ) from error
+        secret = self._secret()
+        return made(
+            sasl_mechanism=settings.mechanism,
+            sasl_plain_username=settings.username,
+            sasl_plain_password=secret,
+            **({"sasl_oauth_token_provider": _provider(secret)} if settings.mechanism == "OAUTHBEARER" else {}),
+        )
+
+    async def run(self, ask: Callable[[bytes], Awaitable[bytes]], *, client_id: str) -> None:
+        """Log in; `ask` sends a frame and returns its answer. Raises SaslRefusedError, and what `ask` does."""
+        mechanism = await trio.to_thread.run_sync(self.mechanism)
+        name = self._settings.mechanism
+        read_handshake(await ask(handshake_request(0, name, client_id=client_id)), name)
+        for number in range(1, MOST_EXCHANGES):
+            try:
+                says = await trio.to_thread.run_sync(mechanism.auth_bytes)
+                answer = read_authenticate(await ask(authenticate_request(number, says, client_id=client_id)))
+                await trio.to_thread.run_sync(mechanism.receive, answer)
+            except ProtocolError:
+                raise
+            except (ValueError, KeyError) as error:  # of kafka-python, about what the broker says
+                raise SaslRefusedError(f"{name}: {type(error).__name__}") from error
+            if mechanism.is_done():
+                break
+        if not mechanism.is_authenticated():
+            raise SaslRefusedError(f"{name}: the exchange did not end in a login")
+
+    def _secret(self) -> str:
+        secret = self._settings.secret
+        if secret.file is None:
+            return secret.value or ""
+        try:
+            return read_bytes(secret.file, most_bytes=MOST_SECRET_BYTES).decode().strip()
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"{secret.file}: cannot be read: expected text") from error
+
+
+def _provider(token: str) -> Any:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        base = importlib.import_module("kafka.net.sasl.oauth").AbstractTokenProvider
+    return type("Given", (base,), {"token": lambda _: token})()

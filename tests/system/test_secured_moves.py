@@ -1,0 +1,158 @@
+"""What is encrypted and authenticated between brokers keeps to the quota as plaintext does.
+
+Lists name topics, so from Fetch v13 on their ids have to be asked for by the sidecar's own login. While partitions
+move, every certificate of the sidecars is renewed twice: new ones are taken, and no connection is lost over it. What
+came of each is added to build/secured_moves.jsonl.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from benchmarks.cases import VERSION_BOUNDS, at_every_version
+from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.mover import Mover
+from lab.releases import Release, release
+from lab.security import Security
+from lab.sidecars import SidecarPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from lab.cluster import Cluster
+    from lab.moves import MoveResult, Progress, Side
+
+BROKERS = (101, 102)
+ROWS = [release(protocol=protocol) for protocol in ("0.10.1", "2.8", "3.9", "4.1", "4.3")]
+SECURITIES = (Security.MTLS, Security.TLS_BETWEEN, Security.SASL_SSL, Security.SASL_PLAINTEXT)
+SIDES: tuple[Side, ...] = ("leader", "follower", "both")
+RENEWED_AT_SECONDS = (1.5, 2.5)
+"""From the beginning of a move, and from the first renewal; the shortest move takes eight."""
+TAKEN_SECONDS = 5.0
+REST_SECONDS = 6.0
+PREFIX = "replication_throttle_"
+
+
+def plan(row: Release, security: Security, **more: object) -> ClusterPlan:
+    return ClusterPlan(brokers=BROKERS, release=row, security=security, sidecars=SidecarPlan(), **more)  # type: ignore[arg-type]
+
+
+def metric(running: Cluster, name: str) -> dict[tuple[int, str], float]:
+    """By broker and labels."""
+    return {
+        (broker, labels): value
+        for broker, sidecar in running.sidecars.items()
+        for labels, value in sidecar.metrics().get(PREFIX + name, {}).items()
+    }
+
+
+def renewals(running: Cluster) -> float:
+    """Of the leg that was renewed least often."""
+    found = [value for (_, labels), value in metric(running, "tls_reloads_total").items() if "success" in labels]
+    return min(found, default=0.0)
+
+
+def ended_fetchers(running: Cluster) -> list[str]:
+    """Log lines of connections on which replicas fetched."""
+    lines = (line for sidecar in running.sidecars.values() for line in sidecar.log_lines('"connection_closed"'))
+    return [line for line in lines if '"replica_fetches":0' not in line.replace(" ", "")]
+
+
+async def renew(running: Cluster) -> None:
+    """Everything that sidecars present, in the same files; returns when every leg has taken it."""
+    before = await trio.to_thread.run_sync(renewals, running)
+    await trio.to_thread.run_sync(running.keys.renew)
+    with trio.fail_after(TAKEN_SECONDS):
+        while await trio.to_thread.run_sync(renewals, running) <= before:  # noqa: ASYNC110 - another process
+            await trio.sleep(0.1)
+
+
+async def renew_twice(running: Cluster) -> None:
+    for seconds in RENEWED_AT_SECONDS:
+        await trio.sleep(seconds)
+        await renew(running)
+
+
+async def rest(_: Cluster) -> None:
+    await trio.sleep(REST_SECONDS)
+
+
+async def moved(running: Cluster, side: Side, during: Callable[[Cluster], Awaitable[None]]) -> MoveResult:
+    """Carry a move out, and something beside it, which no connection may be lost over."""
+    results: list[MoveResult] = []
+    moving = trio.Event()
+
+    def tell(progress: Progress) -> None:
+        if progress.phase == "moving":
+            moving.set()
+
+    async def carry_out() -> None:
+        results.append(await Mover(running, tell=tell).run(at_every_version("sidecar strict", side)))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(carry_out)
+        await moving.wait()
+        before = ended_fetchers(running)
+        await during(running)
+        assert not results, "the move was over too soon"
+        assert ended_fetchers(running) == before
+    return results[0]
+
+
+def assert_kept(running: Cluster, row: Release, result: MoveResult) -> None:
+    assert result.equal, result.comparisons
+    assert (result.bad_log_lines, result.shrinks) == ([], [])
+    assert set(result.fetch_versions) == {row.fetch_version}
+    assert VERSION_BOUNDS.problems(result) == []
+    assert {place: value for place, value in metric(running, "undecoded_total").items() if value} == {}
+    failures = metric(running, "tls_handshake_failures_total")
+    # Brokers that start, or stop, leave handshakes unfinished.
+    assert {place: value for place, value in failures.items() if value and '"closed"' not in place[1]} == {}
+
+
+@pytest.fixture(
+    scope="module",
+    params=list(product(ROWS, SECURITIES)),
+    ids=lambda param: f"v{param[0].fetch_version}-{param[0].name}-{param[1].value}",
+)
+def secured(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    made = trio.run(start_cluster, plan(*request.param))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.system
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("side", SIDES)
+async def test_secured_replication_keeps_to_the_quota(
+    secured: Cluster, side: Side, record: Callable[..., None]
+) -> None:
+    chosen = secured.plan
+    result = await moved(secured, side, renew_twice if chosen.security.network_encrypts else rest)
+    about = {"protocol": chosen.release.name, "kafka": chosen.release.kafka, "security": chosen.security.value}
+    record("secured_moves", **about, **result.summary())
+    assert_kept(secured, chosen.release, result)
+
+
+@pytest.mark.brokers
+async def test_mutual_tls_keeps_to_the_quota_while_certificates_are_renewed() -> None:
+    """The short form: 3.9, Fetch v17, both legs encrypted, both sides at once."""
+    row = release(protocol="3.9")
+    async with cluster(plan(row, Security.MTLS)) as running:
+        assert_kept(running, row, await moved(running, "both", renew_twice))
+
+
+@pytest.mark.brokers
+async def test_brokers_authenticate_again_while_partitions_move() -> None:
+    """KIP-368: after two seconds a broker closes a connection that has not authenticated again, in its midst; here by
+    tokens of 40 KB (KIP-255)."""
+    row = release(protocol="3.9")
+    again = {"connections.max.reauth.ms": "2000"}
+    async with cluster(plan(row, Security.OAUTHBEARER, broker_overrides=again)) as running:
+        assert_kept(running, row, await moved(running, "both", rest))
