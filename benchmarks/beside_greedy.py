@@ -1,10 +1,10 @@
 """What a follower in sync notices of eight greedy connections: the time of its fetches beside them, and alone.
 
-    python -m benchmarks.beside_greedy --seconds 5 --rounds 3
+    python -m benchmarks.beside_greedy --seconds 5 --rounds 3 --load "fetches of 5000 partitions"
 
-The loads are those of the fuzzer's greedy scene: as many fetches of 25 000 partitions, small replica fetches or empty
-frames as eight connections can send, half of them at the ingress and half at the egress. Alone and beside take turns,
-so that what else the machine does meets both; a control, relayed by an idle sidecar, is timed at the same moments.
+The loads are those of the fuzzer's greedy scene, and fetches of 100 to 25 000 partitions: as many as eight connections
+can send, half of them at the ingress and half at the egress. Alone and beside take turns, so that what else the machine
+does meets both; a control, relayed by an idle sidecar, is timed at the same moments.
 
 A follower that waits does not ask, so what it would have asked meanwhile, every 5 ms, is counted as waiting too (as
 HdrHistogram corrects for coordinated omission): otherwise a stall of seconds would be one slow fetch among hundreds.
@@ -17,6 +17,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import trio
@@ -24,16 +25,36 @@ import trio
 from fuzz.modes import MODES
 from fuzz.party import PAIRS, Party
 from fuzz.priority import be_nice
-from fuzz.scenes.greedy import Greedy, loads
+from fuzz.scenes.fetches import fetch, many_partitions
+from fuzz.scenes.greedy import BURST_BYTES, Greedy
+from fuzz.scenes.greedy import loads as fuzzed
 from fuzz.stage import Program, Stage, open_stage
 from fuzz.victim import PAUSE_SECONDS
 from lab.sidecars import throttle_sidecar_script
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ALONE = "alone"
 SETTLE_SECONDS = 0.5
 RECOVERY_SECONDS = 2.0
 """What was sent before is still to be worked through."""
 ASKED_EVERY_TENTHS = int(PAUSE_SECONDS * 10_000)
+IN_SYNC = 10**9
+"""A fetch offset at the high watermark that the leader of the greedy tells."""
+
+
+def loads() -> dict[str, bytes]:
+    """What is sent again and again, by what it is: replicas that are behind unless it says otherwise."""
+    hundred = many_partitions(3, 100)
+    return {
+        "fetches of 100 partitions": hundred * (BURST_BYTES // len(hundred)),
+        "fetches of 1000 partitions": many_partitions(3, 1000),
+        "fetches of 5000 partitions": many_partitions(3, 5000),
+        "fetches of 5000 partitions, v12": many_partitions(12, 5000),
+        "fetches of 5000 partitions, in sync": fetch(3, [("t", 5000)], fetch_offset=IN_SYNC),
+        **fuzzed(),
+    }
 
 
 @dataclass(slots=True)
@@ -66,13 +87,15 @@ class Row:
     control: Times = field(default_factory=Times)
 
 
-async def measured(mode: str, program: str, *, seconds: float, rounds: int) -> dict[str, Row]:
+async def measured(
+    mode: str, program: str, chosen: Mapping[str, bytes], *, seconds: float, rounds: int
+) -> dict[str, Row]:
     """Times by load, `ALONE` among them, which is measured before each."""
-    rows = {name: Row() for name in (ALONE, *loads())}
+    rows = {name: Row() for name in (ALONE, *chosen)}
     with tempfile.TemporaryDirectory(prefix="beside-") as home:
         async with open_stage(MODES[mode], Program(program), Path(home)) as stage:
             for _ in range(rounds):
-                for load, data in loads().items():
+                for load, data in chosen.items():
                     await _timed(stage, rows[ALONE], None, seconds)
                     await _timed(stage, rows[load], data, seconds)
     return rows
@@ -112,11 +135,14 @@ def table(rows: dict[str, Row]) -> str:
 @click.option("--mode", default="quotas", show_default=True, type=click.Choice(list(MODES)))
 @click.option("--seconds", default=5.0, show_default=True, help="Of each measurement.")
 @click.option("--rounds", default=3, show_default=True)
+@click.option("--load", "only", multiple=True, type=click.Choice(list(loads())), help="Only these.  [default: all]")
 @click.option("--program", default=None, help="The throttle-sidecar to measure.  [default: this environment's]")
-def main(mode: str, seconds: float, rounds: int, program: str | None) -> None:
+def main(mode: str, seconds: float, rounds: int, only: tuple[str, ...], program: str | None) -> None:
     """Time an in-sync follower's fetches, alone and beside eight greedy connections."""
     be_nice()
-    rows = trio.run(partial(measured, mode, program or throttle_sidecar_script(), seconds=seconds, rounds=rounds))
+    chosen = {name: data for name, data in loads().items() if name in only or not only}
+    script = program or throttle_sidecar_script()
+    rows = trio.run(partial(measured, mode, script, chosen, seconds=seconds, rounds=rounds))
     click.echo(table(rows))
 
 

@@ -7,6 +7,7 @@ Invariant: a connection lasts a bounded time, and what a sidecar sends here is r
 
 from __future__ import annotations
 
+import functools
 import socket
 import struct
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ MOST_BYTES = 4 * 1024 * 1024
 MOST_DESCRIPTORS = 16
 READ_BYTES = 64 * 1024
 KNOWN_CASES = 2000
+KNOWN_ANSWERS = 64
 _INT32 = struct.Struct(">i")
 
 
@@ -107,8 +109,13 @@ class StrangeLeader:
         return (_INT32.pack(len(answer)) + answer,)
 
 
+@functools.lru_cache(maxsize=KNOWN_ANSWERS)
 def empty_answer(frame: bytes) -> bytes:
-    """The body of an answer without records to the Fetch that is in `frame`. Raises ProtocolError."""
+    """The body of an answer without records to the Fetch that is in `frame`. Raises ProtocolError.
+
+    Those who are greedy ask for the same again and again, and a quarter of a second for 25 000 partitions would spare
+    the sidecar most of what they send.
+    """
     request = parse_fetch_request(frame)
     version = request.head.api_version
     blocks: list[dict[str, object]] = []

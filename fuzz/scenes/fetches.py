@@ -11,8 +11,6 @@ from protocol.wire.layout import TAGS
 
 from ..pairs import replica_state
 
-MAX_REQUEST_BYTES = 512 * 1024
-"""limits.max_request_bytes, by default."""
 _HEAD = struct.Struct(">ihhih")
 _CLIENT = b"greedy"
 
