@@ -17,7 +17,7 @@ from .token_bucket import TokenBucket
 from .turns import Claim, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
 
 class Wish(NamedTuple):
@@ -40,9 +40,11 @@ class Budget(Protocol):
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Take a new quota; inf is unlimited, 0 stops catch-up."""
 
-    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
-        """Return the bytes granted to the first so many of `wishes`, each reserved until settled. Where nothing can be
-        granted the wishes are not even looked at.
+    def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
+        """Tell whether `admit` would grant anything now; the claim asks for it."""
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+        """Return the bytes granted to the first so many of `wishes`, each reserved until settled.
 
         `rides`: the fetch goes on anyway, for replicas that are in sync and should not wait for much beside them.
         """
@@ -83,19 +85,24 @@ class StrictBudget:
         if bytes_per_second != self._bucket.rate:
             self._bucket.change_rate(bytes_per_second, now)
 
-    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
+    def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
+        self.turns.ask(claim)
+        if math.isinf(self._bucket.rate):
+            return True
+        if claim.rests_seconds(now):
+            return False
+        return self._is_open(now, rides=rides) and not self.turns.ahead_of(claim, now)
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
         bucket = self._bucket
-        self.turns.ask(claim)
+        if not self.may_admit(claim, now, rides=rides):
+            return []
         if math.isinf(bucket.rate):
             grants = [wish.limit_bytes for wish in wishes]
-        elif claim.rests_seconds(now):
-            return []
-        elif self._is_open(now, rides=rides) and not self.turns.ahead_of(claim, now):
-            most = bucket.piece_bytes if rides else math.inf
-            grants = _share(list(wishes), min(bucket.available(now), claim.appetite_bytes, most))
         else:
-            return []
+            most = bucket.piece_bytes if rides else math.inf
+            grants = _share(wishes, min(bucket.available(now), claim.appetite_bytes, most))
         granted = sum(grants)
         bucket.reserve(granted)
         bucket.set_apart(granted - self.turns.serve(claim, granted, now))
@@ -128,7 +135,7 @@ class StrictBudget:
         return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
 
 
-def _share(wishes: list[Wish], available: float) -> list[int]:
+def _share(wishes: Sequence[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74). What is left
     when everybody has what it is likely to bring is handed out in order again."""
     grants = [limit for limit, _, _ in wishes]
@@ -169,10 +176,13 @@ class Kip73Budget:
     def is_exceeded(self, now: float) -> bool:
         return self._rate.measure(now) > self._quota
 
-    def admit(self, claim: Claim, wishes: Iterable[Wish], now: float, *, rides: bool = False) -> list[int]:
+    def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
         del rides
         self.turns.ask(claim)
-        return [] if self.is_exceeded(now) else [wish.limit_bytes for wish in wishes]
+        return not self.is_exceeded(now)
+
+    def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
+        return [wish.limit_bytes for wish in wishes] if self.may_admit(claim, now, rides=rides) else []
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim

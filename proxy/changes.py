@@ -13,6 +13,8 @@ class Changes:
 
     def __init__(self) -> None:
         self._awaited: trio.Event | None = None
+        self.count = 0
+        """Changes so far."""
 
     async def wait(self) -> None:
         if self._awaited is None:
@@ -20,6 +22,7 @@ class Changes:
         await self._awaited.wait()
 
     def notify(self) -> None:
+        self.count += 1
         if self._awaited is not None:
             self._awaited.set()
             self._awaited = None

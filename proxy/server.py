@@ -39,6 +39,7 @@ from .observing.oversight import Oversight
 from .observing.site import Site
 from .observing.status_page import StatusPage
 from .observing.surveying import Surveyor
+from .process.garbage import collect_now_and_then, short_collections
 from .process.heartbeat import Heartbeat
 from .process.service_manager import ServiceManager
 from .process.signals import follow_signals, receive_signals
@@ -107,7 +108,7 @@ async def serve(
     manager = service_manager or ServiceManager({})
     server = Server(settings, quota_watch, statistics, log, watchdog, manager)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http)
-    with closing(http), receive_signals() if signals else nullcontext() as received:
+    with closing(http), short_collections(), receive_signals() if signals else nullcontext() as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings), strict=True))
         async with server.recorded(), trio.open_nursery() as background:
@@ -253,6 +254,7 @@ class Server:
             Task.TOPIC_NAMES: self.follow_topic_names,
             Task.HEARTBEAT: self._heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
+            Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
             Task.TLS_FILES: self.legs.run,

@@ -1,6 +1,6 @@
-"""What a fetch costs the sidecar itself: no kernel, no other process, both directions driven by hand.
+"""What a fetch costs the sidecar itself in CPU: no kernel, no other process, both directions driven by hand.
 
-    python -m benchmarks.byte_path.own            microseconds per fetch, and per partition
+    python -m benchmarks.byte_path.own            microseconds per fetch, per partition, and of the longest turn
     python -m benchmarks.byte_path.own --profile  and the functions they go to
 
 A warm loop: in its place, between other processes that use the same caches, the same code takes longer. For finding
@@ -24,9 +24,11 @@ import trio
 from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.config.settings import LimitSettings, Policy, QuotaSettings
+from proxy.process.garbage import short_collections
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
 from proxy.relay.exchange import Exchange
+from proxy.relay.share import TURN_SECONDS
 from proxy.relay.transport import WOULD_WAIT, Wait
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
@@ -66,7 +68,16 @@ CASES = (
     Case("empty, in sync", Load("small", 1, 64, in_sync=True), 0),
     Case("1000 behind", Load("many", 1000, 64), 64),
     Case("1000 in sync, empty", Load("many", 1000, 64, in_sync=True), 0),
+    Case("5000 behind", Load("many", 5000, 64), 64),
 )
+
+
+class Took(NamedTuple):
+    """Nanoseconds of CPU; `longest` is the longest turn."""
+
+    asked: int
+    answered: int
+    longest: int
 
 
 class MemoryTransport:
@@ -126,29 +137,33 @@ class Conversation:
         self._request = bytearray(case.load.request())
         self._answers: dict[bytes, bytearray] = {}
         self._correlation_id = 0
+        self._longest = 0
 
-    def fetch(self) -> tuple[int, int]:
-        """Nanoseconds that the request took, and its answer."""
+    def fetch(self) -> Took:
+        """One fetch and its answer."""
+        self._longest = 0
         self._correlation_id += 1
         _INT32.pack_into(self._request, CORRELATION_ID_AT, self._correlation_id)
         asks = bytes(self._request)
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         self._advance(self._connection.requests, self._follower, asks)
-        asked = time.perf_counter_ns() - began
+        asked = time.thread_time_ns() - began
         tells = self._answer(b"".join(self._leader.kept))
         self._leader.kept.clear()
-        began = time.perf_counter_ns()
+        began = time.thread_time_ns()
         self._advance(self._connection.responses, self._leader, tells)
-        answered = time.perf_counter_ns() - began
+        answered = time.thread_time_ns() - began
         self._follower.kept.clear()
-        return asked, answered
+        return Took(asked, answered, self._longest)
 
     def _advance(self, direction: Direction, source: MemoryTransport, data: bytes) -> None:
-        """What arrives, and the poller's call: no turn ends here, there is nobody to go first."""
+        """What arrives, and the poller's calls."""
         source.feed(data)
-        began = time.perf_counter()
-        self._connection.advance(direction, math.inf)
-        self._connection.share.used(began, time.perf_counter())
+        direction.wants = Wait.TURN
+        while direction.wants is Wait.TURN:
+            began = time.thread_time_ns()
+            self._connection.advance(direction, time.perf_counter() + TURN_SECONDS)
+            self._longest = max(self._longest, time.thread_time_ns() - began)
         assert direction.wants is Wait.READ
 
     def _answer(self, request: bytes) -> bytes:
@@ -162,25 +177,26 @@ class Conversation:
         return bytes(answer)
 
 
-def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float]:
-    """Microseconds of a request and of its answer."""
+def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float, float]:
+    """Microseconds of a request, of its answer and of the longest turn of both."""
 
-    async def main() -> list[tuple[int, int]]:
+    async def main() -> list[Took]:
         talk = Conversation(case)
         for _ in range(WARM_UP_FETCHES):
             talk.fetch()
         if profile is not None:
             profile.enable()
-        found, ends = list[tuple[int, int]](), time.monotonic() + seconds
+        found, ends = list[Took](), time.monotonic() + seconds
         while len(found) < LEAST_FETCHES or time.monotonic() < ends:
             found.append(talk.fetch())
         if profile is not None:
             profile.disable()
         return found
 
-    asked, answered = (sorted(column) for column in zip(*trio.run(main), strict=True))
+    with short_collections():
+        asked, answered, longest = (sorted(column) for column in zip(*trio.run(main), strict=True))
     place = math.floor(len(asked) * FAST)
-    return asked[place] / 1000, answered[place] / 1000
+    return asked[place] / 1000, answered[place] / 1000, longest[place] / 1000
 
 
 @click.command()
@@ -188,12 +204,13 @@ def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None)
 @click.option("--profile", is_flag=True, help="Name the functions, by what they take themselves; slower by far.")
 def main(*, seconds: float, profile: bool) -> None:
     """Measure what a Fetch v3 and its answer cost the sidecar's own code, in microseconds."""
-    click.echo("| fetch | request, µs | answer, µs | both, µs | µs per partition |\n|---|---|---|---|---|")
+    click.echo("| fetch | request, µs | answer, µs | both, µs | µs per partition | longest turn, µs |")
+    click.echo("|---|---|---|---|---|---|")
     for case in CASES:
-        asked, answered = measure(case, seconds)
+        asked, answered, longest = measure(case, seconds)
         both = asked + answered
         each = both / case.load.partitions
-        click.echo(f"| {case.name} | {asked:.1f} | {answered:.1f} | {both:.1f} | {each:.2f} |")
+        click.echo(f"| {case.name} | {asked:.1f} | {answered:.1f} | {both:.1f} | {each:.2f} | {longest:.0f} |")
     for case in CASES if profile else ():
         click.echo(f"\n{case.name}:")
         found = cProfile.Profile()

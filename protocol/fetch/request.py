@@ -27,7 +27,7 @@ from .topic_blocks import count_bytes, topic_blocks
 from .walker import RequestEntry, request_walker, walk_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Container, Mapping, Sequence
 
     from ..wire.buffers import Bytes
     from ..wire.topics import Topic
@@ -192,9 +192,9 @@ def rebuild_fetch_request(
 def rebuild_session_request(
     frame: Bytes,
     request: FetchRequest,
-    asked: Iterable[Asked],
+    asked: Collection[Asked],
     *,
-    forgotten: Iterable[tuple[Topic, int]],
+    forgotten: Collection[tuple[Topic, int]],
     session_id: int,
     session_epoch: int,
     max_wait_ms: int,

@@ -10,11 +10,12 @@ import itertools
 import struct
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..pacing import paced
 from ..wire.apis import API_FETCH, is_flexible
 from ..wire.varint import write_uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from ..wire.buffers import Bytes
     from ..wire.topics import Topic
@@ -76,7 +77,7 @@ def end_of_block(version: int) -> bytes:
 
 def topic_blocks(
     version: int,
-    entries: Iterable[T],
+    entries: Collection[T],
     *,
     topic: Callable[[T], Topic],
     encode: Callable[[T], Iterable[Bytes]],
@@ -90,7 +91,7 @@ def topic_blocks(
     write = _writers(version)
     pieces: list[Bytes] = []
     blocks = 0
-    for key, grouped in itertools.groupby(entries, key=topic):
+    for key, grouped in itertools.groupby(paced(entries), key=topic):
         pieces += (write.topic(key), b"")
         count_at, count = len(pieces) - 1, 0
         for entry in grouped:

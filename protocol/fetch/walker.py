@@ -42,6 +42,7 @@ import functools
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ..errors import ProtocolError
+from ..pacing import pause
 from ..walkers.compiler import compile_walker
 from ..walkers.rows import BLOCK_TAGS, Rows
 from ..wire.layout import TAGS
@@ -70,6 +71,8 @@ class Walk(Protocol):
     ) -> Generator[int, tuple[int, int], int]: ...
 
 
+STEP_BYTES = 4096
+"""Of a whole body, walked before others may have their turn: some hundred partitions."""
 LARGEST_WAIT_BYTES = 2**15  # a string of 2**15 - 1 bytes; every group of fixed fields is far smaller
 
 
@@ -156,8 +159,14 @@ def walk_whole(
     head: Head = {}
     steps = walk(buffer, end - at, rows.append, head, topics)
     next(steps)
+    until = at
     try:
-        steps.send((at, end))
+        while True:
+            until = min(max(until, at) + STEP_BYTES, end)
+            at = steps.send((at, until))
+            if until == end:
+                return rows, head
+            pause()
     except StopIteration as done:
         if done.value != end:
             raise ProtocolError(f"{end - done.value} bytes follow the end of the message") from None

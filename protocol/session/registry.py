@@ -33,7 +33,7 @@ IDLE_SECONDS = 600.0
 class Place(Generic[E]):
     """A session, and who uses it."""
 
-    __slots__ = ("busy", "leader", "session", "used_at", "user")
+    __slots__ = ("busy", "counted", "leader", "session", "used_at", "user")
 
     def __init__(self, session: FetchSession[E], *, leader: Hashable, user: object, used_at: float) -> None:
         self.session = session
@@ -43,6 +43,8 @@ class Place(Generic[E]):
         self.used_at = used_at
         self.busy = False
         """A request is under way."""
+        self.counted = 0
+        """Partitions, as the registry counts them."""
 
     @property
     def key(self) -> tuple[Hashable, int]:
@@ -87,25 +89,30 @@ class FetchSessions(Generic[E]):
         self.end(self._places.get(place.key))
         self.closed(*place.key)
         self._places[place.key] = place
-        self.partitions += len(place.session.partitions)
+        self._count(place, len(place.session.partitions))
         self._trim()
 
     def use(self, place: Place[E], request: SessionRequest[E], *, user: object, now: float) -> None:
         """The session goes on with `request`, on the connection of `user`."""
-        before = len(place.session.partitions)
-        place.session.take(request)
-        self.partitions += len(place.session.partitions) - before
         place.user = user
         place.used_at = now
         place.busy = True
         self._places.move_to_end(place.key)
-        self._trim()
+        place.session.take(request)
+        # While a long request is taken the session may be ended by others.
+        if self.is_current(place):
+            self._count(place, len(place.session.partitions))
+            self._trim()
 
     def end(self, place: Place[E] | None) -> None:
         """Whoever goes on with this session finds it unknown."""
         if place is not None and self.is_current(place):
             del self._places[place.key]
-            self.partitions -= len(place.session.partitions)
+            self._count(place, 0)
+
+    def _count(self, place: Place[E], partitions: int) -> None:
+        self.partitions += partitions - place.counted
+        place.counted = partitions
 
     def end_idle(self, now: float) -> None:
         while self._places and (oldest := self._oldest()).used_at < now - self._idle_seconds:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
+from ..pacing import paced
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence, Set
 
     from ..wire.topics import Topic
 
@@ -95,10 +96,13 @@ def next_epoch(epoch: int) -> int:
     return 1 if epoch == MAX_EPOCH else epoch + 1
 
 
-def wire_order(key: PartitionKey) -> tuple[bytes, int]:
-    """Sorts partitions so that those of one topic share a block."""
-    topic, partition = key
-    return (topic if isinstance(topic, bytes) else topic.encode(), partition)
+def in_wire_order(keys: Collection[PartitionKey]) -> list[PartitionKey]:
+    """Partitions sorted by topic and number, so that those of one topic share a block."""
+    topics: dict[str | bytes, list[int]] = {}
+    for topic, partition in paced(keys):
+        topics.setdefault(topic, []).append(partition)
+    ordered = sorted(topics, key=lambda topic: topic if isinstance(topic, bytes) else topic.encode())
+    return [(topic, partition) for topic in paced(ordered) for partition in sorted(topics[topic])]
 
 
 def upstream(
@@ -114,13 +118,14 @@ def upstream(
 
     `session` is the id and epoch to send.
     """
-    asks = [(key, entry := entries[key], entry.partition_max_bytes) for key in keys]
     lowers = False
-    if limits:
-        for place, (key, entry, own) in enumerate(asks):
-            if limits.get(key, own) < own:
-                lowers = True
-                asks[place] = (key, entry, limits[key])
+    asks: list[tuple[PartitionKey, E, int]] = []
+    for key in paced(keys):
+        entry = entries[key]
+        own = entry.partition_max_bytes
+        limit = limits.get(key, own)
+        lowers = lowers or limit < own
+        asks.append((key, entry, min(limit, own)))
     as_it_came = (
         not lowers
         and session == (request.session_id, request.session_epoch)
@@ -134,11 +139,12 @@ def upstream(
 def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -> Upstream[E]:
     """What is left of a full request; `session_id` is the session that it closes."""
     limits = choice.limits()
-    wanted = [key for key in request.listed if key not in choice.omitted] if choice.omitted else list(request.listed)
+    listed, omitted = request.listed, choice.omitted
+    wanted = [key for key in paced(listed) if key not in omitted] if omitted else list(listed)
     if limits:
         left = set(wanted)
-        first = [key for key in choice.grants if key in left]
-        last = [key for key in choice.probes if key in left and key not in choice.grants]
-        wanted = [*first, *(key for key in wanted if key not in limits), *last]
+        first = [key for key in paced(choice.grants) if key in left]
+        last = [key for key in paced(choice.probes) if key in left and key not in choice.grants]
+        wanted = [*first, *(key for key in paced(wanted) if key not in limits), *last]
     session = (session_id, request.session_epoch)
     return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

@@ -59,6 +59,8 @@ class Task(enum.StrEnum):
     """Measures how late the loop is, and tells the watchdog and systemd that it turns."""
     CARETAKER = "caretaker"
     """Ends connections that stall, watches the memory."""
+    GARBAGE = "garbage"
+    """Frees what refers to itself."""
     POLLER = "poller"
     """Wakes the relayed connections; started again by itself at once, with everybody looked after anew."""
 

@@ -1,8 +1,8 @@
 """One relayed connection from its accept to its one log line.
 
-Its two directions advance whenever their sockets allow it; what needs a clock or an event is waited for here: a hold,
-the drain, and where there is no epoll the sockets. The first direction that ends in error ends both. A half-close is
-passed on: a peer that has finished sending still gets what it is owed.
+Its two directions advance whenever their sockets allow it; what needs a clock or an event is waited for by its Trio
+tasks: a hold (`holding`), the drain, and where there is no epoll the sockets. The first direction that ends in error
+ends both. A half-close is passed on: a peer that has finished sending still gets what it is owed.
 
 Invariant: whatever ends a connection, both sockets are closed, every grant is given back, and exactly one line says
 why.
@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from protocol.errors import ProtocolError
-from protocol.wire.framing import with_length
 
-from ..throttle.decision import Answer, Hold
 from ..throttle.link import Link
 from .direction import Direction
 from .exchange import Cause, Exchange
+from .holding import Holding
 from .requests import REQUEST_WINDOW_BYTES, RequestReader
 from .responses import RESPONSE_WINDOW_BYTES, ResponseReader
 from .share import TURN_SECONDS, Share
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from ..changes import Changes
     from ..config.settings import Address, LimitSettings
     from ..logs.log import Log
-    from ..throttle.decision import Demand, Forward
     from ..throttle.role_throttle import RoleThrottle
     from .caretaker import Caretaker
     from .poller import Poller
@@ -123,7 +121,6 @@ class Connection:
         self._ends = follower, leader
         self._poller = poller
         self._scope = trio.CancelScope()
-        self._held = trio.Event()
         self._asks = RequestReader(exchange, limits, trio.current_time)
         self._tells = ResponseReader(exchange, limits, trio.current_time)
         self.requests = Direction(
@@ -136,10 +133,9 @@ class Connection:
             Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
             Cause.LEADER_CLOSED,
         )
-        self._answers = False
-        """The requests wait for answers: a request is to be answered here, or too many are in flight."""
-        self._answering = False
-        """Its answer is on its way to the follower."""
+        self._holding = Holding(
+            exchange, self._asks.deciding, requests=self.requests, responses=self.responses, later=self._later
+        )
         self._waits: dict[Direction, trio.CancelScope] = {}
         """Where Trio waits for the sockets: in these scopes, but not for those that are due."""
         self._due: set[Direction] = set()
@@ -153,7 +149,7 @@ class Connection:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._drain, draining)
-                    nursery.start_soon(self._hold_requests)
+                    nursery.start_soon(self._holding.run)
                     self._start(nursery)
         finally:
             asks.wants = tells.wants = END
@@ -164,6 +160,7 @@ class Connection:
             self._tells.lost(trio.current_time())
             asks.transfer.close()
             tells.transfer.close()
+            self._holding.close()
 
     def _start(self, nursery: trio.Nursery) -> None:
         follower, leader = self._ends
@@ -184,7 +181,7 @@ class Connection:
             return
         try:
             wants = direction.wants = direction.advance(turn_ends)
-            if wants is not READ or self._answers:
+            if wants is not READ or self._holding.for_answers:
                 self._react(direction, wants)
         except ConnectionEndedError as error:
             self._end(direction.ends, str(error))
@@ -203,13 +200,14 @@ class Connection:
         if wants is TURN:
             self._later(direction)
         elif wants is HELD:
-            self._hold_begins()
+            if self._holding.begin():
+                self._wake_trio()
         elif wants is END:
             self._exchange.end(direction.ends)
             if direction is self.responses:
                 self._end(direction.ends)
-        if self._answers and direction is self.responses:
-            self._answer()
+        if self._holding.for_answers and direction is self.responses:
+            self._holding.look()
 
     def _end(self, cause: Cause, error: str | None = None) -> None:
         self._exchange.end(cause, error)
@@ -229,68 +227,6 @@ class Connection:
     def _wake_trio(self) -> None:
         if self._poller is not None:
             self._poller.owes_trio = True
-
-    def _hold_begins(self) -> None:
-        held = self._asks.held
-        if held is None or isinstance(held.decision, Answer):
-            self._answers = True
-            self._answer()
-        else:
-            self._held.set()
-            self._wake_trio()
-
-    def _answer(self) -> None:
-        """Answer what is held, in its turn: after earlier requests. The next may come once the follower has it all, and
-        where too many were in flight once there is room."""
-        held, transfer = self._asks.held, self.responses.transfer
-        if held is None:
-            if self._exchange.has_room_again:
-                self._answers = False
-                self._later(self.requests)
-            return
-        if isinstance(held.decision, Answer) and not self._answering:
-            if self._exchange.in_flight:
-                if self._exchange.opaque:
-                    raise ProtocolError("an answer of our own is due among bytes that are no frames")
-                return
-            self._answering = True
-            wait = transfer.replace(0, with_length(held.decision.frame))
-            if wait is not None:
-                self.responses.wants = wait
-                self._later(self.responses)
-        if transfer.owes:
-            return
-        self._answers = self._answering = False
-        self._asks.answered()
-        self._later(self.requests)
-
-    async def _hold_requests(self) -> None:
-        """Wait for what requests are held for, one after the other."""
-        while True:
-            await self._held.wait()
-            self._held = trio.Event()
-            held = self._asks.held
-            if held is not None and held.demand is not None and isinstance(held.decision, Hold):
-                self._asks.decided(held.demand, await self._hold(held.demand, held.decision))
-                self._later(self.requests)
-
-    async def _hold(self, demand: Demand, decision: Hold) -> Forward | Answer:
-        """Wait until something may be fetched, the follower's max_wait_ms is over, or a drain begins."""
-        exchange, statistics = self._exchange, self._exchange.statistics
-        began = trio.current_time()
-        statistics.held_requests += 1
-        try:
-            decided: Forward | Answer | Hold = decision
-            while isinstance(decided, Hold):
-                with trio.move_on_at(decided.until):
-                    await exchange.changes.wait()
-                decided = exchange.link.decide(demand, trio.current_time(), may_hold=not exchange.draining)
-            return decided
-        finally:
-            held = trio.current_time() - began
-            statistics.held_requests -= 1
-            statistics.hold_seconds.observe(held)
-            exchange.held_seconds += held
 
     async def _drain(self, draining: Draining) -> None:
         """Once a drain begins, close as soon as nothing is owed in either direction."""

@@ -91,6 +91,12 @@ class Exchange:
     draining: bool = False
     deciding: bool = False
     """A request has been taken from the follower and has neither been forwarded nor answered yet."""
+    slicing: bool = False
+    """It is being decided in slices: answers have to wait, since they change what is known of the replicas."""
+    answering: bool = False
+    """The answer to a decided request is on its way to the follower, not all of it has gone."""
+    waits_for_answer: bool = False
+    """A request can be decided once it has."""
     opaque: bool = False
     """Frames cannot be told apart any more: bytes pass as they come."""
     cause: Cause | None = None
@@ -131,6 +137,8 @@ class Exchange:
     @property
     def has_room_again(self) -> bool:
         """Half of what one connection may have in flight has been answered: each wait has its price."""
+        if self.waits_for_answer and self.answering:
+            return False
         return self.opaque or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._owed) <= MOST_DECIDED_IN_FLIGHT // 2
         )

@@ -10,34 +10,35 @@ connection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
 from protocol.fetch.glance import peek_session
-from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, parse_fetch_request, peek_replica_id
+from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.pacing import FEW
 from protocol.wire.apis import API_FETCH
 from protocol.wire.correlation import State, expects_response
-from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
-from protocol.wire.headers import REQUEST_CORRELATION_ID_AT, peek_request, request_correlation_id
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
+from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
-from ..throttle.decision import Answer, Forward, Hold
+from .deciding import Deciding
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .glance import passable_requests, passes_unseen
-from .reading import Replace, rest
+from .reading import rest
+from .slices import Slices
 from .transfer import BETWEEN_FRAMES, Need
-from .transport import HELD, TURN
+from .transport import HELD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.fetch.glance import SessionAt
-    from protocol.fetch.request import FetchRequest
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
-    from ..throttle.decision import Demand
     from .exchange import Exchange
     from .reading import Step
     from .window import Window
@@ -47,49 +48,35 @@ REQUEST_WINDOW_BYTES = 128 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
 GLANCE_BYTES = 32
 """Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
-LONG_FETCH_BYTES = 32 * 1024
-"""To read so many partitions takes as long as a turn, and so does to decide about them."""
+LONG_FETCH_BYTES = 4096
+"""Some hundred partitions: to read them and to decide about them may take as long as a turn."""
 LEAST_HEADER_BYTES = 64
 """Of a header that is not all there more is waited for, twice as much each time: it is not read at every byte."""
 KAFKA = State.KAFKA
-AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
-
-
-class Held(NamedTuple):
-    """A request that was taken from the follower, and cannot be dealt with at once."""
-
-    demand: Demand | None
-    decision: Hold | Answer
 
 
 class RequestReader:
     """Of one connection. `clock` tells Trio's time."""
 
-    __slots__ = ("_began", "_clock", "_exchange", "_last", "_limits", "_reserved", "_rests", "_resumed", "held")
+    __slots__ = ("_began", "_exchange", "_limits", "_reserved", "_slices", "deciding")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._limits = limits
-        self._clock = clock
         self._began = False
         self._reserved = 0
         """Bytes that the frame may take here until it is whole."""
-        self._rests = False
-        """A long Fetch has been read, and is to be decided when others had their turn."""
-        self._resumed: Replace | None = None
-        self.held: Held | None = None
-        """What is waited for: its time, or the answers to earlier requests. See `decided` and `answered`."""
-        self._last: tuple[bytes, bytes, FetchRequest] | None = None
-        """What came before and after the correlation id of the last replica's Fetch, and what it was."""
+        self.deciding = Deciding(exchange, clock)
+        self._slices: Slices[Step] = Slices()
+        """In which a Fetch of many partitions is decided."""
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError if a request must not go on; bad framing turns the connection opaque instead."""
-        exchange = self._exchange
-        if self._resumed is not None:
-            resumed, self._resumed = self._resumed, None
-            return resumed
-        if self.held is not None:
-            return HELD
+        exchange, deciding = self._exchange, self.deciding
+        if self._slices.busy:
+            return self._sliced(self._slices.go_on())
+        if deciding.held is not None:
+            return self._decide(partial(deciding.again, deciding.held), 0) if deciding.due else HELD
         if not self._began and not self._begins(window):
             return BETWEEN_FRAMES
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
@@ -119,21 +106,7 @@ class RequestReader:
 
     def through(self) -> bool:
         """Nothing is learnt from what went to the leader."""
-        return self.held is None
-
-    def decided(self, demand: Demand, decision: Forward | Answer) -> None:
-        """A hold is over."""
-        if isinstance(decision, Answer):
-            self.held = Held(None, decision)
-            return
-        self._exchange.sent_whole(demand.correlation_id, decision.outlook)
-        self._resumed = Replace(0, with_length(demand.frame if decision.frame is None else decision.frame))
-        self.answered()
-
-    def answered(self) -> None:
-        """The request that was held has been dealt with: the next one may come."""
-        self.held = None
-        self._exchange.decided()
+        return self.deciding.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch that is all here; None for anything else."""
@@ -146,39 +119,38 @@ class RequestReader:
         after, api_key, version, _, _ = whole
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
-        if after - start > min(self._limits.max_request_bytes, LONG_FETCH_BYTES):
+        if self._is_long(after - start) or after - start > self._limits.max_request_bytes:
             return None
-        frame = window.buffer[start + LENGTH_PREFIX_BYTES : after]
+        frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
         try:
-            request = self._parsed(frame)
+            request = deciding.parsed(frame)
         except ProtocolError:
             return None
-        return None if request.replica_id < 0 else self._decide(frame, request)
+        return None if request.replica_id < 0 else deciding.take(frame, request)
 
-    def _decide(self, frame: bytes, request: FetchRequest) -> Step:
-        """A replica's Fetch has come: do what is to be done about it now."""
-        exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
-        exchange.fetched(request.head.api_version)
-        replicas = exchange.link.replicas
-        before = replicas.not_remembered
-        demand = exchange.link.begin(frame, request, now)
-        if replicas.not_remembered != before:
-            exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
-        if isinstance(demand, Answer):
-            return self._hold(Held(None, demand), total)
-        decision = exchange.link.decide(demand, now, may_hold=not exchange.draining)
-        if not isinstance(decision, Forward):
-            return self._hold(Held(demand, decision), total)
-        exchange.sent_whole(request_correlation_id(frame), decision.outlook)
-        return total if decision.frame is None else Replace(total, with_length(decision.frame))
+    def _is_long(self, total: int) -> bool:
+        """Whether many partitions are to be looked at: those in the frame, or those of its fetch session."""
+        return total > LONG_FETCH_BYTES or len(self._exchange.link.replicas.known) > FEW
 
-    def _hold(self, held: Held, total: int) -> Step:
-        self.held = held
-        self._exchange.deciding = True
-        return Replace(total, b"")
+    def _decide(self, work: Callable[[], Step], total: int) -> Step:
+        """Whatever is decided about many partitions is decided in slices, and between answers: both would change at
+        the same time what is known of the replicas."""
+        exchange = self._exchange
+        if not self._is_long(total):
+            return work()
+        exchange.waits_for_answer = exchange.answering
+        return HELD if exchange.answering else self._sliced(self._slices.run(work))
+
+    def _sliced(self, step: Step) -> Step:
+        exchange = self._exchange
+        exchange.slicing = self._slices.busy
+        exchange.deciding = exchange.slicing or self.deciding.held is not None
+        return step
 
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
+        self._slices.close()
+        self.deciding.lost()
         self._has_read()
 
     def _frame(self, window: Window, total: int) -> Step:
@@ -215,7 +187,7 @@ class RequestReader:
         if head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
             return self._fetch(window, head, total)
         if head.api_key == API_FETCH:
-            self._not_supported()
+            _not_supported(exchange)
         try:
             expects = expects_response(head, window.buffer, window.start + there)
         except ProtocolError:
@@ -252,56 +224,50 @@ class RequestReader:
             return self._pass_on(head, total)
         session = peek_session(head, window.buffer, end)
         if total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes:
-            self._not_understood(Undecoded.REQUEST_TOO_LARGE, session)
+            _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
             return self._pass_on(head, total)
         if not is_whole and window.ended:
             return self._pass_on(head, total)
         if not is_whole:
             return self._whole_of(window, head, total, session)
         frame = window.buffer[window.start + LENGTH_PREFIX_BYTES : end]
+        return self._decide(partial(self._whole, frame, head, session), total)
+
+    def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Step:
+        """A replica's Fetch is decided; a consumer's, or what is none, passes."""
         try:
-            request = self._parsed(frame)
+            request = self.deciding.parsed(frame)
         except ProtocolError:
-            self._not_understood(Undecoded.MALFORMED_REQUEST, session)
-            return self._pass_on(head, total)
+            _not_understood(self._exchange, Undecoded.MALFORMED_REQUEST, session)
+            return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         if request.replica_id < 0:
-            return self._pass_on(head, total)
-        self._rests = total >= LONG_FETCH_BYTES and not self._rests
-        return TURN if self._rests else self._decide(frame, request)
+            return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
+        return self.deciding.take(frame, request)
 
     def _whole_of(self, window: Window, head: RequestHead, total: int, session: SessionAt | None) -> Step:
         """Wait for all of the frame, if there is room for it."""
         if not self._reserved:
             if not self._exchange.buffers.reserve(total):
-                self._not_understood(Undecoded.MEMORY, session)
+                _not_understood(self._exchange, Undecoded.MEMORY, session)
                 return self._pass_on(head, total)
             self._reserved = total
         return Need(total, total - window.size)
 
-    def _parsed(self, frame: bytes) -> FetchRequest:
-        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
-        was before is returned, correlation id and all."""
-        last, before, after = self._last, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:]
-        if last is not None and before == last[0] and after == last[1]:
-            return last[2]
-        request = parse_fetch_request(frame)
-        self._last = before, after, request
-        return request
 
-    def _not_supported(self) -> None:
-        """A Fetch of a later version: its brokers were upgraded, and it may go on with a session of this connection."""
-        link = self._exchange.link
-        if not link.throttle.is_idle:
-            self._exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
-        self._end_session(Undecoded.UNSUPPORTED_VERSION, None)
+def _not_supported(exchange: Exchange) -> None:
+    """A Fetch of a later version: its brokers were upgraded, and it may go on with a session of this connection."""
+    if not exchange.link.throttle.is_idle:
+        exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
+    _end_session(exchange, Undecoded.UNSUPPORTED_VERSION, None)
 
-    def _not_understood(self, reason: Undecoded, session: SessionAt | None) -> None:
-        self._exchange.pass_undecoded(reason)
-        self._end_session(reason, session)
 
-    def _end_session(self, reason: Undecoded, session: SessionAt | None) -> None:
-        """Raises ProtocolError if what is not understood may go on with a session that is being translated."""
-        link = self._exchange.link
-        link.forget()
-        if link.translator.undecoded(session):
-            raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")
+def _not_understood(exchange: Exchange, reason: Undecoded, session: SessionAt | None) -> None:
+    exchange.pass_undecoded(reason)
+    _end_session(exchange, reason, session)
+
+
+def _end_session(exchange: Exchange, reason: Undecoded, session: SessionAt | None) -> None:
+    """Raises ProtocolError if what is not understood may go on with a session that is being translated."""
+    exchange.link.forget()
+    if exchange.link.translator.undecoded(session):
+        raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")

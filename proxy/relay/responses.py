@@ -12,6 +12,7 @@ entry after it has gone.
 from __future__ import annotations
 
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
@@ -22,7 +23,9 @@ from .answer import AnswerReader
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .glance import passable_responses
 from .reading import rest
+from .slices import Slices
 from .transfer import Need
+from .transport import TURN
 from .walk import CORRELATION_ID_BYTES
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ INT32 = struct.Struct(">i")
 class ResponseReader:
     """Of one connection. `clock` tells Trio's time."""
 
-    __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes")
+    __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes", "_slices")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -52,12 +55,15 @@ class ResponseReader:
         """The answer to a decided request is being read."""
         self._passes = False
         """Whole responses, or one, pass as they are."""
+        self._slices: Slices[Step] = Slices()
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError when an altered response cannot be finished; bad framing turns the connection opaque."""
         exchange = self._exchange
+        if exchange.slicing:
+            return TURN
         if self._answer:
-            return self._answers.read(window)
+            return self._read_answer(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque)
         passable = passable_responses(window, exchange)
@@ -87,16 +93,26 @@ class ResponseReader:
             self._answers.forget()
             self._passes = True
             return total
-        self._answer = True
+        self._answer = self._exchange.answering = True
         self._answers.begin(outlook, total, now)
-        return self._answers.read(window)
+        return self._read_answer(window)
+
+    def _read_answer(self, window: Window) -> Step:
+        """What concerns many partitions at once is done in slices."""
+        slices, answers = self._slices, self._answers
+        if slices.busy:
+            return slices.go_on()
+        if answers.is_long:
+            answers.is_long = False
+            return slices.run(partial(answers.read, window))
+        return answers.read(window)
 
     def through(self) -> bool:
         """What was told to go has gone: learn from it, and tell who waits for the end of a response."""
         if self._answer:
             if not self._answers.through():
                 return False
-            self._answer = False
+            self._answer = self._exchange.answering = False
         elif not self._passes:
             return True
         self._passes = False
@@ -105,5 +121,6 @@ class ResponseReader:
 
     def lost(self, now: float) -> None:
         """The connection has ended: perhaps not all of an answer has gone on."""
+        self._slices.close()
         if self._answer:
             self._answers.lost(now)

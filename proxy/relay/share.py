@@ -11,7 +11,9 @@ Invariant: who used less than `EASY_SHARE` lately never waits in line.
 from __future__ import annotations
 
 TURN_SECONDS = 0.001
-"""The longest that a direction goes on while others may be waiting, unless a single frame takes longer."""
+"""The longest that a direction goes on while others may be waiting."""
+SLICE_SECONDS = 0.0005
+"""The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
 LITTLE_SECONDS = 0.0002
 """Who had no more than this lately is served in any case before those who had more."""
 EASY_SHARE = 0.03

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.fetch.response import first_batch_size
+from protocol.pacing import paced
 
 from ..roles import Role
 from .replica import Standing
@@ -106,7 +107,8 @@ class Outlook:
         known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
-        for topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size in entries:
+        for entry in paced(entries):
+            topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size = entry
             key = (topic, partition)
             if expects is not None:
                 expects(key)
@@ -131,28 +133,32 @@ class Outlook:
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
         in_sync = catching_up = reserved = taken = ungranted = withheld = turn = 0
-        for replica, size, entry_at, records_at in brought:
-            key = replica.key
-            changed[key] = None
-            replica.delivered(size, now)
-            used = size + records_at - entry_at if leads else size
-            if replica.standing is behind:
-                catching_up += used
-            else:
-                in_sync += used
-            granted = grants.pop(key, 0)
-            if granted:
-                turn = replica.served = turn or self.throttle.next_turn()
-                replica.used(size, granted)
-                reserved += granted
-                # In observe mode more may come than was granted, since nothing was asked to be less.
-                taken += used if enforce else min(used, granted)
-            elif key in observed:
-                withheld += used
-            else:
-                ungranted += used
-        usage = Usage(in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld)
-        self.throttle.account(self.claim, usage, now)
+        try:
+            for replica, size, entry_at, records_at in paced(brought):
+                key = replica.key
+                changed[key] = None
+                replica.delivered(size, now)
+                used = size + records_at - entry_at if leads else size
+                if replica.standing is behind:
+                    catching_up += used
+                else:
+                    in_sync += used
+                granted = grants.pop(key, 0)
+                if granted:
+                    turn = replica.served = turn or self.throttle.next_turn()
+                    replica.used(size, granted)
+                    reserved += granted
+                    # In observe mode more may come than was granted, since nothing was asked to be less.
+                    taken += used if enforce else min(used, granted)
+                elif key in observed:
+                    withheld += used
+                else:
+                    ungranted += used
+        finally:  # if the connection ends meanwhile, what has been looked at counts
+            usage = Usage(
+                in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld
+            )
+            self.throttle.account(self.claim, usage, now)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -172,7 +178,7 @@ class Outlook:
         """The response is through: give back what was not used."""
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
-        for key in self.grants:
+        for key in paced(self.grants):
             replica = self.replicas.known.get(key)
             if replica is not None:
                 replica.unused()
@@ -187,9 +193,8 @@ class Outlook:
         self._give_back(now)
 
     def _give_back(self, now: float) -> None:
-        for granted in self.grants.values():
-            self.throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
-        self.grants.clear()
+        for key in paced(tuple(self.grants)):
+            self.throttle.budget.settle(self.claim, reserved=self.grants.pop(key), used=0, now=now)
 
     def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
         """Another high watermark than before; by the next request the replica may stand otherwise."""
@@ -200,6 +205,6 @@ class Outlook:
 
 def _look_at_batches(brought: list[tuple[Replica, int, int, int]], buffer: Bytes, end: int) -> None:
     """Learn how large the batches of those are that are not in sync: none is larger than what is known to be."""
-    for replica, size, _, records_at in brought:
+    for replica, size, _, records_at in paced(brought):
         if size > replica.largest_batch_bytes and replica.standing is not Standing.IN_SYNC:
             replica.saw_batch(first_batch_size(buffer, records_at, end))

@@ -12,11 +12,15 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from protocol.pacing import paced
+
+from .absences import Absences
+from .chosen import Chosen
 from .meter import Meter
 from .replica import Replica, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
     from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
@@ -25,10 +29,6 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 _SERVED = attrgetter("served")
-MOST_FREE_TOPICS = 5_000
-"""Of one connection; beyond them they are looked up again."""
-ABSENCE_SECONDS = 10.0
-"""A partition missing from requests for longer is met anew."""
 COUNTED_SECONDS = 30.0
 """What no request has asked for in this time counts no longer. A fetcher that is left without partitions, because a
 reassignment was cancelled, sends nothing more, and its connection stays open until connections.max.idle.ms (10 minutes
@@ -39,27 +39,13 @@ class Replicas:
     """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_asked_at",
-        "_free_topics",
-        "_missing",
-        "_remembered",
-        "_requests",
-        "_selected_by",
-        "_selection",
-        "behind",
-        "changed",
-        "fetch_version",
-        "gain",
-        "generation",
-        "known",
-        "new",
-        "not_remembered",
-    )
+        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version",
+        "gain", "generation", "known", "new", "not_remembered",
+    )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
-        self._selection = selection
+        self._chosen = Chosen(selection)
         self._remembered = remembered
-        self._selected_by = selection.generation
         self.known: dict[PartitionKey, Replica] = {}
         self.behind: dict[PartitionKey, Replica] = {}
         self.new: dict[PartitionKey, Replica] = {}
@@ -67,37 +53,33 @@ class Replicas:
         """An answer may have changed how these stand; by the next request they are looked at again."""
         self.generation = 0
         """Grows whenever one is met, let go of, or asked for otherwise, and whenever one stands otherwise."""
-        self._missing: dict[PartitionKey, tuple[Replica, float]] = {}
-        """Their followers throttle them, natively or by a sidecar of their own: since when."""
+        self._absences = Absences()
         self.fetch_version: int | None = None
         """Of the Fetch that came last, for people; None: there was none of a replica's."""
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
-        self._free_topics: set[str | bytes] = set()
-        """None of their partitions is selected."""
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0
         """Selected by the lists, and passed untouched all the same, each time they were asked for."""
 
     def __len__(self) -> int:
-        return len(self.known) + len(self._missing)
+        return len(self.known) + len(self._absences)
 
     def counted(self, now: float) -> list[Replica]:
         """Return those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time
         included."""
         found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
-        found += [replica for replica, since in self._missing.values() if now - since < COUNTED_SECONDS]
-        return found
+        return found + self._absences.within(COUNTED_SECONDS, now)
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Those that are behind, who was served longest ago first; then perhaps those never met."""
         order = sorted(self.behind.values(), key=_SERVED)
         return order + sorted(self.new.values(), key=_SERVED) if with_new else order
 
-    def leader_is_asked(self, keys: Iterable[PartitionKey], now: float) -> None:
+    def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """A request that goes on asks the leader for these, so their high watermarks will be heard of."""
-        for key in keys:
+        for key in paced(keys):
             replica = self.known.get(key)
             if replica is not None:
                 replica.leader_asked_at = now
@@ -110,17 +92,18 @@ class Replicas:
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""
         self.generation += 1
-        if self.known or self._missing:
-            for each in (self.known, self.behind, self.new, self.changed, self._missing):
+        self._absences.clear()
+        if self.known:
+            for each in (self.known, self.behind, self.new, self.changed):
                 each.clear()
 
     def asked(self, entries: Sequence[RequestEntry], now: float) -> None:
         """Take a request that lists everything the follower wants; what it leaves out is remembered for a while."""
-        known, free_topics = self.known, self._free_topics
+        known, free_topics = self.known, self._chosen.free_topics
         changed, self.changed = self.changed, {}
         number = self._requests = self._requests + 1
         found = 0
-        for entry in entries:
+        for entry in paced(entries):
             topic, partition, leader_epoch, fetch_offset, limit_bytes, _, _ = entry
             if topic in free_topics:
                 continue
@@ -146,13 +129,13 @@ class Replicas:
                 if replica.standing is not stood or stood is Standing.TRUNCATED:
                     self._place(key, replica)
         if found != len(known):
-            self._miss(known.keys() - {(entry.topic, entry.partition) for entry in entries})
+            self._miss(known.keys() - {(entry.topic, entry.partition) for entry in paced(entries)})
         self._look_again(changed, now)
 
     def asked_more(self, entries: Sequence[RequestEntry], forgotten: Sequence[PartitionKey], now: float) -> None:
         """Take a request within a fetch session: only what it lists has changed, only what it forgets is left out."""
         changed, self.changed = self.changed, {}
-        for entry in entries:
+        for entry in paced(entries):
             key = (entry.topic, entry.partition)
             replica = self.known.get(key)
             if replica is None:
@@ -162,7 +145,7 @@ class Replicas:
             replica.asked(entry, returns=False)
             changed.pop(key, None)
             self._place(key, replica)
-        self._miss([key for key in forgotten if key in self.known])
+        self._miss([key for key in paced(forgotten) if key in self.known])
         self._look_again(changed, now)
 
     def asked_the_same(self, now: float) -> None:
@@ -181,23 +164,20 @@ class Replicas:
 
         Tell whether the lists have changed.
         """
-        selection = self._selection
-        if self._selected_by == selection.generation:
+        if not self._chosen.renew():
             return False
-        self._selected_by = selection.generation
-        self._free_topics.clear()
-        self._let_go([key for key in self.known if not selection.selects(key)])
+        self._let_go([key for key in paced(self.known) if not self.selects(key)])
         return True
 
+    def selects(self, key: PartitionKey) -> bool:
+        """By the lists there were at the last `reselect`."""
+        return self._chosen.selects(key)
+
     def _meet(self, key: PartitionKey, entry: RequestEntry, now: float) -> bool:
-        if not self._selection.selects(key):
-            if not self._selection.selects_any_of(entry.topic):
-                if len(self._free_topics) >= MOST_FREE_TOPICS:
-                    self._free_topics.clear()
-                self._free_topics.add(entry.topic)
+        if not self.selects(key):
             return False
-        replica, since = self._missing.pop(key, (None, now))
-        if replica is None or now - since >= ABSENCE_SECONDS:
+        replica = self._absences.end(key, now)
+        if replica is None:
             if not self._remembered.admits(len(self)):
                 self.not_remembered += 1
                 return False
@@ -213,21 +193,20 @@ class Replicas:
         if replica.lag:
             self.gain.add(entry.fetch_offset - replica.fetch_offset, now)
 
-    def _miss(self, keys: Iterable[PartitionKey]) -> None:
-        for key in keys:
-            self._missing[key] = (self.known[key], self._asked_at)
-        self._let_go(list(keys))
+    def _miss(self, keys: Collection[PartitionKey]) -> None:
+        self._absences.begin(keys, self.known, self._asked_at)
+        self._let_go(keys)
 
-    def _let_go(self, keys: Iterable[PartitionKey]) -> None:
+    def _let_go(self, keys: Collection[PartitionKey]) -> None:
         self.generation += 1
-        for key in keys:
+        for key in paced(keys):
             for each in (self.known, self.behind, self.new):
                 each.pop(key, None)
             self.changed.pop(key, None)
 
-    def _look_again(self, changed: Iterable[PartitionKey], now: float) -> None:
+    def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
         """Answers changed how these stand, not what is asked of them. Give up those that are missing for long, too."""
-        for key in changed:
+        for key in paced(changed):
             replica = self.known.get(key)
             if replica is None:
                 continue
@@ -235,9 +214,7 @@ class Replicas:
             replica.asked_again()
             if replica.standing is not stood:
                 self._place(key, replica)
-        if self._missing:
-            for key in [key for key, (_, since) in self._missing.items() if now - since >= ABSENCE_SECONDS]:
-                del self._missing[key]
+        self._absences.forget_old(now)
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:

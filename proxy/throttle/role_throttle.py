@@ -69,6 +69,8 @@ class RoleThrottle:
         self.quota: RoleQuota = quotas.of(role)
         self.enforce = quotas.enforce
         self.selection = Selection(self.quota, TopicNames() if names is None else names)
+        self.changes = 0
+        """How many snapshots of the quotas were put in force since."""
         self.ledger = ledger
         """Where traffic is reported to; None: no journal is kept."""
         self.sessions: FetchSessions[Asked] = FetchSessions()
@@ -85,6 +87,7 @@ class RoleThrottle:
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
+        self.changes += 1
         self.quota = quotas.of(self.role)
         self.enforce = quotas.enforce
         self.is_idle = self.ledger is None and self.quota.selects_nothing

@@ -17,44 +17,59 @@ if TYPE_CHECKING:
     from .topic_names import TopicNames
 
 
+class Lists:
+    """Those of one snapshot of the quotas, and of the next ones with the same: a value, but for the names of topic ids,
+    which brokers tell as time goes by."""
+
+    __slots__ = ("_names", "_quota")
+
+    def __init__(self, quota: RoleQuota, names: TopicNames) -> None:
+        self._quota = quota
+        self._names = names
+
+    def selects(self, key: PartitionKey) -> bool:
+        """Whether the lists of this broker and role name this partition: of a topic whose name is awaited they may."""
+        topic, partition = key
+        quota, names = self._quota, self._names
+        if isinstance(topic, str):
+            return quota.selects(topic, partition)
+        if topic == METADATA_TOPIC_ID:
+            return False
+        if not quota.names_topics:
+            return partition in quota.otherwise
+        name = names.of(topic)
+        return names.is_awaited(topic) if name is None else quota.selects(name, partition)
+
+    def selects_any_of(self, topic: str | bytes) -> bool:
+        quota, names = self._quota, self._names
+        if isinstance(topic, str):
+            return bool(quota.partitions_of(topic))
+        if not quota.names_topics:
+            return topic != METADATA_TOPIC_ID and bool(quota.otherwise)
+        name = names.known(topic)
+        return names.is_awaited(topic) if name is None else bool(quota.partitions_of(name))
+
+
 class Selection:
     """Of one role; `names` may be shared with the other one."""
 
     def __init__(self, quota: RoleQuota, names: TopicNames) -> None:
         self.names = names
-        self._quota = quota
-        self._lists = 0
+        self._listed = quota.listed()
+        self.lists = Lists(quota, names)
+        """Another value whenever the lists are others."""
 
     def apply(self, quota: RoleQuota) -> None:
         """The lists of `quota` select from now on."""
-        if quota.listed() != self._quota.listed():
-            self._lists += 1
-        self._quota = quota
+        listed = quota.listed()
+        if listed != self._listed:
+            self._listed = listed
+            self.lists = Lists(quota, self.names)
 
     @property
-    def generation(self) -> tuple[int, int]:
+    def generation(self) -> tuple[Lists, int]:
         """Changes whenever other partitions are throttled than before."""
-        return self._lists, self.names.generation
-
-    def selects(self, key: PartitionKey) -> bool:
-        """Whether the lists of this broker and role name this partition: of a topic whose name is awaited they may."""
-        topic, partition = key
-        if isinstance(topic, str):
-            return self._quota.selects(topic, partition)
-        if topic == METADATA_TOPIC_ID:
-            return False
-        if not self._quota.names_topics:
-            return partition in self._quota.otherwise
-        name = self.names.of(topic)
-        return self.names.is_awaited(topic) if name is None else self._quota.selects(name, partition)
-
-    def selects_any_of(self, topic: str | bytes) -> bool:
-        if isinstance(topic, str):
-            return bool(self._quota.partitions_of(topic))
-        if not self._quota.names_topics:
-            return topic != METADATA_TOPIC_ID and bool(self._quota.otherwise)
-        name = self.names.known(topic)
-        return self.names.is_awaited(topic) if name is None else bool(self._quota.partitions_of(name))
+        return self.lists, self.names.generation
 
     def topic_name(self, topic: str | bytes) -> str:
         """For people and the journal: the topic's name, or its id until that is known."""

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from protocol.pacing import paced
+
 from .ledger import Position, TrafficKey
 from .replica import UNKNOWN, Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from protocol.fetch.walker import RequestEntry, ResponseEntry
     from protocol.session.requests import PartitionKey
@@ -56,14 +58,14 @@ class Witness:
         self._replicas = replicas
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 
-    def asked(self, entries: Iterable[RequestEntry], now: float) -> None:
+    def asked(self, entries: Collection[RequestEntry], now: float) -> None:
         """Take the offsets that the follower asks for; what it does not name it asks for as before.
 
         That a replica has caught up is told by its request: within a fetch session (KIP-227) there is no entry for it
         in the answer, nor maybe in any later one.
         """
         all_seen = self._seen
-        for topic, partition, _, fetch_offset, _, _, _ in entries:
+        for topic, partition, _, fetch_offset, _, _, _ in paced(entries):
             if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
                 continue
             seen = all_seen[topic, partition]
@@ -71,7 +73,7 @@ class Witness:
             if seen.behind_from is not None and UNKNOWN != seen.high_watermark <= fetch_offset:
                 self._caught_up((topic, partition), seen, seen.behind_from, now)
 
-    def forwarded(self, entries: Iterable[ResponseEntry], now: float) -> None:
+    def forwarded(self, entries: Collection[ResponseEntry], now: float) -> None:
         """These go on to the follower, and nobody has learnt from them yet."""
         known, all_seen, fetched = self._replicas.known, self._seen, self._ledger.fetched
         for (
@@ -83,7 +85,7 @@ class Witness:
             entry_at,
             records_at,
             records_size,
-        ) in entries:
+        ) in paced(entries):
             if len(all_seen) >= MOST_SEEN and (topic, partition) not in all_seen:
                 self._ledger.dropped += 1
                 continue
@@ -105,10 +107,10 @@ class Witness:
                 now=now,
             )
 
-    def withheld(self, keys: Iterable[PartitionKey], now: float) -> None:
+    def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         """The quota kept these out of a fetch, or their records out of a response."""
         known = self._replicas.known
-        for key in keys:
+        for key in paced(keys):
             replica, seen = known.get(key), self._seen[key]
             if replica is not None:
                 position = Position(replica.fetch_offset, replica.high_watermark, replica.log_start_offset)

@@ -39,7 +39,7 @@ class Wire:
         self.sent = rebuild_session_request(
             frame,
             request,
-            (entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed),
+            [entry._replace(partition_max_bytes=limit) for _, entry, limit in upstream.listed],
             forgotten=upstream.forgotten,
             session_id=upstream.session_id,
             session_epoch=upstream.session_epoch,

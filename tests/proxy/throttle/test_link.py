@@ -6,11 +6,12 @@ import pytest
 
 from protocol.fetch.tables import response_layout
 from proxy.roles import Role
+from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_CHECK_SECONDS, REFRESH_SECONDS
+from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
-from proxy.throttle.replicas import ABSENCE_SECONDS
 from proxy.throttle.survey import surveyed
+from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, response_entry, throttle
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -130,7 +131,7 @@ def test_in_sync_replicas_are_counted_against_the_quota() -> None:
     conversation.meet(high_watermark=0)
     conversation.answer(conversation.ask(), {T0: 8 * MIB}, high_watermark=0)
     assert conversation.throttle.statistics.throttled_bytes_in_sync == 8 * MIB + 18
-    assert conversation.throttle.budget.seconds_until_turn(conversation.link._claim, 0.0) > 1.9
+    assert conversation.throttle.budget.seconds_until_turn(conversation.link.admission.claim, 0.0) > 1.9
 
 
 def test_a_burst_of_in_sync_traffic_is_forgotten_after_the_window_of_kip73() -> None:
@@ -138,7 +139,8 @@ def test_a_burst_of_in_sync_traffic_is_forgotten_after_the_window_of_kip73() -> 
     conversation = Conversation(throttle(), offsets={T0: 0})
     conversation.meet(high_watermark=0)
     conversation.answer(conversation.ask(), {T0: 10_000 * MIB}, high_watermark=0)
-    assert conversation.throttle.budget.seconds_until_turn(conversation.link._claim, 0.0) == pytest.approx(11.1)
+    claim = conversation.link.admission.claim
+    assert conversation.throttle.budget.seconds_until_turn(claim, 0.0) == pytest.approx(11.1)
 
 
 def test_when_fetch_offset_goes_back_the_replica_goes_on_with_its_own_partition_max_bytes() -> None:

@@ -8,8 +8,9 @@ from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
 from proxy.quotas.rules import METADATA_TOPIC_ID
 from proxy.throttle.decision import Answer, Forward, Hold
-from proxy.throttle.link import FIRST_CONTACT_BYTES, REFRESH_SECONDS
+from proxy.throttle.link import REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
+from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, quotas, throttle
 from tests.proxy.session_conversation import MESSAGE_BYTES, SessionConversation, SessionLeader, only, topic_of
 

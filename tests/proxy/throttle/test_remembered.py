@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from protocol.wire.topics import MAX_REMEMBERED, DecodedNames
+from proxy.quotas import Quotas
 from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
+from proxy.throttle import chosen, witness
 from proxy.throttle import ledger as ledgers
-from proxy.throttle import replicas as remembering
-from proxy.throttle import witness
 from proxy.throttle.decision import Forward
 from proxy.throttle.ledger import Ledger, Position, TrafficKey
 from proxy.throttle.link import Link
@@ -70,13 +70,13 @@ def test_topics_that_are_looked_up_once_are_forgotten_in_time(topics: str | None
 
 
 def test_topics_without_listed_partitions_are_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembering, "MOST_FREE_TOPICS", 10)
+    monkeypatch.setattr(chosen, "MOST_FREE_TOPICS", 10)
     of = throttle()
-    of.quota = RoleQuota(1.0)
+    of.apply(Quotas(leader=RoleQuota(1.0)), 0.0)
     conversation = Conversation(of)
     conversation.offsets = made_up(95)
     conversation.ask()
-    assert len(conversation.link.replicas._free_topics) <= 10
+    assert 0 < len(conversation.link.replicas._chosen.free_topics) <= 10
 
 
 def test_a_name_that_no_topic_can_have_is_decoded_and_not_kept() -> None:

@@ -1,0 +1,50 @@
+"""Loops over many partitions, which whoever runs them may cut into slices.
+
+    for key in paced(keys): ...        the same as `for key in keys`, and in between others may have their turn
+
+A rule that loops neither knows nor cares: run by itself it runs through. What cuts it says so for its own context
+(PEP 567) by `in_slices`. Nobody asks what time it is here.
+
+Invariant: what is looped over is the collection as it was when the loop began.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+T = TypeVar("T")
+
+FEW = 64
+"""So many are looped over without a pause, at up to some microseconds each."""
+_PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
+
+
+def in_slices(may_pause: Callable[[], None]) -> None:
+    """From now on, in this context, call `may_pause` after every few items: it returns when the loop may go on."""
+    _PAUSE.set(may_pause)
+
+
+def pause() -> None:
+    """Between two steps of something long that is no loop over a collection."""
+    may_pause = _PAUSE.get()
+    if may_pause is not None:
+        may_pause()
+
+
+def paced(items: Collection[T]) -> Iterable[T]:
+    """The items, in their order."""
+    if len(items) <= FEW:
+        return items
+    may_pause = _PAUSE.get()
+    return items if may_pause is None else _sliced(items, may_pause)
+
+
+def _sliced(items: Collection[T], may_pause: Callable[[], None]) -> Iterator[T]:
+    kept = list(items)
+    for at in range(0, len(kept), FEW):
+        yield from kept[at : at + FEW]
+        may_pause()

@@ -1,0 +1,64 @@
+"""The entries that are added to an answer, because its request left their partitions out.
+
+They stand behind the leader's topics, and the frame's head says that there are more. No I/O.
+
+Invariant: they are added once, in one place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.wire.framing import LENGTH_PREFIX_BYTES
+
+from . import edits
+from .edits import Edit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from protocol.fetch.response import ReplayedEntry
+
+    from ..throttle.outlook import Outlook
+    from .edits import Replays
+    from .walk import FrameWalk
+    from .window import Window
+
+
+class Additions:
+    """Of one connection: those of one answer after the other, each from `begin` on."""
+
+    __slots__ = ("_encoded", "_total", "_version", "owed", "replays")
+
+    def __init__(self) -> None:
+        self._encoded: tuple[int, Sequence[ReplayedEntry]] = (0, ())
+        """Version and entries, as they were encoded last: from one fetch to the next they are mostly the same."""
+        self.replays: Replays = edits.NO_REPLAYS
+        self.owed = False
+        """Entries are to be added, and have not been."""
+
+    def begin(self, outlook: Outlook, total: int) -> None:
+        """To an answer of `total` bytes."""
+        entries, version = outlook.replays, outlook.version
+        self._total, self._version = total, version
+        self.owed = bool(entries)
+        encoded = self._encoded
+        if encoded[1] is not entries and encoded != (version, entries):
+            self.replays = edits.encode(version, entries)
+            self._encoded = version, entries
+
+    def head(self, window: Window) -> Edit:
+        """The head of the frame, which begins at the window's start."""
+        size = self._total - LENGTH_PREFIX_BYTES + len(self.replays.encoded)
+        frame = window.start, window.end
+        return edits.head(self._version, window.buffer, frame, size=size, topics=self.replays.topics)
+
+    def add(self, at: int) -> Edit:
+        """Behind the last topic, at that offset of the frame."""
+        self.owed = False
+        return Edit(at, 0, self.replays.encoded)
+
+    def due(self, walk: FrameWalk, end: int) -> list[Edit]:
+        """What is owed, if its place is known and not behind `end`."""
+        at = walk.topics_end
+        return [self.add(at)] if self.owed and at is not None and at <= end else []

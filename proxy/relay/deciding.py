@@ -1,0 +1,128 @@
+"""A replica's Fetch from when all of it is here until it goes on or is answered: decided, perhaps held, decided again.
+
+    take ─▶ decide ─┬─▶ it goes on
+               ▲    ├─▶ it is held: `held.decision` says until when ──▶ due ──▶ again
+               └────┼────────────────────────────────────────────────────────────┘
+                    └─▶ it is to be answered here, in its turn: `answered` once that is done
+
+Pure: no I/O, no waiting. Invariant: one request at a time; the next is not read before this one is dealt with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from protocol.fetch.request import parse_fetch_request
+from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
+from protocol.wire.headers import REQUEST_CORRELATION_ID_AT, request_correlation_id
+
+from ..throttle.decision import Answer, Forward, Hold
+from .exchange import Undecoded
+from .reading import Replace
+from .transport import HELD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.fetch.request import FetchRequest
+
+    from ..throttle.decision import Decision, Demand
+    from .exchange import Exchange
+    from .reading import Step
+
+AFTER_CORRELATION_ID = REQUEST_CORRELATION_ID_AT + 4
+
+
+class Held(NamedTuple):
+    """A request that was taken from the follower, and cannot be dealt with at once."""
+
+    demand: Demand | None
+    decision: Hold | Answer
+    changes: int
+    """How often quotas had changed before it was decided."""
+
+
+class Deciding:
+    """Of one connection. `clock` tells Trio's time."""
+
+    __slots__ = ("_clock", "_exchange", "_held_since", "_last", "due", "held")
+
+    def __init__(self, exchange: Exchange, clock: Callable[[], float]) -> None:
+        self._exchange = exchange
+        self._clock = clock
+        self.held: Held | None = None
+        """What is waited for: its time, or the answers to earlier requests."""
+        self.due = False
+        """The time of what is held has come, or quotas have changed."""
+        self._held_since: float | None = None
+        self._last: tuple[bytes, bytes, FetchRequest] | None = None
+        """What came before and after the correlation id of the last replica's Fetch, and what it was."""
+
+    def parsed(self, frame: bytes) -> FetchRequest:
+        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
+        was before is returned, correlation id and all. Raises ProtocolError."""
+        last, before, after = self._last, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:]
+        if last is not None and before == last[0] and after == last[1]:
+            return last[2]
+        request = parse_fetch_request(frame)
+        self._last = before, after, request
+        return request
+
+    def take(self, frame: bytes, request: FetchRequest) -> Step:
+        """A replica's Fetch, the next frame of the window: do what is to be done about it now."""
+        exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
+        exchange.fetched(request.head.api_version)
+        link, changes = exchange.link, exchange.changes.count
+        replicas = link.replicas
+        before = replicas.not_remembered
+        demand = link.begin(frame, request, now)
+        if replicas.not_remembered != before:
+            exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
+        if isinstance(demand, Answer):
+            return self._hold(Held(None, demand, changes), total)
+        decision: Decision = link.decide(demand, now, may_hold=not exchange.draining)
+        if not isinstance(decision, Forward):
+            return self._hold(Held(demand, decision, changes), total)
+        exchange.sent_whole(request_correlation_id(frame), decision.outlook)
+        return total if decision.frame is None else Replace(total, with_length(decision.frame))
+
+    def again(self, held: Held) -> Step:
+        """Decide what was held once more: HELD if it still has to wait, or is to be answered here."""
+        demand, exchange, changes = held.demand, self._exchange, self._exchange.changes.count
+        self.due = False
+        if demand is None:
+            return HELD
+        decision: Decision = exchange.link.decide(demand, self._clock(), may_hold=not exchange.draining)
+        if not isinstance(decision, Forward):
+            self.held = Held(demand, decision, changes)
+            if isinstance(decision, Answer):
+                self._held_long_enough()
+            return HELD
+        self._held_long_enough()
+        exchange.sent_whole(demand.correlation_id, decision.outlook)
+        self.answered()
+        return Replace(0, with_length(demand.frame if decision.frame is None else decision.frame))
+
+    def answered(self) -> None:
+        """The request that was held has been dealt with: the next one may come."""
+        self.held = None
+        self._exchange.decided()
+
+    def lost(self) -> None:
+        """The connection has ended: nothing is held for it any more."""
+        self._held_long_enough()
+
+    def _hold(self, held: Held, total: int) -> Step:
+        self.held = held
+        self._exchange.deciding = True
+        if isinstance(held.decision, Hold):
+            self._held_since = self._clock()
+            self._exchange.statistics.held_requests += 1
+        return Replace(total, b"")
+
+    def _held_long_enough(self) -> None:
+        if self._held_since is not None:
+            seconds, self._held_since = self._clock() - self._held_since, None
+            self._exchange.statistics.held_requests -= 1
+            self._exchange.statistics.hold_seconds.observe(seconds)
+            self._exchange.held_seconds += seconds

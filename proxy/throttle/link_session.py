@@ -1,0 +1,79 @@
+"""One connection's requests within fetch sessions (KIP-227), v7 and later: what each is, or that its session is over.
+
+Pure. Knows the session's translation and the link's replicas, no budget.
+
+Invariant: a session goes on only while all that is to be known of its replicas is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.fetch.request import Asked, entry_bytes
+from protocol.pacing import paced
+from protocol.session.requests import LocalAnswer, SessionRequest
+from protocol.session.translator import SessionTranslator
+
+from . import replies
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from protocol.fetch.request import FetchRequest
+    from protocol.session.translator import Translation
+
+    from .decision import Answer
+    from .replicas import Replicas
+    from .role_throttle import RoleThrottle
+
+
+class LinkSession:
+    """`translator` is the way into the sessions of the role. `sent` was forwarded last within a session: of that one
+    are the link's replicas, once the leader has answered."""
+
+    __slots__ = ("_replicas", "_throttle", "sent", "translator")
+
+    def __init__(self, throttle: RoleThrottle, replicas: Replicas, leader: Hashable) -> None:
+        self._throttle = throttle
+        self._replicas = replicas
+        self.translator: SessionTranslator[Asked] = SessionTranslator(throttle.sessions, leader)
+        self.sent: Translation[Asked] | None = None
+
+    def take(self, frame: bytes, request: FetchRequest, now: float) -> Translation[Asked] | Answer:
+        """Take the follower's request, and tell the link's replicas of it; or answer that its session is over."""
+        listed = {
+            (e.topic, e.partition): Asked(e.topic, entry_bytes(frame, e), e.partition_max_bytes)
+            for e in paced(request.entries)
+        }
+        version = request.head.api_version
+        taken = self.translator.take(
+            SessionRequest(version, listed, request.session_id, request.session_epoch, request.forgotten), now
+        )
+        if isinstance(taken, LocalAnswer):
+            return replies.error(frame, request, taken)
+        replicas = self._replicas
+        if len(taken.partitions) > self._throttle.remembered.most_of_connection:
+            # All of them in one full request are more than is decoded, and pass: the follower does not come back so.
+            return self._refuse(frame, request, taken)
+        if taken.request.is_full:
+            replicas.reselect()
+            replicas.asked(request.entries, now)
+        elif self._goes_on(taken):
+            replicas.asked_more(request.entries, request.forgotten, now)
+        else:
+            return self._refuse(frame, request, taken)
+        return taken
+
+    def _refuse(self, frame: bytes, request: FetchRequest, taken: Translation[Asked]) -> Answer:
+        taken.lost()
+        return replies.error(frame, request, self.translator.refuse(request.session_id))
+
+    def _goes_on(self, taken: Translation[Asked]) -> bool:
+        """Tell whether all that is to be known of the session's replicas is known. If not it has to start again: a
+        leader tells a high watermark once, when a partition is new to the session."""
+        if self._throttle.is_idle or self.sent is None or taken.session is not self.sent.session:
+            return False
+        if not self._replicas.reselect():
+            return True
+        known, selects = self._replicas.known, self._replicas.selects
+        return all(key in known or not selects(key) for key in paced(taken.partitions))

@@ -1,0 +1,69 @@
+"""What comes of a decided request, as bytes: the request that goes on to the leader, or the answer given here.
+
+Pure. Knows neither replicas nor budgets: what is asked for has been chosen.
+
+Invariant: what was not chosen otherwise goes on as the follower wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.fetch.request import rebuild_fetch_request, rebuild_session_request
+from protocol.fetch.response import empty_fetch_response, error_fetch_response
+from protocol.fetch.tables import NO_SESSION_ID
+from protocol.pacing import paced
+from protocol.session.requests import LocalAnswer, SessionRequest, full_upstream
+from protocol.wire.headers import request_correlation_id
+
+from .decision import Answer, Forward
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from protocol.fetch.request import Asked, FetchRequest
+    from protocol.fetch.response import ReplayedEntry
+    from protocol.session.requests import Choice, Upstream
+
+    from .decision import Demand
+    from .outlook import Outlook
+
+
+def error(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:
+    """A fetch session is over."""
+    version, correlation_id = request.head.api_version, request_correlation_id(frame)
+    return Answer(error_fetch_response(version, correlation_id, answer.error_code, session_id=answer.session_id))
+
+
+def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id: int) -> Answer:
+    """Nothing new of any partition."""
+    version = demand.request.head.api_version
+    return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
+
+
+def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward:
+    """A request that is in no fetch session, with what was chosen of it."""
+    frame, request, left_out = demand.frame, demand.request, choice.omitted
+    kept = {key: e for e in paced(request.entries) if (key := (e.topic, e.partition)) not in left_out}
+    asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
+    if asks.as_it_came and not left_out:
+        return Forward(None, outlook)
+    limited = [(entry, limit_bytes) for _, entry, limit_bytes in paced(asks.listed)]
+    return Forward(rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms), outlook)
+
+
+def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait_ms: int) -> Forward:
+    """A request of a fetch session, or one that wants one."""
+    frame, request = demand.frame, demand.request
+    if asks.as_it_came and max_wait_ms >= request.max_wait_ms:
+        return Forward(None, outlook)
+    rebuilt = rebuild_session_request(
+        frame,
+        request,
+        [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in paced(asks.listed)],
+        forgotten=asks.forgotten,
+        session_id=asks.session_id,
+        session_epoch=asks.session_epoch,
+        max_wait_ms=max_wait_ms,
+    )
+    return Forward(rebuilt, outlook)

@@ -1,0 +1,198 @@
+"""What goes to the leader, or is answered in its place, once it is decided what each replica of a request is granted.
+
+Pure. Knows the link's replicas and its session, nothing of whose turn it is.
+
+Invariants: what was omitted of a full request is replayed from what this connection forwarded; a replica that cannot be
+replayed is asked for instead, with as little as can be asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from protocol.fetch.request import MAX_INT32
+from protocol.fetch.tables import NO_SESSION_ID
+from protocol.pacing import paced
+from protocol.session.requests import Choice, LocalAnswer
+
+from . import replies
+from .decision import Forward
+from .outlook import Outlook
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from protocol.fetch.response import ReplayedEntry
+    from protocol.session.requests import PartitionKey
+
+    from .admission import Admission
+    from .decision import Answer, Demand
+    from .link_session import LinkSession
+    from .replicas import Replicas
+    from .role_throttle import RoleThrottle
+    from .witness import Witness
+
+FIRST_CONTACT_BYTES = 1
+"""partition_max_bytes for a replica that must go on though the budget allows it nothing, because there is no high
+watermark to answer it with: one batch of the first such partition comes (KIP-74's at least one message), of the
+others only the high watermark. 0 would not do: it makes a leader answer at once (1400 fetches a second, measured)."""
+
+
+class Upstream:
+    """Of one link."""
+
+    __slots__ = ("_admission", "_beside", "_expected_at", "_replicas", "_session", "_throttle", "_witness")
+
+    def __init__(
+        self,
+        throttle: RoleThrottle,
+        replicas: Replicas,
+        admission: Admission,
+        session: LinkSession,
+        witness: Witness | None,
+    ) -> None:
+        self._throttle = throttle
+        self._replicas = replicas
+        self._admission = admission
+        self._session = session
+        self._witness = witness
+        self._expected_at: float | None = None
+        """When the leader answers what was forwarded last if there is nothing new; None if what may have data
+        was asked for."""
+        self._beside: Outlook | None = None
+        """Of the last full request that asked for grants and for others: a leader's side that allows no grants cannot
+        hold it."""
+
+    def came_early(self, now: float) -> bool | None:
+        """Tell whether the follower is back before the leader would have answered for want of anything new; None if
+        that cannot be told."""
+        return None if self._expected_at is None else now < self._expected_at
+
+    def look_back(self, now: float) -> None:
+        """Grants that brought nothing though there is something come back too soon to be of use at once."""
+        outlook, self._beside = self._beside, None
+        if outlook is not None and outlook.brought_nothing and outlook.first in self._replicas.behind:
+            self._admission.claim.rest(now)
+
+    def answer(self, demand: Demand, now: float) -> Answer:
+        """Everything is behind, and left out."""
+        waiting = dict.fromkeys(self._replicas.behind)
+        self._withheld(waiting, now)
+        self._throttle.statistics.omitted_partitions += len(waiting)
+        self._throttle.statistics.local_answers += 1
+        session_id = NO_SESSION_ID
+        if demand.translation is not None:
+            answer = demand.translation.decide(Choice(waiting.keys()))
+            if not isinstance(answer, LocalAnswer):
+                raise AssertionError("a request of which nothing is left went on to the leader")
+            if answer.error_code:
+                return replies.error(demand.frame, demand.request, answer)
+            session_id = answer.session_id
+        return replies.without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
+
+    def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
+        """Nothing to shape: unthrottled or in sync, every one of them."""
+        return self._unshaped(demand, self._outlook(demand, now))
+
+    def _unshaped(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
+        self._expected_at = demand.deadline
+        if demand.translation is None:
+            return Forward(None, outlook if self._replicas.known or self._witness is not None else None)
+        return self._sent_on(demand, Choice(), outlook, demand.request.max_wait_ms)
+
+    def forward(
+        self,
+        demand: Demand,
+        granted: dict[PartitionKey, int],
+        unheard: frozenset[PartitionKey],
+        now: float,
+        *,
+        shapes: bool,
+    ) -> Forward | Answer:
+        """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
+        behind, new, claim = self._replicas.behind, self._replicas.new, self._admission.claim
+        if demand.translation is None and len(granted) == demand.partitions and not claim.wants:
+            return self._forward_all(demand, granted, now)
+        replays = demand.is_full
+        omitted: dict[PartitionKey, None] = {}
+        probed: list[PartitionKey] = []
+        for key, replica in paced(behind.items()):
+            if key in granted:
+                continue
+            if key not in unheard and (replica.replayable or not replays):
+                omitted[key] = None
+            else:
+                probed.append(key)
+        # Behind grants that have data a partition_max_bytes of 1 brings nothing, so nothing need be gathered for it.
+        confirms = frozenset(probed) - unheard if granted else frozenset(probed)
+        probed += [key for key in paced(new) if key not in granted]
+        self._withheld(omitted, now)
+        self._throttle.statistics.omitted_partitions += len(omitted)
+        outlook = self._outlook(demand, now)
+        outlook.catches_up = len(behind) > len(omitted)
+        outlook.grants = granted
+        outlook.first = next((key for key in granted if key in behind), None)
+        outlook.replays = self._replays(omitted) if replays else []
+        outlook.confirms = confirms
+        self._replicas.leader_is_asked((*granted, *probed), now)
+        if replays and granted and demand.partitions > len(granted) + len(omitted):
+            self._beside = outlook
+        max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
+        self._expected_at = None if granted or probed else now + max_wait_ms / 1000
+        if shapes:
+            choice = Choice(omitted.keys(), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
+        else:
+            choice = Choice(omitted.keys(), dict.fromkeys(granted, MAX_INT32))
+        return self._sent_on(demand, choice, outlook, max_wait_ms)
+
+    def _forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
+        """Everything there is in full, in the follower's own order, which gives each its turn to be first."""
+        outlook = self._outlook(demand, now)
+        outlook.catches_up = True
+        outlook.grants = granted
+        first = demand.request.entries[0]
+        outlook.first = (first.topic, first.partition)
+        self._expected_at = None
+        return Forward(None, outlook)
+
+    def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:
+        translation = demand.translation
+        if translation is None:
+            return replies.without_session(demand, choice, outlook, max_wait_ms)
+        asks = translation.decide(choice)
+        if isinstance(asks, LocalAnswer):
+            outlook.lost(outlook.admitted_at)
+            return replies.error(demand.frame, demand.request, asks)
+        outlook.translation = self._session.sent = translation
+        return replies.in_session(demand, asks, outlook, max_wait_ms)
+
+    def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
+        """Change nothing; remember what enforcing would have left out."""
+        outlook = self._outlook(demand, now)
+        outlook.grants = granted
+        outlook.observed = frozenset(self._replicas.behind.keys() - granted.keys())
+        self._throttle.statistics.omitted_partitions += len(outlook.observed)
+        return self._unshaped(demand, outlook)
+
+    def _outlook(self, demand: Demand, now: float) -> Outlook:
+        version, claim = demand.request.head.api_version, self._admission.claim
+        return Outlook(self._throttle, claim, self._replicas, version=version, admitted_at=now, witness=self._witness)
+
+    def _withheld(self, keys: Collection[PartitionKey], now: float) -> None:
+        if self._witness is not None:
+            self._witness.withheld(keys, now)
+
+    def _replays(self, omitted: Collection[PartitionKey]) -> list[ReplayedEntry]:
+        known = self._replicas.known
+        return [known[key].replay() for key in paced(omitted)]
+
+    def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
+        """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
+        longer than until it is our turn. What was granted has data, so it comes at once, or as soon as a sidecar on the
+        leader's side lets it."""
+        max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
+        if hurries:
+            max_wait_ms = math.ceil(self._admission.hurry(max_wait_ms, now))
+            self._admission.claim.due = now + max_wait_ms / 1000
+        return min(max_wait_ms, demand.request.max_wait_ms)
