@@ -32,10 +32,6 @@ def prometheus_rule() -> str:
 
 def derived(root: Path = HERE) -> dict[Path, str]:
     """What is to be in each file, below `root`."""
-    files = root / "helm" / "files"
-    dashboard = "kafka-throttle-sidecar.json"
     return {
         root / "kubernetes" / "components" / "prometheus-operator" / "prometheus-rule.yaml": prometheus_rule(),
-        files / "rules.yaml": "# Written by `python -m deploy`.\n" + all_rules(),
-        files / dashboard: (HERE / "grafana" / dashboard).read_text("utf-8"),
     }

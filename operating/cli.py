@@ -27,6 +27,7 @@ _BUILT_IN = {
     "plan": "operating.commands.plan",
     "verify": "operating.commands.verify",
     "decode": "operating.commands.decode",
+    "webhook": "operating.commands.webhook",
     "completion": "operating.commands.completion",
 }
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.

@@ -24,6 +24,7 @@ from .routing import Answer, Request, Route, Routes, json_answer
 from .statistics import HttpStatistics, Refusal
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
 
     from .bounds import Bounds
@@ -51,6 +52,8 @@ class Service:
     """Told of every refusal: its reason, the peer, and what was found, for the log."""
     failed: Callable[[Exception, str], None]
     """Told of a defect, and where it showed."""
+    tls: Callable[[], ssl.SSLContext] | None = None
+    """What the next connection is encrypted by; None: nothing is."""
 
 
 class RefusedError(Exception):
@@ -73,7 +76,13 @@ class HttpConnection:
     def __init__(self, stream: trio.SocketStream, peer: str, service: Service) -> None:
         self.waits_since: float | None = None
         """When it began to wait for its peer; None while it is worked for."""
-        self._stream = stream
+        self._transport = stream
+        self._encrypted = (
+            None
+            if service.tls is None
+            else trio.SSLStream(stream, service.tls(), server_side=True, https_compatible=True)
+        )
+        self._stream = self._encrypted or stream
         self._peer = peer
         self._service = service
         self._bounds = service.bounds
@@ -94,10 +103,11 @@ class HttpConnection:
         except _GONE:
             pass
         finally:
-            self._stream.socket.close()
+            self._transport.socket.close()
 
     async def _serve(self) -> None:
         try:
+            await self._shake_hands()
             await self._converse()
         except _GONE:
             raise
@@ -114,6 +124,18 @@ class HttpConnection:
             with suppress(RefusedError):
                 await self._send(answer, last=True)
         await self._linger()
+
+    async def _shake_hands(self) -> None:
+        if self._encrypted is None:
+            return
+        self._wait_for_peer()
+        with self._within(self._bounds.head_seconds, Refusal.SLOW_HEAD, None):
+            try:
+                await self._encrypted.do_handshake()
+            except trio.BrokenResourceError as error:
+                found = _printable(f"no TLS: {error.__cause__ or error}")
+                raise RefusedError(Refusal.MALFORMED, None, found) from error
+        self.waits_since = None
 
     async def _converse(self) -> None:
         """Return when either side wants no further request on this connection."""
@@ -173,7 +195,7 @@ class HttpConnection:
         self._wait_for_peer()
         received = await self._stream.receive_some(_RECEIVE_BYTES)
         self.waits_since = None
-        self._h11.receive_data(received)
+        self._h11.receive_data(bytes(received))
 
     async def _answer(self, head: h11.Request) -> Answer:
         """Check, read the body, ask the handler."""
@@ -264,11 +286,11 @@ class HttpConnection:
     async def _linger(self) -> None:
         """Close our side, and let go of what is still on its way here: a socket that is closed with bytes unread
         takes back what was sent (RFC 9112, 9.6)."""
-        await self._stream.send_eof()
+        await self._transport.send_eof()
         self._wait_for_peer()
         left = self._bounds.linger_bytes
         with trio.move_on_after(self._bounds.linger_seconds):
-            while left > 0 and (received := await self._stream.receive_some(4 * _RECEIVE_BYTES)):
+            while left > 0 and (received := await self._transport.receive_some(4 * _RECEIVE_BYTES)):
                 left -= len(received)
 
     @contextmanager

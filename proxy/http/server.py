@@ -25,6 +25,9 @@ from .connection import HttpConnection, Service
 from .statistics import HttpStatistics, Refusal
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
     from ..logs.log import Log
     from .routing import Routes
     from .trust import Trust
@@ -83,14 +86,17 @@ class HttpServer:
         *,
         trust: Trust,
         turn: Turn,
+        tls: Callable[[], ssl.SSLContext] | None = None,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until cancelled: then every connection ends at once, since no answer is worth a delay of the end.
 
+        `tls`: asked at each connection what it is to be encrypted by; None: connections are plain.
+
         Raises a group of ValueError or OSError if the socket is none any more.
         """
         service = Service(
-            routes, trust, self._bounds, turn, self._statistics, self._changed.notify, self._refused, self._failed
+            routes, trust, self._bounds, turn, self._statistics, self._changed.notify, self._refused, self._failed, tls
         )
         async with trio.open_nursery() as connections:
             task_status.started()

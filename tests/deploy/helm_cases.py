@@ -37,6 +37,19 @@ CASES = {
     "peers": Case({"brokers": brokers()}),
     "transparent": Case({"brokers": brokers(2, first=100), "egress": {"mode": "transparent"}}),
     "follower": Case({"brokers": brokers(2), "ingress": {"enabled": False}, "egress": {"port": 9091}}),
+    # What Strimzi's pods need: the follower role, and a webhook, whose certificate comes from elsewhere.
+    "webhook": Case(
+        {
+            "brokers": brokers(2),
+            "ingress": {"enabled": False},
+            "egress": {"port": 9091},
+            "webhook": {
+                "create": True,
+                "secretName": "webhook-certificate",
+                "annotations": {"cert-manager.io/inject-ca-from": "kafka/webhook-certificate"},
+            },
+        }
+    ),
     "everything": Case(
         {
             "brokers": brokers(2),

@@ -1,0 +1,167 @@
+"""What the webhook costs who makes pods: dry runs on a real API server at a fixed rate, asking for it and not.
+
+    python -m benchmarks.webhook [--rate 100] [--seconds 10] [--write docs/benchmarks.md]
+
+Requests are due by the clock, and a time counts from when its request was due (no coordinated omission). Every answer
+is looked at: a pod that asked has its sidecar, one that did not has none.
+"""
+
+from __future__ import annotations
+
+import copy
+import http.client
+import json
+import ssl
+import statistics
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import click
+import yaml
+
+from lab.authority import Authority
+from lab.kubernetes.control_plane import control_plane
+from lab.processes import Process, accepts_connections, kill_all
+from lab.sidecars import throttle_sidecar_script
+
+if TYPE_CHECKING:
+    from lab.kubernetes.control_plane import ControlPlane
+
+MARKS = ("<!-- webhook: begin -->", "<!-- webhook: end -->")
+CHART = Path(__file__).parents[1] / "deploy" / "helm"
+LABEL = "kafka-throttle-sidecar/inject"
+PORT = 8443
+CONNECTIONS = 8
+NAME = "kafka-0.kafka"
+BROKERS = [
+    {"id": 0, "pod": "kafka-0", "name": NAME, "address": f"{NAME}.svc"},
+    {"id": 1, "pod": "kafka-1", "name": "kafka-1.kafka", "address": "kafka-1.kafka.svc"},
+]
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "kafka-0", "labels": {"app": "kafka"}},
+    "spec": {"containers": [{"name": "kafka", "image": "apache/kafka:4.1.0"}]},
+}
+
+
+class Answered(NamedTuple):
+    seconds: float
+    good: bool
+
+
+class Load:
+    """Dry runs of one pod over a few connections that stay open."""
+
+    def __init__(self, cluster: ControlPlane, pod: dict[str, Any], *, asks: bool) -> None:
+        self._host = urlsplit(cluster.url).netloc
+        self._tls = ssl.create_default_context(cafile=str(cluster.certificate_authority))
+        users = json.loads(cluster.kubeconfig.read_text())["users"]
+        self._headers = {
+            "Authorization": f"Bearer {users[0]['user']['token']}",
+            "Content-Type": "application/json",
+        }
+        self._body = json.dumps(pod).encode()
+        self._asks = asks
+        self._lock = threading.Lock()
+        self._next = 0
+
+    def run(self, rate: float, seconds: float) -> list[Answered]:
+        answers: list[Answered] = []
+        began = time.monotonic() + 0.5
+        threads = [
+            threading.Thread(target=self._work, args=(answers, began, rate, int(rate * seconds)))
+            for _ in range(CONNECTIONS)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def _work(self, answers: list[Answered], began: float, rate: float, count: int) -> None:
+        connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=30)
+        while True:
+            with self._lock:
+                number, self._next = self._next, self._next + 1
+            if number >= count:
+                connection.close()
+                return
+            due = began + number / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            connection.request("POST", "/api/v1/namespaces/kafka/pods?dryRun=All", self._body, self._headers)
+            answer = connection.getresponse()
+            said = answer.read()
+            has = b'"throttle-sidecar"' in said
+            answers.append(Answered(time.monotonic() - due, answer.status == 201 and has == self._asks))
+
+
+def measure(cluster: ControlPlane, home: Path, rate: float, seconds: float) -> dict[str, list[Answered]]:
+    authority = Authority(home / "authority")
+    identity = authority.issue("webhook.pem", [cluster.address])
+    values = {
+        "brokers": BROKERS,
+        "webhook": {
+            "create": True,
+            "url": f"https://{cluster.address}:{PORT}/inject",
+            "secretName": "elsewhere",
+            "authority": authority.certificate.read_text(),
+        },
+    }
+    (home / "values.yaml").write_text(yaml.safe_dump(values))
+    verb = ("upgrade", "--install", "--create-namespace", "--namespace=kafka", "throttle", str(CHART))
+    cluster.helm("helm 4", *verb, "--values", str(home / "values.yaml"))
+    addition = cluster.get("configmap", "throttle-webhook", "--namespace=kafka")["data"]["addition.json"]
+    (home / "addition.json").write_text(addition)
+    command = [
+        throttle_sidecar_script(), "webhook", f"--listen={cluster.address}:{PORT}", f"--certificate={identity}",
+        f"--key={identity}", f"--addition={home / 'addition.json'}",
+    ]  # fmt: skip
+    webhook = Process("webhook", command, output=home / "webhook.log")
+    webhook.start()
+    try:
+        while not accepts_connections(cluster.address, PORT):
+            time.sleep(0.1)
+        time.sleep(2)  # the API server learns of the registration, and makes the namespace's service account
+        asking = copy.deepcopy(POD)
+        asking["metadata"]["labels"][LABEL] = "true"
+        return {
+            "a pod that asks": Load(cluster, asking, asks=True).run(rate, seconds),
+            "a pod that does not": Load(cluster, POD, asks=False).run(rate, seconds),
+        }
+    finally:
+        kill_all([webhook])
+
+
+def table(found: dict[str, list[Answered]]) -> str:
+    lines = ["| | answers | wrong ones | median | p99 | worst |", "|---|---|---|---|---|---|"]
+    for what, answers in found.items():
+        times = sorted(each.seconds for each in answers)
+        cells = [statistics.median(times), times[int(0.99 * len(times))], times[-1]]
+        wrong = sum(not each.good for each in answers)
+        shown = " | ".join(f"{1000 * cell:.0f} ms" for cell in cells)
+        lines.append(f"| {what} | {len(answers)} | {wrong} | {shown} |")
+    return "\n".join(lines)
+
+
+@click.command()
+@click.option("--rate", default=100.0, show_default=True, help="Pods a second.")
+@click.option("--seconds", default=10.0, show_default=True)
+@click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
+def main(rate: float, seconds: float, write: Path | None) -> None:
+    """Measure what the webhook costs who makes pods."""
+    with tempfile.TemporaryDirectory() as home, control_plane() as cluster:
+        found = measure(cluster, Path(home), rate, seconds)
+    text = f"{rate:g} pods a second for {seconds:g} s, over {CONNECTIONS} connections:\n\n{table(found)}"
+    click.echo(text)
+    if write is not None:
+        before, rest = write.read_text("utf-8").split(MARKS[0])
+        write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""``webhook``: gives brokers' pods their sidecar as they are made. What that means is `operating.injection`."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import click
+import trio
+
+from operating.injection.server import Webhook, WebhookSettings
+from proxy.config.settings_values import Address, parse_address
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.logs.log import dropped_line, open_log
+from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
+from proxy.logs.queue import LogQueue
+
+_FILE = click.Path(path_type=Path, readable=False)
+
+
+@click.command("webhook", short_help="On Kubernetes: give brokers' pods their sidecar as they are made.")
+@click.option("--listen", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="HTTPS.")
+@click.option(
+    "--certificate", type=_FILE, default=Path("/etc/throttle-webhook-tls/tls.crt"), show_default=True, help="PEM."
+)
+@click.option("--key", type=_FILE, default=Path("/etc/throttle-webhook-tls/tls.key"), show_default=True, help="PEM.")
+@click.option(
+    "--addition",
+    type=_FILE,
+    default=Path("/etc/throttle-webhook/addition.json"),
+    show_default=True,
+    help="What pods are given, as the Helm chart renders it.",
+)
+@click.option("--log-format", type=click.Choice([each.value for each in LogFormat]), default="json", show_default=True)
+def command(listen: str, certificate: Path, key: Path, addition: Path, log_format: str) -> None:
+    """Answer the API server's AdmissionReviews until SIGTERM.
+
+    A pod with the label kafka-throttle-sidecar/inject=true gets the sidecar before it is stored, once, or is
+    refused with a reason; any other passes untouched. The Helm chart (deploy/helm, webhook.create) runs this and
+    registers it. The files are read again within a second or two of their change.
+
+    \b
+    Example:
+      throttle-sidecar webhook --certificate tls.crt --key tls.key --addition addition.json
+    """
+    settings = WebhookSettings(_address(listen), certificate, key, addition)
+    how = LogSettings(LogFormat(log_format), LogLevel.INFO)
+    queue = LogQueue(sys.stdout, tell=partial(dropped_line, how))
+    log = open_log(how, queue, queue.dropped)
+    try:
+        trio.run(Webhook(settings, log).run)
+    finally:
+        queue.finish()
+
+
+def _address(text: str) -> Address:
+    try:
+        return parse_address(text)
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--listen: {error}") from error

@@ -1,0 +1,97 @@
+"""What is added to a broker's pod, as the chart renders it (deploy/helm): one JSON file.
+
+    {"pods": ["kafka-0", …], "spec": {"hostAliases": […], "initContainers": […], "volumes": […]}}
+
+Invariant: an `Addition` that exists has a sidecar, and each of its parts has the key that tells it from others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SIDECAR = "throttle-sidecar"
+MOST_BYTES = 1024 * 1024
+
+Part = dict[str, Any]
+"""An element of a list in a pod's spec, as JSON has it."""
+
+
+class _Spec(msgspec.Struct, forbid_unknown_fields=True):
+    initContainers: list[Part]  # noqa: N815 - Kubernetes' name
+    volumes: list[Part] = []
+    hostAliases: list[Part] = []  # noqa: N815
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    pods: list[str]
+    spec: _Spec
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """`pods`: the names of those for which there is a proxy.toml. `mark`: the same for the same addition."""
+
+    pods: frozenset[str]
+    containers: tuple[Part, ...]
+    volumes: tuple[Part, ...]
+    host_aliases: tuple[Part, ...]
+    mark: str
+
+    @property
+    def sidecar(self) -> Part:
+        return next(each for each in self.containers if each["name"] == SIDECAR)
+
+    @property
+    def ports(self) -> dict[int, str]:
+        """Those that its containers listen on, and which container does."""
+        return {
+            port["containerPort"]: container["name"]
+            for container in self.containers
+            for port in container.get("ports", [])
+        }
+
+    @property
+    def redirects(self) -> bool:
+        """Whether connections are told apart by their user, so that no other container may be the sidecar's."""
+        return len(self.containers) > 1
+
+
+def read_addition(path: Path) -> Addition:
+    """Blocking. Raises ConfigurationError, which names the file and the key."""
+    content = read_bytes(path)
+    if len(content) > MOST_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes, found {len(content)}")
+    try:
+        found = msgspec.json.decode(content, type=_File)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    problems = [*_nameless("initContainers", "name", found.spec.initContainers)]
+    problems += _nameless("volumes", "name", found.spec.volumes)
+    problems += _nameless("hostAliases", "ip", found.spec.hostAliases)
+    if not problems and SIDECAR not in {each["name"] for each in found.spec.initContainers}:
+        problems.append(f"spec.initContainers: expected one with the name {SIDECAR}")
+    if problems:
+        raise ConfigurationError([f"{path}: {problem}" for problem in problems])
+    spec = found.spec
+    mark = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
+    return Addition(
+        frozenset(found.pods), tuple(spec.initContainers), tuple(spec.volumes), tuple(spec.hostAliases), mark
+    )
+
+
+def _nameless(where: str, key: str, parts: list[Part]) -> list[str]:
+    return [
+        f"spec.{where}[{position}].{key}: expected text, found {part.get(key)!r}"
+        for position, part in enumerate(parts)
+        if not isinstance(part.get(key), str)
+    ]

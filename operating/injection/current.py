@@ -1,0 +1,67 @@
+"""A value that is made of files, and made again when they change: a certificate, what is added to pods.
+
+Invariant: while files are wrong, the last good value goes on, and the log says so once for each cause.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import trio
+
+from proxy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from proxy.logs.log import Log
+
+LOOK_SECONDS = 1.0
+_T = TypeVar("_T")
+
+
+class Current(Generic[_T]):
+    """`value` is what `make` last made of `files`.
+
+    Args:
+        what: for the log.
+        files: which to look at.
+        make: blocking; raises ConfigurationError.
+    """
+
+    def __init__(self, what: str, files: Sequence[Path], make: Callable[[], _T], log: Log) -> None:
+        """Blocking. Raises ConfigurationError."""
+        self._what, self._files, self._make, self._log = what, tuple(files), make, log
+        self._seen = self._looks()
+        self._said: str | None = None
+        self.value = make()
+
+    async def run(self) -> None:
+        """Look once a second, until cancelled."""
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            seen = await trio.to_thread.run_sync(self._looks)
+            if seen == self._seen and self._said is None:
+                continue
+            try:
+                self.value = await trio.to_thread.run_sync(self._make)
+            except ConfigurationError as error:
+                if self._said != str(error):
+                    self._log.error("webhook_file_refused", what=self._what, error=str(error))
+                self._said = str(error)
+                continue
+            self._seen, self._said = seen, None
+            self._log.info("webhook_file_read", what=self._what)
+
+    def _looks(self) -> tuple[object, ...]:
+        """What tells one state of the files from another; a mounted Secret's are reached by links."""
+        found: list[object] = []
+        for path in self._files:
+            try:
+                status = os.stat(path)  # noqa: PTH116 - through links, as Path.stat, without a Path's cost
+                found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
+            except OSError as error:
+                found.append(error.errno)
+        return tuple(found)

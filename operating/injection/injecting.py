@@ -1,0 +1,137 @@
+"""What a pod gets, and why one is refused. Pure: a pod is what its JSON says.
+
+Idempotent: a pod that has its sidecar gets nothing more. Invariant: nothing that a pod has is altered or taken away.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .addition import SIDECAR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from .addition import Addition, Part
+
+ASKS = "kafka-throttle-sidecar/inject"
+"""The label by which a pod asks; its value is "true"."""
+MARK = "kafka-throttle-sidecar/injected"
+"""The annotation of a pod that was given its sidecar: which."""
+
+Operation = dict[str, Any]
+"""Of a JSON patch (RFC 6902)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a pod: a patch, perhaps none, and what to tell who made it; or a refusal that says why."""
+
+    patch: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    refusal: str | None = None
+
+
+def decide(pod: dict[str, Any], addition: Addition) -> Decision:
+    """Work out what a pod that is about to be made gets. Raises nothing: a pod of another shape is a refusal."""
+    try:
+        return _decide(pod, addition)
+    except (AttributeError, KeyError, TypeError) as error:
+        return Decision(refusal=f"this is no pod as Kubernetes has them: {error}")
+
+
+def _decide(pod: dict[str, Any], addition: Addition) -> Decision:
+    metadata, spec = pod.get("metadata") or {}, pod["spec"]
+    if (metadata.get("labels") or {}).get(ASKS) != "true":
+        return Decision()
+    has = {each["name"] for each in [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]}
+    if SIDECAR in has:
+        same = (metadata.get("annotations") or {}).get(MARK) == addition.mark
+        said = f"the pod has a container {SIDECAR} already, which is left as it is"
+        return Decision(warnings=() if same else (said,))
+    name = metadata.get("name") or ""
+    problems = [*_problems(name, spec, has, addition)]
+    if problems:
+        who = f"pod {name}" if name else "a pod without a name"
+        return Decision(refusal=f"{who} cannot have a throttle sidecar: {'; '.join(problems)}")
+    return Decision((*_mark(metadata, addition), *_add(spec, addition)))
+
+
+def _problems(name: str, spec: dict[str, Any], has: set[str], addition: Addition) -> Iterator[str]:
+    """Everything that is in the way, in whole clauses."""
+    if name not in addition.pods:
+        known = ", ".join(sorted(addition.pods)[:10]) or "none"
+        yield f"there is no proxy.toml for a pod of this name, expected one of {known}: add it to the chart's `brokers`"
+    if spec.get("hostNetwork"):
+        yield "spec.hostNetwork is true, so its ports and names would be the node's"
+    if (spec.get("os") or {}).get("name", "linux") != "linux":
+        yield f"spec.os.name is {spec['os']['name']}, the sidecar is for linux"
+    for each in addition.containers:
+        if each["name"] in has:
+            yield f"it has a container {each['name']} of its own"
+    yield from _taken_ports(spec, addition)
+    yield from _taken_names(spec, addition)
+    yield from _taken_volumes(spec, addition)
+    yield from _same_user(spec, addition)
+
+
+def _own_containers(spec: dict[str, Any]) -> Iterable[Part]:
+    return [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+
+
+def _taken_ports(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
+    for container in _own_containers(spec):
+        for port in container.get("ports") or []:
+            if port.get("protocol", "TCP") == "TCP" and port["containerPort"] in addition.ports:
+                who = addition.ports[port["containerPort"]]
+                yield f"container {container['name']} has port {port['containerPort']}, on which {who} is to listen"
+
+
+def _taken_names(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
+    led = {name: each["ip"] for each in spec.get("hostAliases") or [] for name in each.get("hostnames") or []}
+    for each in addition.host_aliases:
+        for name in each.get("hostnames", []):
+            if led.get(name, each["ip"]) != each["ip"]:
+                yield f"spec.hostAliases leads {name} to {led[name]}, it is to lead to the sidecar at {each['ip']}"
+
+
+def _taken_volumes(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
+    there = {each["name"] for each in spec.get("volumes") or []}
+    for each in addition.volumes:
+        if each["name"] in there:
+            yield f"it has a volume {each['name']} of its own"
+
+
+def _same_user(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
+    if not addition.redirects:
+        return
+    user = (addition.sidecar.get("securityContext") or {}).get("runAsUser")
+    of_all = (spec.get("securityContext") or {}).get("runAsUser")
+    for container in spec.get("containers") or []:
+        if (container.get("securityContext") or {}).get("runAsUser", of_all) == user:
+            yield f"container {container['name']} is to run as user {user}, whose connections are not redirected"
+
+
+def _mark(metadata: dict[str, Any], addition: Addition) -> Iterator[Operation]:
+    if metadata.get("annotations") is None:
+        yield {"op": "add", "path": "/metadata/annotations", "value": {}}
+    yield {"op": "add", "path": f"/metadata/annotations/{MARK.replace('/', '~1')}", "value": addition.mark}
+
+
+def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
+    """Containers before the pod's own, since those may want to reach brokers; the rest after."""
+    for key, parts, place in (
+        ("initContainers", tuple(reversed(addition.containers)), "0"),
+        ("volumes", addition.volumes, "-"),
+        ("hostAliases", tuple(each for each in addition.host_aliases if not _has(spec, each)), "-"),
+    ):
+        if parts and not spec.get(key):
+            yield {"op": "add", "path": f"/spec/{key}", "value": []}
+        for part in parts:
+            yield {"op": "add", "path": f"/spec/{key}/{place}", "value": part}
+
+
+def _has(spec: dict[str, Any], alias: Part) -> bool:
+    """Names of an address are one entry in a pod's spec; the API server refuses no second, the kubelet keeps both."""
+    return alias in (spec.get("hostAliases") or [])

@@ -1,0 +1,82 @@
+"""AdmissionReview (admission.k8s.io/v1), in and out. Pure.
+
+Invariant: every review that can be read is answered under its own uid; what is not a pod being made passes untouched.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .injecting import Decision, decide
+
+if TYPE_CHECKING:
+    from .addition import Addition
+
+VERSION = "admission.k8s.io/v1"
+_FORBIDDEN = 403
+
+
+class _Kind(msgspec.Struct):
+    group: str
+    kind: str
+
+
+class _Request(msgspec.Struct):
+    uid: str
+    kind: _Kind
+    operation: str
+    namespace: str = ""
+    object: dict[str, Any] | None = None
+
+
+class _Review(msgspec.Struct):
+    apiVersion: str  # noqa: N815 - Kubernetes' name
+    kind: str
+    request: _Request
+
+
+class NoReviewError(Exception):
+    """What came is no AdmissionReview; the message says where."""
+
+
+class Review:
+    """One question of the API server's."""
+
+    def __init__(self, content: bytes) -> None:
+        """Raises NoReviewError."""
+        try:
+            found = msgspec.json.decode(content, type=_Review)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise NoReviewError(f"expected an AdmissionReview: {error}") from error
+        if (found.apiVersion, found.kind) != (VERSION, "AdmissionReview"):
+            raise NoReviewError(f"expected {VERSION} AdmissionReview, found {found.apiVersion} {found.kind}")
+        self._request = found.request
+
+    @property
+    def pod(self) -> str:
+        """Where and what it is, for the log."""
+        metadata = (self._request.object or {}).get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        return f"{self._request.namespace}/{name or '?'}"
+
+    def decide(self, addition: Addition) -> Decision:
+        asked = self._request
+        is_pod = (asked.kind.group, asked.kind.kind) == ("", "Pod")
+        if not is_pod or asked.operation != "CREATE" or asked.object is None:
+            return Decision()
+        return decide(asked.object, addition)
+
+    def answer(self, decision: Decision) -> bytes:
+        """Return the review that goes back."""
+        response: dict[str, Any] = {"uid": self._request.uid, "allowed": decision.refusal is None}
+        if decision.refusal is not None:
+            response["status"] = {"code": _FORBIDDEN, "reason": "Forbidden", "message": decision.refusal}
+        if decision.patch:
+            response["patchType"] = "JSONPatch"
+            response["patch"] = base64.b64encode(msgspec.json.encode(decision.patch)).decode()
+        if decision.warnings:
+            response["warnings"] = decision.warnings
+        return msgspec.json.encode({"apiVersion": VERSION, "kind": "AdmissionReview", "response": response})

@@ -1,0 +1,132 @@
+"""The webhook's edge: HTTPS on one address, a review in, an answer out; ends with SIGTERM.
+
+On the sidecar's own HTTP server (`proxy.http`), whose bounds hold here as well. Invariant: a bad request costs its
+connection; certificate and addition are looked at once a second, and the last good ones go on.
+"""
+
+from __future__ import annotations
+
+import signal
+import ssl
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.errors import ConfigurationError
+from proxy.http.bounds import Bounds
+from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
+from proxy.http.server import HttpServer
+from proxy.http.trust import Trust
+from proxy.http.turn import Turn
+
+from .addition import read_addition
+from .current import Current
+from .reviews import NoReviewError, Review
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from proxy.config.settings_values import Address
+    from proxy.logs.log import Log
+
+    from .addition import Addition
+
+INJECT = "/inject"
+MOST_REVIEW_BYTES = 8 * 1024 * 1024
+"""An object may have 1.5 MB in etcd, and a review has it twice at most."""
+_BOUNDS = Bounds(connections=256)
+"""The API server keeps connections open, and opens more under load."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """`certificate` and `key`: PEM files, as a Secret of the kind kubernetes.io/tls has them."""
+
+    listen: Address
+    certificate: Path
+    key: Path
+    addition: Path
+
+
+class Webhook:
+    """Bound, and with good files, before `run`. Raises ConfigurationError when it is made."""
+
+    def __init__(self, settings: WebhookSettings, log: Log) -> None:
+        self._log = log
+        identity = (settings.certificate, settings.key)
+        self._context = Current("certificate", identity, partial(_context, *identity), log)
+        self._addition: Current[Addition] = Current(
+            "addition", (settings.addition,), partial(read_addition, settings.addition), log
+        )
+        try:
+            self._server = HttpServer.bind(settings.listen, log=log, bounds=_BOUNDS)
+        except ConfigurationError as error:
+            raise ConfigurationError(str(error).replace("http.listen", "--listen")) from error
+
+    @property
+    def address(self) -> Address:
+        return self._server.address
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until SIGTERM or SIGINT, or cancelled."""
+        with closing(self._server), trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as asked:
+            async with trio.open_nursery() as tasks:
+                tasks.start_soon(self._context.run)
+                tasks.start_soon(self._addition.run)
+                serve = partial(self._server.run, self._routes(), trust=Trust(["*"]), turn=Turn(), tls=self._tls)
+                await tasks.start(serve)
+                self._log.info("webhook_started", listen=str(self.address), pods=len(self._addition.value.pods))
+                task_status.started()
+                async for number in asked:
+                    self._log.info("webhook_stopped", reason=signal.Signals(number).name)
+                    tasks.cancel_scope.cancel()
+                    return
+
+    def _tls(self) -> ssl.SSLContext:
+        return self._context.value
+
+    def _routes(self) -> Routes:
+        return Routes(
+            [
+                Route("POST", INJECT, self._inject, max_body_bytes=MOST_REVIEW_BYTES, any_host=True),
+                Route("GET", "/healthz", _alive, any_host=True),
+                Route("GET", "/readyz", _alive, any_host=True),
+            ]
+        )
+
+    async def _inject(self, request: Request) -> Answer:
+        await trio.lowlevel.checkpoint()
+        try:
+            review = Review(request.body)
+        except NoReviewError as error:
+            return json_answer(400, {"error": str(error)})
+        decision = review.decide(self._addition.value)
+        if decision.refusal is not None:
+            self._log.warning("pod_refused", pod=review.pod, reason=decision.refusal)
+        elif decision.patch:
+            self._log.info("pod_injected", pod=review.pod)
+        return Answer(200, review.answer(decision), JSON)
+
+
+async def _alive(_: Request) -> Answer:
+    await trio.lowlevel.checkpoint()
+    return Answer(200, b"ok\n", TEXT)
+
+
+def _context(certificate: Path, key: Path) -> ssl.SSLContext:
+    """Raises ConfigurationError: a file cannot be read, is none, or they do not belong together."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        for path in (certificate, key):
+            path.open("rb").close()
+        context.load_cert_chain(certificate, key, password=lambda: b"")
+    except ssl.SSLError as error:
+        reason = error.reason or str(error)
+        raise ConfigurationError(f"{certificate}, {key}: no certificate with its key, in PEM: {reason}") from error
+    except OSError as error:
+        raise ConfigurationError(f"{error.filename or certificate}: cannot be read: {error.strerror}") from error
+    return context

@@ -1,0 +1,1 @@
+"""Of the webhook that gives pods their sidecar."""
