@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reassignment import Deadline, Load
 
-from .fluid import finish_times
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -55,7 +53,7 @@ def errors(found: Sequence[Tested]) -> Errors | None:
 
 def of_links(found: Recorded, *, line_bytes_per_second: float) -> list[Tested]:
     """How long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
-    ends = finish_times(found.streams, found.quotas, line_bytes_per_second=line_bytes_per_second)
+    ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
     said = {
         (one.source, one.destination): math.inf if end is None else end - one.starts
         for one, end in zip(found.streams, ends, strict=True)

@@ -9,18 +9,19 @@ Invariant: the recorded result stands beside the model's answer for the same quo
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
-from .fluid import finish_times
+from .fluid import Change, finish_times
 from .measured import inflow
 from .moves import moves
 from .quotas import UNLIMITED, periods
 from .streams import streams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -32,6 +33,8 @@ LINE_BYTES_PER_SECOND = 125_000_000.0
 """What a link carries if nobody says otherwise: a gigabit."""
 FACTORS = tuple(2.0 ** (step / 2) for step in range(-6, 7))
 """From an eighth of the quotas to eight times them."""
+Period = tuple[float, float, float]
+"""(since, until, bytes per second; infinity: none)."""
 MOST_FACTOR = 1024.0
 EXACT = 1.0001
 """How near two factors are that count as one."""
@@ -53,13 +56,19 @@ class Pair(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What is to be scaled, and what it took. quotas: the last that was in force of each broker and role."""
+    """What is to be scaled, and what it took.
+
+    streams: `starts` in seconds since 1970.
+    quotas: of each broker and role that had one, in the mean of the time in which it had something to move.
+    inflow: broker to what it takes in in sync, bytes per second in all but its busiest minutes.
+    changes: of quotas while something moved, as they were in force; none if each had one alone.
+    """
 
     streams: tuple[Stream, ...]
     quotas: Quotas
     pairs: tuple[Pair, ...]
     inflow: dict[str, float]
-    """Broker to what it takes in in sync, bytes per second in all but its busiest minutes."""
+    changes: tuple[Change, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -79,10 +88,23 @@ class Recorded(NamedTuple):
     def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
         """What the model says all of it takes at so many times the quotas; infinity if it never ends."""
         scaled = {key: limit * factor for key, limit in self.quotas.items()}
-        found = finish_times(self.streams, scaled, line_bytes_per_second=line_bytes_per_second)
-        if None in found:
+        return self._took(finish_times(self.streams, scaled, line_bytes_per_second=line_bytes_per_second))
+
+    @property
+    def seconds_modelled(self) -> float:
+        """What the model says all of it takes with the quotas as they were in force; infinity if it never ends."""
+        return self._took(self.finishes())
+
+    def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:
+        """When the model says each stream has caught up with the quotas as they were in force."""
+        return finish_times(
+            self.streams, self.quotas, changes=self.changes, line_bytes_per_second=line_bytes_per_second
+        )
+
+    def _took(self, ends: Sequence[float | None]) -> float:
+        if None in ends:
             return math.inf
-        return _busy((one.starts, end or 0.0) for one, end in zip(self.streams, found, strict=True))
+        return _busy((one.starts, end or 0.0) for one, end in zip(self.streams, ends, strict=True))
 
     @property
     def error(self) -> float | None:
@@ -90,7 +112,7 @@ class Recorded(NamedTuple):
         that did not end, or took no time."""
         if not self.finished or self.seconds < 1:
             return None
-        return self.seconds_at(1.0) / self.seconds - 1
+        return self.seconds_modelled / self.seconds - 1
 
     def factor_for(self, seconds: float) -> float | None:
         """The least factor with which it takes no longer; None if none of them does."""
@@ -120,14 +142,42 @@ def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
     events = tables.events
     if found_moves is None:
         found_moves = moves(tables.traffic, events, tables.seconds)
-    limited = periods(events).where((F.col("limit") < UNLIMITED) & F.col("enforce"))
-    last = limited.groupBy("broker", "role").agg(F.max_by("limit", "since").alias("limit")).collect()
-    return Recorded(
-        tuple(streams(tables.traffic)),
-        {(str(row.broker), row.role): row.limit for row in last},
-        tuple(pairs(found_moves)),
-        {str(row.broker): row.inflow_bytes_per_second for row in inflow(tables.seconds).collect()},
-    )
+    links = tuple(pairs(found_moves))
+    said = defaultdict(list)
+    for row in periods(events).orderBy("since").collect():
+        limit = row.limit if row.enforce else UNLIMITED
+        said[str(row.broker), row.role].append((row.since, row.until or math.inf, limit))
+    quotas, changes = in_force(said, links)
+    taken_in = {str(row.broker): row.inflow_bytes_per_second for row in inflow(tables.seconds).collect()}
+    return Recorded(tuple(streams(tables.traffic)), quotas, links, taken_in, changes)
+
+
+def in_force(
+    said: Mapping[tuple[str, str], Sequence[Period]], links: Sequence[Pair]
+) -> tuple[Quotas, tuple[Change, ...]]:
+    """Return each role's quota in the mean of the time in which it had something to move, and the changes in it.
+
+    said: of each broker and role the periods of its quotas, in their order.
+    """
+    quotas: Quotas = {}
+    changes = []
+    for key, told in said.items():
+        began, ended = _moving(key, links)
+        within = [(max(since, began), min(until, ended), limit) for since, until, limit in told if since < ended]
+        parts = [(until - since, limit) for since, until, limit in within if until > since]
+        finite = [(length, limit) for length, limit in parts if limit < UNLIMITED]
+        if finite:
+            quotas[key] = sum(length * limit for length, limit in finite) / sum(length for length, _ in finite)
+            if len({limit for _, limit in parts}) > 1:
+                changes += [Change(since, *key, limit) for since, until, limit in within if until > since]
+    return quotas, tuple(sorted(changes))
+
+
+def _moving(key: tuple[str, str], links: Sequence[Pair]) -> tuple[float, float]:
+    """From when to when a broker's role had something to move; of one that had not, when anybody had."""
+    broker, role = key
+    own = [link for link in links if broker == (link.source if role == "leader" else link.destination)] or links
+    return min((link.began for link in own), default=0.0), max((link.ended for link in own), default=math.inf)
 
 
 def pairs(found_moves: DataFrame) -> Sequence[Pair]:

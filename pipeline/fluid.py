@@ -10,7 +10,9 @@ Pure, numpy. Invariant: no flow moves more than it has, and no budget more than 
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,7 +36,7 @@ DONE_BYTES = 1.0
 class Stream(NamedTuple):
     """One link's catch-up.
 
-    starts: seconds since the first of all.
+    starts: in seconds since whenever all are told from.
     written_seconds: for how long from its start `written_bytes_per_second` is written to its partitions.
     """
 
@@ -46,6 +48,15 @@ class Stream(NamedTuple):
     written_seconds: float = math.inf
 
 
+class Change(NamedTuple):
+    """A quota from a moment on, in the streams' seconds; infinity: none."""
+
+    at: float
+    broker: str
+    role: str
+    bytes_per_second: float
+
+
 class _Network(NamedTuple):
     """Flows as indices into two lists of capacities; infinity for a role without a quota."""
 
@@ -54,12 +65,21 @@ class _Network(NamedTuple):
     out: Numbers
     into: Numbers
     line: float
+    places: dict[tuple[str, str], int]
+    """Of a broker and role in its list."""
+
+    def changed(self, change: Change) -> None:
+        place = self.places.get((change.broker, change.role))
+        if place is not None:
+            (self.out if change.role == "leader" else self.into)[place] = change.bytes_per_second
 
 
-def finish_times(streams: Sequence[Stream], quotas: Quotas, *, line_bytes_per_second: float) -> list[float | None]:
-    """Return when each has caught up, in seconds since the first of all; None: never.
+def finish_times(
+    streams: Sequence[Stream], quotas: Quotas, *, changes: Sequence[Change] = (), line_bytes_per_second: float
+) -> list[float | None]:
+    """Return when each has caught up, in the seconds of `starts`; None: never.
 
-    quotas: (broker, role) to bytes per second.
+    quotas: (broker, role) to bytes per second, until one of `changes`, which are in their order.
     """
     if not streams:
         return []
@@ -70,7 +90,10 @@ def finish_times(streams: Sequence[Stream], quotas: Quotas, *, line_bytes_per_se
     left = np.array([one.backlog_bytes for one in streams])
     finished = np.full(len(streams), np.inf)
     first = now = float(starts.min())
+    to_come = deque(changes)
     while True:
+        while to_come and to_come[0].at <= now:
+            network.changed(to_come.popleft())
         begun = starts <= now
         written = np.where(begun & (quiet > now), grows, 0.0)
         behind = begun & (left >= DONE_BYTES)
@@ -78,7 +101,8 @@ def finish_times(streams: Sequence[Stream], quotas: Quotas, *, line_bytes_per_se
         rates = _shares(network, behind, np.where(behind, 0.0, written))
         drains = rates - written
         ends = np.divide(left, drains, out=np.full(len(left), np.inf), where=behind & (drains > 0))
-        coming = np.concatenate([starts[~begun] - now, quiet[begun & (quiet > now)] - now, ends[behind]])
+        next_change = [one.at - now for one in itertools.islice(to_come, 1)]
+        coming = np.concatenate([starts[~begun] - now, quiet[begun & (quiet > now)] - now, ends[behind], next_change])
         soonest = float(coming.min(initial=math.inf))
         if math.isinf(soonest):
             return [None if math.isinf(one) else float(one) for one in finished]
@@ -91,15 +115,17 @@ def finish_times(streams: Sequence[Stream], quotas: Quotas, *, line_bytes_per_se
 
 
 def _network(streams: Sequence[Stream], quotas: Mapping[tuple[str, str], float], line: float) -> _Network:
+    places: dict[tuple[str, str], int] = {}
+
     def side(brokers: list[str], role: str) -> tuple[Indices, Numbers]:
         names = sorted(set(brokers))
-        places = {name: place for place, name in enumerate(names)}
+        places.update({(name, role): place for place, name in enumerate(names)})
         limits = np.array([quotas.get((name, role), math.inf) for name in names])
-        return np.array([places[name] for name in brokers], dtype=np.int64), limits
+        return np.array([places[name, role] for name in brokers], dtype=np.int64), limits
 
     source, out = side([one.source for one in streams], "leader")
     destination, into = side([one.destination for one in streams], "follower")
-    return _Network(source, destination, out, into, line)
+    return _Network(source, destination, out, into, line, places)
 
 
 def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> Numbers:

@@ -13,7 +13,7 @@ from .answer import Answer, Verdict, counted, moment, who
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import Column, Row
+    from pyspark.sql import Column, DataFrame, Row
 
     from ..tables import Tables
     from ..units import Units
@@ -51,10 +51,18 @@ class Kept(NamedTuple):
     promises: tuple[audit.Promise, ...]
 
 
-def facts(tables: Tables, promises: tuple[audit.Promise, ...] = audit.STRICT_PROMISES) -> Kept:
-    """Work it out: some rows, however many brokers."""
-    before = tables.reaching_back(audit.longest(promises) - 1)
-    seconds = audit.seconds_with_quota(before.seconds, before.events)
+def facts(
+    tables: Tables,
+    seconds: DataFrame | None = None,
+    promises: tuple[audit.Promise, ...] = audit.STRICT_PROMISES,
+) -> Kept:
+    """Work it out: some rows, however many brokers.
+
+    seconds: what `audit.seconds_with_quota` says of them and of the longest window before them, if somebody has it.
+    """
+    if seconds is None:
+        before = tables.reaching_back(audit.longest(promises) - 1)
+        seconds = audit.seconds_with_quota(before.seconds, before.events)
     roles = audit.summary(seconds, promises, since=tables.scope.since).cache()
     names = [f"{promise.seconds}s" for promise in promises]
     over, undecided = (sum((F.col(f"{what}_{name}") for name in names), F.lit(0)) for what in ("over", "undecided"))
@@ -99,14 +107,14 @@ def answer(kept: Kept, units: Units) -> Answer:
     evidence = tuple(_extreme(one, units) for one in kept.worst)
     number = None if worst is None else worst.ratio
     promised = " and ".join(
-        f"{one.factor:g} x the quota in {'every second' if one.seconds == 1 else f'any {one.seconds} seconds'}"
+        f"no {'second' if one.seconds == 1 else f'{one.seconds} seconds'} more than {one.factor:g} x"
         for one in kept.promises
     )
     if not kept.over:
         kind = "was kept" if kept.observed == 0 else "was kept where it was enforced"
         sentence = (
-            f"Yes, the bound {kind}: {counted(kept.roles, 'role')} of brokers in {kept.windows:,} seconds with traffic,"
-            f" none with more than {promised}."
+            f"Yes, the bound {kind}: {promised} the quota, of {kept.windows:,} seconds with traffic"
+            f" ({counted(kept.roles, 'role')} of brokers)."
         )
         return Answer(QUESTION, Verdict.GOOD, sentence, number, "x quota", evidence, _doubts(kept))
     first = kept.incidents[0]

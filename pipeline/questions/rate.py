@@ -29,7 +29,7 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
         return Answer(QUESTION, Verdict.UNKNOWN, "Nothing moved, so that nothing says what a rate would have brought.")
     if not found.quotas:
         return Answer(QUESTION, Verdict.UNKNOWN, "There was no quota in force, so that there is none to scale.")
-    took = found.seconds if found.finished else found.seconds_at(1.0)
+    took = found.seconds if found.finished else found.seconds_modelled
     if wanted_seconds is None and math.isinf(took):
         sentence = f"Say with --finish-in how long it may take: with {_quotas(found, units)} it never ends."
         return Answer(QUESTION, Verdict.UNKNOWN, sentence, None, "B/s", (_recording(found, units),), (_trust(found),))
@@ -75,7 +75,8 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
 
 
 def _quotas(found: Recorded, units: Units) -> str:
-    return _range(found.quotas.values(), units)
+    mean = ", the mean of what it was while it changed," if found.changes else ""
+    return f"{_range(found.quotas.values(), units)}{mean}"
 
 
 def _recording(found: Recorded, units: Units) -> str:
@@ -98,7 +99,7 @@ def _pace(found: Recorded) -> str:
 def _trust(found: Recorded) -> str:
     if found.error is None:
         return "the model could not be held against this recording, since not everything in it ended"
-    at = found.seconds_at(1.0)
+    at = found.seconds_modelled
     return (
         f"for the recorded quotas the model says {_took(at)} where {duration(found.seconds)} were recorded"
         f" ({found.error:+.0%})"

@@ -85,6 +85,12 @@ def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
     return [row.broker for row in rows.orderBy(*order).limit(most).collect()]
 
 
+def busiest(by_bucket: DataFrame) -> list[int]:
+    """The broker that moved most, for a page on which nothing was the matter."""
+    rows = by_bucket.groupBy("broker").agg(F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"))
+    return [row.broker for row in rows.orderBy(F.desc("bytes"), "broker").limit(1).collect()]
+
+
 def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     """The heat map: coarser buckets of the roles that matter most."""
     wide = -(-(ended - began // step * step + 1) // MOST_COLUMNS)

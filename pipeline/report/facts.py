@@ -19,7 +19,7 @@ from ..moves import moves
 from ..questions import finish, kept, rate, starved
 from ..questions.asking import units_of
 from ..troubles import of_tables
-from .buckets import Grid, buckets, grid, outliers
+from .buckets import Grid, buckets, busiest, grid, outliers
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class Facts:
     """Was it kept, will it finish, who was starved, what rate."""
     grid: Grid
     outliers: tuple[Outlier, ...]
+    """The worst of them; if there are none, the busiest broker."""
     all_outliers: int
     recorded: Recorded
     curve: Curve | None
@@ -74,7 +75,7 @@ class Facts:
         return {
             "began": self.began, "ended": self.ended, "brokers": self.brokers,
             "answers": {answer.question: answer.as_json() for answer in self.answers},
-            "outliers": [one.broker for one in self.outliers], "all_outliers": self.all_outliers,
+            "outliers": [one.broker for one in self.outliers[: self.all_outliers]], "all_outliers": self.all_outliers,
             "links": [pair._asdict() for pair in self.recorded.pairs],
             "what_if": [
                 {"bytes_per_second": quota, "seconds": seconds if math.isfinite(seconds) else None}
@@ -102,15 +103,15 @@ def collect(tables: Tables) -> Facts:
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     replicas = lag.per_replica(before.traffic.where("throttled"))
     progress = lag.progress(lag.sum_replica_lag(replicas), before.events).cache()
-    seconds = audit.seconds_with_quota(before.seconds, before.events)
+    seconds = audit.seconds_with_quota(before.seconds, before.events).cache()
     by_bucket = buckets(tables.scope.cut(audit.judged(seconds)), tables.scope.cut(progress), step).cache()
     matters = outliers(by_bucket)
-    shown = matters[:MOST_BROKERS]
+    shown = matters[:MOST_BROKERS] or busiest(by_bucket)
     found_moves = moves(tables.traffic, tables.events, tables.seconds).cache()
     scaled = recorded(tables, found_moves)
     rates = rate.answer(scaled, units)
     answers = (
-        kept.answer(kept.facts(tables), units).doubted(*of_tables(tables.files)),
+        kept.answer(kept.facts(tables, seconds), units).doubted(*of_tables(tables.files)),
         finish.answer(finish.facts(tables, progress), units),
         starved.answer(starved.facts(tables), units),
         rates,
@@ -133,7 +134,7 @@ def collect(tables: Tables) -> Facts:
         files={row.state: row.n for row in files},
         quarantined=sum(row.bad for row in files),
     )
-    for frame in (progress, by_bucket, found_moves):
+    for frame in (seconds, progress, by_bucket, found_moves):
         frame.unpersist()
     return facts
 

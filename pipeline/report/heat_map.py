@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from .buckets import Cell, Grid
 
 LABEL_WIDTH = 96
-CELL_WIDTH, CELL_HEIGHT = 8, 14
+WIDTH = 768
+"""Of all columns: the same however many there are, so that words have the same size on every page."""
+CELL_HEIGHT = 14
 TICKS = 6
+TICK_WIDTH = 66
 FOOT_HEIGHT = 22
 
 
@@ -50,7 +53,7 @@ def lag_map(grid: Grid, units: Units) -> str:
 
 def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell], str], colour: str, title: str) -> str:
     height = CELL_HEIGHT * len(grid.rows)
-    width = LABEL_WIDTH + CELL_WIDTH * grid.columns
+    width = LABEL_WIDTH + WIDTH
     parts = [f'<svg class="heat" viewBox="0 0 {width} {height + FOOT_HEIGHT}" role="img" aria-label="{title}">']
     for place, (broker, role) in enumerate(grid.rows):
         top = place * CELL_HEIGHT
@@ -62,16 +65,18 @@ def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell],
                 parts.append(_square(grid, cell, column, top, strength(cell), says(cell), colour, name))
     every = max(-(-grid.columns // TICKS), 1)
     for column in range(0, grid.columns, every):
-        left = LABEL_WIDTH + column * CELL_WIDTH
-        parts.append(f'<text x="{left}" y="{height + 15}">{_clock(grid, column)}</text>')
+        left = LABEL_WIDTH + column * WIDTH / grid.columns
+        if left + TICK_WIDTH <= width:
+            parts.append(f'<text x="{left:.1f}" y="{height + 15}">{_clock(grid, column)}</text>')
     return "".join([*parts, "</svg>"])
 
 
 def _square(grid: Grid, cell: Cell, column: int, top: int, strength: float, says: str, colour: str, name: str) -> str:
     frame = ' class="broken"' if cell.broken and colour == "--share" else ""
     shown = min(max(strength, 0.0), 1.0)
+    each = WIDTH / grid.columns
     return (
-        f'<rect x="{LABEL_WIDTH + column * CELL_WIDTH}" y="{top}" width="{CELL_WIDTH - 1}" height="{CELL_HEIGHT - 1}"'
+        f'<rect x="{LABEL_WIDTH + column * each:.1f}" y="{top}" width="{each - 1:.1f}" height="{CELL_HEIGHT - 1}"'
         f'{frame} style="fill:var({colour});fill-opacity:{0.06 + 0.94 * shown:.2f}">'
         f"<title>{name}, {_clock(grid, column)}: {says}</title></rect>"
     )

@@ -78,10 +78,9 @@ def _legend(*entries: tuple[str, str]) -> str:
 
 
 def _outliers(facts: Facts) -> str:
-    if not facts.outliers:
-        nothing = "No broker: none was over its bound, stalled, or behind at the end."
-        return f'<h2>Out of the ordinary</h2><p class="quiet">{nothing}</p>'
     shown = ""
+    if not facts.all_outliers:
+        shown = '<p class="quiet">No broker: none was over its bound, stalled, or behind at the end. The busiest:</p>'
     if facts.all_outliers > len(facts.outliers):
         shown = f'<p class="quiet">The {len(facts.outliers)} worst of {counted(facts.all_outliers, "broker")}.</p>'
     marks = (

@@ -14,7 +14,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+from matplotlib.dates import ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from ..units import Units, duration
 
@@ -43,6 +47,7 @@ STYLE: Any = {
     "grid.color": GRID, "grid.linewidth": 0.6, "axes.spines.top": False, "axes.spines.right": False,
     "legend.frameon": False, "figure.facecolor": "none", "axes.facecolor": "none", "text.parse_math": False,
 }  # fmt: skip
+QUOTA, TREND = (0, (4, 2)), (0, (1, 1.5))
 SILENT_SECONDS = 30
 """A replica that is behind speaks every second, and a role that moves bytes in every second in which it does."""
 AHEAD = 0.5
@@ -70,7 +75,7 @@ def broken(
 def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> str:
     """A broker's rates against its quotas, and below them what it is behind, as leader and as follower."""
     with mpl.rc_context({**STYLE, "svg.hashsalt": f"outlier {one.broker}"}):
-        figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+        figure = Figure(figsize=(7.6, 4.2), layout=ConstrainedLayoutEngine(hspace=0.06))
         rates, lags = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
         for side in one.sides:
             _draw_rate(rates, side, seconds_per_point)
@@ -81,8 +86,24 @@ def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> str:
         lags.yaxis.set_major_formatter(lambda value, _: units.size(value))
         rates.set_ylabel("rate")
         lags.set_ylabel("behind")
-        figure.legend(*rates.get_legend_handles_labels(), loc="outside upper left", ncols=6)
+        _share_clock(lags)
+        figure.legend(handles=_keys(one, seconds_per_point), loc="outside upper left", ncols=5)
         return _svg(figure, f"Rates, quotas and lag of broker {one.broker} as leader and as follower")
+
+
+def _keys(one: Outlier, seconds_per_point: int) -> list[Any]:
+    """The legend: colours are roles, kinds of line mean the same in both."""
+    keys: list[Any] = [Line2D([], [], color=COLOURS[side.role][0]) for side in one.sides]
+    keys.append(Line2D([], [], color=MUTED, linewidth=1.1, linestyle=QUOTA, label="quota"))
+    if seconds_per_point > 1:
+        keys.append(Patch(color=GRID, label="up to the worst second"))
+    keys.append(Line2D([], [], color=MUTED, linewidth=1.0, linestyle=TREND, label="by the trend"))
+    return keys
+
+
+def _share_clock(axes: Any) -> None:
+    formatter: Any = ConciseDateFormatter
+    axes.xaxis.set_major_formatter(formatter(axes.xaxis.get_major_locator(), tz=UTC, show_offset=False))
 
 
 def _draw_rate(axes: Any, side: Side, seconds_per_point: int) -> None:
@@ -90,10 +111,10 @@ def _draw_rate(axes: Any, side: Side, seconds_per_point: int) -> None:
     moving = [point for point in side.points if point.bytes is not None]
     times, drawn = broken(moving, seconds_per_point)
     mean = [math.nan if index is None else (moving[index].bytes or 0) / seconds_per_point for index in drawn]
-    axes.plot(times, mean, color=colour, linewidth=1.3, label=f"as {side.role}")
+    axes.plot(times, mean, color=colour, linewidth=1.3)
     if seconds_per_point > 1:
         worst = [math.nan if index is None else moving[index].worst or math.nan for index in drawn]
-        axes.fill_between(times, mean, worst, color=band, linewidth=0, label=f"to the worst second, as {side.role}")
+        axes.fill_between(times, mean, worst, color=band, linewidth=0)
     quotas = [(since, limit) for since, limit in side.quotas if math.isfinite(limit)]
     if not (moving and quotas):
         return
@@ -101,8 +122,7 @@ def _draw_rate(axes: Any, side: Side, seconds_per_point: int) -> None:
     steps = [(_moment(max(since, moving[0].time)), limit) for since, limit in side.quotas if since <= last]
     steps.append((_moment(last), steps[-1][1]))
     heights = [limit if math.isfinite(limit) else math.nan for _, limit in steps]
-    axes.step([at for at, _ in steps], heights, where="post", color=colour, linewidth=1.1, linestyle=(0, (4, 2)),
-              label=f"quota as {side.role}")  # fmt: skip
+    axes.step([at for at, _ in steps], heights, where="post", color=colour, linewidth=1.1, linestyle=QUOTA)
     for since, _ in side.quotas[1:]:
         if moving[0].time < since <= last:
             axes.axvline(_moment(since), color=LIMIT, linewidth=0.9, linestyle=(0, (1, 2)))
@@ -132,7 +152,7 @@ def _project(axes: Any, end: End, most_seconds: float, colour: str, band: str) -
     times = [_moment(end.time + at) for at in seconds]
     low, high = left(end.eta_low), left(end.eta_high)
     axes.fill_between(times, low, high, color=band, linewidth=0)
-    axes.plot(times, left(end.eta_seconds), color=colour, linewidth=1.0, linestyle=(0, (1, 1.5)))
+    axes.plot(times, left(end.eta_seconds), color=colour, linewidth=1.0, linestyle=TREND)
 
 
 def moves_plot(pairs: Sequence[Pair], units: Units) -> str:
@@ -151,7 +171,8 @@ def moves_plot(pairs: Sequence[Pair], units: Units) -> str:
         axes.set_yticks(range(len(pairs)), names)
         axes.set_ylim(len(pairs) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
-        handles = [mpl.lines.Line2D([], [], color=colour, linewidth=6) for colour in (BAR, GRID)]
+        _share_clock(axes)
+        handles = [Line2D([], [], color=colour, linewidth=6) for colour in (BAR, GRID)]
         figure.legend(handles, ["share of the moves that ended", "not ended"], loc="outside upper left", ncols=2)
         return _svg(figure, "When each pair of brokers had something to move")
 

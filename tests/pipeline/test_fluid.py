@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.fluid import Stream, finish_times
+from pipeline.fluid import Change, Stream, finish_times
 from pipeline.simulation import Flow, Quotas, Scenario, simulate
 
 MB = 1_000_000.0
@@ -81,3 +81,12 @@ def test_no_budget_is_exceeded_and_none_idles(links: list[tuple[str, str, float,
             assert None not in ends
             assert last >= (min(one.starts for one, _ in own) + needed) * 0.999 - 1
             assert last <= (max(one.starts for one, _ in own) + needed) * 1.01 + 1
+
+
+def test_a_quota_that_is_raised_meanwhile_holds_from_then_on() -> None:
+    """16 MB at 1 MB/s, from second 4 on at 2, from second 7 on unlimited: 4 + 6, and 6 MB as fast as the line."""
+    stream = Stream("1", "2", 16 * MB, 100.0)
+    raised = ((104.0, "1", 2 * MB), (104.0, "9", 0.0), (107.0, "1", math.inf))
+    changes = [Change(at, broker, "leader", quota) for at, broker, quota in raised]
+    (found,) = finish_times([stream], {("1", "leader"): MB}, changes=changes, line_bytes_per_second=LINE)
+    assert found == pytest.approx(107 + 6 * MB / LINE)
