@@ -27,7 +27,7 @@ from .topic_blocks import count_bytes, topic_blocks
 from .walker import RequestEntry, request_walker, walk_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ..wire.buffers import Bytes
     from ..wire.topics import Topic
@@ -90,7 +90,7 @@ def peek_replica_id(head: RequestHead, buffer: Bytes, end: int | None = None) ->
     """The replica id of a Fetch v0 to v14 request: negative for consumers. None if there is none to be seen.
 
     ``buffer`` is the one that ``head`` was peeked in; nothing at or beyond ``end`` (default: its length) is
-    read. From v15 on it is one of the last bytes of the request: see find_replica_id.
+    read. From v15 on it stands among the last bytes of the request: see `glance_replica_id`.
     """
     if head.api_key != API_FETCH or head.api_version > LAST_VERSION_WITH_REPLICA_ID:
         return None
@@ -99,34 +99,19 @@ def peek_replica_id(head: RequestHead, buffer: Bytes, end: int | None = None) ->
     return int(_INT32.unpack_from(buffer, head.body_at)[0])
 
 
-def find_replica_id(head: RequestHead, buffer: Bytes, end: int) -> int:
-    """The replica id of any Fetch request that is whole and ends at ``end``; -1 for consumers.
+def parse_fetch_request(frame: Bytes) -> FetchRequest:
+    """The request that ``frame`` is, to its last byte.
 
-    Costs a walk without rows from v15 on. Raises ProtocolError for what is not such a request.
+    Raises ProtocolError for anything else: another API, a version not in SUPPORTED_FETCH_VERSIONS, malformed or
+    trailing bytes.
     """
-    peeked = peek_replica_id(head, buffer, end)
-    if peeked is not None:
-        return peeked
-    _, fields = walk_whole(request_walker(head.api_version), buffer, head.body_at, end, frozenset())
-    return _replica_id(head.api_version, fields)
-
-
-def parse_fetch_request(
-    frame: Bytes, head: RequestHead | None = None, topics: Container[Topic] | None = None
-) -> FetchRequest:
-    """The request that ``frame`` is, to its last byte; ``head`` if it was peeked in this very frame already.
-
-    Only the entries of these ``topics`` (None: all) are in it. Raises ProtocolError for anything else: another
-    API, a version not in SUPPORTED_FETCH_VERSIONS, malformed or trailing bytes.
-    """
-    if head is None:
-        head = peek_request(frame, 0, len(frame))
+    head = peek_request(frame, 0, len(frame))
     if head is None:
         raise ProtocolError("the frame ends inside the request header")
     if head.api_key != API_FETCH:
         raise ProtocolError(f"api_key {head.api_key} is not Fetch")
     walk = request_walker(head.api_version)
-    entries, fields = walk_whole(walk, frame, head.body_at, len(frame), topics)
+    entries, fields = walk_whole(walk, frame, head.body_at, len(frame))
     topics_end: int = fields["topics_end"]
     return FetchRequest(
         head=head,

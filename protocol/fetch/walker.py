@@ -1,39 +1,6 @@
-"""A flat, resumable parser for the data path, generated from the Construct Structs.
+"""The walkers of Fetch: which partitions' fields they tell, and the walk of a whole body.
 
-Plain Construct costs about ten microseconds a partition; these walkers a few tenths. They are generated
-from the same Structs, so the wire format is written down once; tests hold both parsers equal. Must not know
-where bytes come from.
-
-**Protocol of a walker.** ``walk = response_walker(version)``; then::
-
-    steps = walk(buffer, limit, emit, head)   # limit: bytes of the whole body, so a frame's size less its
-    header's next(steps)                               # primes it; what it yields means nothing at =
-    steps.send((pos, end))               # the next byte of the body is buffer[pos]; valid bytes end at end
-
-Each ``at`` that comes back says: everything before ``at`` is done with, and more bytes are needed from
-``at`` on. ``at`` may lie beyond ``end``: the surplus is bytes (records) that nobody needs to look at. The
-caller may move or overwrite what the buffer held before ``at``, read more, and sends where ``at`` now is
-and where valid bytes end (which may be the same or in the next frame: a walker never looks past its own
-body). When the body is done, ``StopIteration.value`` is the position after it, beyond ``end`` if its last
-records are not all there; the caller compares it with the end of the frame. At most LARGEST_WAIT_BYTES from
-``at`` on are needed at once.
-
-``emit`` gets one row per partition, as soon as its records' place and size are known and before they are
-stepped over. Positions in a row are positions in the buffer at that moment. If the buffer was moved since
-the row's entry began (only aborted transactions make that possible), ``entry_at`` is where the entry would
-begin now, perhaps below 0: ``records_at - entry_at`` is right in every case. A topic that is not in
-``topics`` (None: every topic is) is stepped over without a row.
-
-``head`` gets, by field name, what stands before the topics: numbers. Of a request also
-``forgotten_topics_data``, a list of (topic, partitions, …), and the bytes of its tagged fields, at TAGS, and
-of its topics' at BLOCK_TAGS, by topic, where a topic has any. ``NAME_end`` is where top-level field NAME
-ended, in the buffer as it was then, for every field from the topics on.
-
-What is stepped over is measured, not read: that rack_id is not UTF-8, or that a tagged field does not hold what
-it should, only plain Construct says.
-
-Invariant: nothing at or beyond ``end`` is read; a count or length that the rest of the body cannot hold
-raises ProtocolError when it is read, before anything is done ``count`` times.
+`protocol.walkers` says what a walker is, and how it is made of a message's Struct. Must not know where bytes come from.
 """
 
 from __future__ import annotations
@@ -49,7 +16,7 @@ from ..wire.layout import TAGS
 from .tables import request_layout, response_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Generator
+    from collections.abc import Callable, Generator
 
     from ..wire.buffers import Bytes
     from ..wire.topics import Topic
@@ -66,7 +33,6 @@ class Walk(Protocol):
         limit: int,
         emit: Callable[[Any], None],
         head: Head,
-        topics: Container[Topic] | None = None,
         /,
     ) -> Generator[int, tuple[int, int], int]: ...
 
@@ -151,13 +117,11 @@ def response_walker(version: int, row: type = ResponseEntry) -> Walk:
     return walk
 
 
-def walk_whole(
-    walk: Walk, buffer: Bytes, at: int, end: int, topics: Container[Topic] | None = None
-) -> tuple[list[Any], Head]:
+def walk_whole(walk: Walk, buffer: Bytes, at: int, end: int) -> tuple[list[Any], Head]:
     """(rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
     rows: list[Any] = []
     head: Head = {}
-    steps = walk(buffer, end - at, rows.append, head, topics)
+    steps = walk(buffer, end - at, rows.append, head)
     next(steps)
     until = at
     try:

@@ -1,4 +1,4 @@
-"""Turns a Construct Struct into the source of a walker (see ../fetch/walker.py), and that into a function.
+"""Turns a Construct Struct into the source of a walker , and that into a function.
 
 Must not know Fetch. It knows the shape of a message: fixed fields, then an array of blocks, each a name (or
 an id) and an array of entries, which make up the rows; then whatever comes. What is plain and whole in the
@@ -19,13 +19,14 @@ from construct import Construct, FormatField, Struct
 
 from ..errors import ProtocolError
 from ..wire.layout import bare, member
-from ..wire.primitives import UVARINT, Sized, TaggedFields
+from ..wire.primitives import UVARINT, KArray, KString, Sized, TaggedFields
 from ..wire.topics import MAX_TOPIC_BYTES, DecodedNames
 from .entry import ONE_BYTE, Unpack, plan_entry
 from .rows import EntryWriter, Rows, row_maker
 from .stepwise import head_fallback, skip_fallback, value_fallback
 
 _TOO_LARGE = MAX_TOPIC_BYTES + 1
+_EMPTY_VALUES = {KArray: [], KString: "", TaggedFields: b"\0"}
 
 
 def compile_walker(body: Struct, rows: Rows) -> Any:
@@ -47,7 +48,9 @@ class _Compiler(EntryWriter):
     """Writes one walker."""
 
     def __init__(self, body: Struct, rows: Rows) -> None:
-        super().__init__({"ProtocolError": ProtocolError, "Row": row_maker(rows.row)})
+        super().__init__({"ProtocolError": ProtocolError})
+        if rows.row is not tuple:
+            self.namespace["Row"] = row_maker(rows.row)
         self.rows = rows
         self.body = body
         self.blocks = member(body, rows.path[0])
@@ -62,11 +65,11 @@ class _Compiler(EntryWriter):
     def source(self) -> str:
         """The whole function."""
         index = self.body.subcons.index(self.blocks)
-        self.open("def walk(buffer, limit, emit, head, topics=None):")
+        self.open("def walk(buffer, limit, emit, head):")
         self.line("pos, end = yield 0", "stop = pos + limit", "end = min(end, stop)")
         self.first_fields(self.body.subcons[:index])
-        if self.entry.reads is not None:
-            self.marks = self.where_to_look_again(self.entry.reads)
+        if self.entry.unpack is not None:
+            self.marks = self.where_to_look_again(self.entry.unpack)
             self.line(*self.marks)
         self.open("for _ in range(n):")
         self.a_block()
@@ -96,34 +99,34 @@ class _Compiler(EntryWriter):
         self.check_count(blocks, self.blocks.name)
 
     def last_field(self, field: Construct) -> None:
-        if field.name in self.rows.head:
-            self.delegate(f"head[{field.name!r}]", value_fallback(field, field.name))
+        """A field after the blocks: in most messages an empty array, an empty text, no tagged fields."""
+        codec, wanted = bare(field), field.name in self.rows.head
+        names = f"head[{field.name!r}]" if wanted else ""
+        slow = (value_fallback if wanted else skip_fallback)(field, field.name)
+        if isinstance(codec, FormatField):
+            self.delegate(names, slow)
         else:
-            self.delegate("", skip_fallback(field, field.name))
+            self.if_empty(codec)
+            if wanted:
+                self.line(f"{names} = {_EMPTY_VALUES[type(codec)]!r}")
+            self.otherwise(names, slow)
         self.line(f"head['{field.name}_end'] = pos")
 
     def a_block(self) -> None:
         """The head of a block, then its entries."""
         slow = head_fallback(self.name, self.entries, self.blocks.name)
-        if self.entry.reads is None:
+        if self.entry.unpack is None:
             self.delegate("topic, n", slow)
         else:
-            self.fast_head(self.entry.reads)
-            self.open("else:")
-            self.delegate("topic, n", slow)
-            self.close()
+            self.fast_head(self.entry.unpack)
+            self.otherwise("topic, n", slow)
         if self.rows.block:
             self.line("emit((topic, n))")
-        self.open("if topics is None or topic in topics:")
-        self.all_entries(emits=True)
-        self.close()
-        self.open("else:")
-        self.all_entries(emits=False)
-        self.close()
+        self.all_entries()
         self.end_of_block()
 
     def fast_head(self, first: Unpack) -> None:
-        """The name, the number of entries and the first entry by one unpack, if they are there."""
+        """Opens what is done if a block's head and its first entry are there: both are read by one unpack."""
         entries: Sized = bare(self.entries)
         compact = entries.prefix is UVARINT
         rest = ("B" if compact else "i") + first.format.format[1:]
@@ -148,14 +151,13 @@ class _Compiler(EntryWriter):
         if not self.rows.block:
             self.open(f"if {' and '.join(filter(None, holds))}:")
             self.past_fields(first)
-            self.rest_of_entry(emits=True, asks=True)
+            self.rest_of_entry()
             self.end_of_block()
             self.line("continue")
             self.close()
         if compact:
             self.long_count(entries, self.path)
         self.check_count(entries, self.path)
-        self.close()
 
     def where_to_look_again(self, entry: Unpack) -> list[str]:
         """Marks: up to them a block's head with the first entry, and an entry, are there whatever they hold."""

@@ -36,18 +36,13 @@ class Unpack(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """``fields`` are those up to the records or the end, ``wanted`` the names of those that are looked at.
-
-    ``reads`` is for entries of which rows are made, ``skips`` for the others; None if an entry cannot be
-    read at one stroke.
-    """
+    """``fields`` are those up to the records or the end, ``wanted`` the names of those that are looked at."""
 
     fields: list[Construct]
     after: Construct | None  # the tagged fields that follow the records
     records: Construct | None
     wanted: list[str]
-    reads: Unpack | None
-    skips: Unpack | None
+    unpack: Unpack | None  # None if an entry cannot be read at one stroke
     emits_late: bool  # the row has something that comes after the records
 
     @property
@@ -71,8 +66,7 @@ def plan_entry(item: Struct, columns: Sequence[str]) -> Entry:
         after=after[0] if after else None,
         records=records,
         wanted=wanted,
-        reads=_unpack(fields, wanted),
-        skips=_unpack(fields, [records.name] if records else []),
+        unpack=_unpack(fields, wanted),
         emits_late=late or RECORDS_SIZE not in columns,
     )
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..wire.layout import bare
-from ..wire.primitives import UVARINT, Sized
+from ..wire.primitives import UVARINT, Sized, TaggedFields
 from .entry import (
     ENTRY_AT,
     ENTRY_END,
@@ -59,8 +59,6 @@ def row_maker(row: type) -> type:
     To make rows is the largest part of walking. NamedTuple's own constructor is written in Python, and
     ``tuple.__new__(row, …)`` packs its arguments twice: this takes three quarters of its time.
     """
-    if row is tuple:
-        return row
     members = {name: value for name, value in vars(row).items() if name not in ("__new__", "__orig_bases__")}
     return type(row.__name__, (tuple,), members)
 
@@ -73,34 +71,28 @@ class EntryWriter(Source):
     path: str
     tags: Construct | None  # of a block
 
-    def all_entries(self, *, emits: bool) -> None:
+    def all_entries(self) -> None:
         """The entries of a block, one after the other; at once where they are all of one size."""
-        unpack = self.entry.reads if emits else self.entry.skips
-        loop = "for _ in range(n):"
-        if unpack is not None and self.entry.records is None:
-            size = unpack.format.size
-            if not emits and not unpack.holds:
-                self.line(f"pos += n * {size}")
-                return
-            whole = [f"n > {_LARGEST_UNBATCHED}", f"end - pos >= n * {size}"]
-            if unpack.holds:
-                tags = f"buffer[pos + {size - 1}:pos + n * {size}:{size}]"
-                whole.append(f"not any({tags})")
-            self.open(f"if {' and '.join(whole)}:")
-            if emits:
-                self.batch(unpack)
-            else:
-                self.line(f"pos += n * {size}")
-            self.close()
-            self.open("else:")
-            self.open(loop)
-            self.an_entry(unpack, emits=emits)
-            self.close()
-            self.close()
-        else:
-            self.open(loop)
-            self.an_entry(unpack, emits=emits)
-            self.close()
+        unpack = self.entry.unpack
+        if unpack is None or self.entry.records is not None:
+            self.each_entry(unpack)
+            return
+        size = unpack.format.size
+        whole = [f"n > {_LARGEST_UNBATCHED}", f"end - pos >= n * {size}"]
+        if unpack.holds:
+            tags = f"buffer[pos + {size - 1}:pos + n * {size}:{size}]"
+            whole.append(f"not any({tags})")
+        self.open(f"if {' and '.join(whole)}:")
+        self.batch(unpack)
+        self.close()
+        self.open("else:")
+        self.each_entry(unpack)
+        self.close()
+
+    def each_entry(self, unpack: Unpack | None) -> None:
+        self.open("for _ in range(n):")
+        self.an_entry(unpack)
+        self.close()
 
     def batch(self, unpack: Unpack) -> None:
         """Rows of fixed size by one iter_unpack, a fifth faster than one by one."""
@@ -111,12 +103,12 @@ class EntryWriter(Source):
         self.emit_row()
         self.close()
 
-    def an_entry(self, unpack: Unpack | None, *, emits: bool) -> None:
+    def an_entry(self, unpack: Unpack | None) -> None:
         names = ["entry_at", *self.entry.locals]
         slow = entry_fallback(self.entry.fields, self.entry.wanted, self.path)
         if unpack is None:
             self.delegate(", ".join(names), slow)
-            self.rest_of_entry(emits=emits)
+            self.rest_of_entry()
             return
         delegation = (", ".join(names), slow)
         self.open("while pos > last_entry:")
@@ -131,14 +123,11 @@ class EntryWriter(Source):
         if unpack.holds:
             self.open(f"if {unpack.holds}:")
             self.past_fields(unpack)
-            self.close()
-            self.open("else:")
-            self.delegate(*delegation)
-            self.close()
+            self.otherwise(*delegation)
         else:
             self.past_fields(unpack)
         self.close()
-        self.rest_of_entry(emits=emits)
+        self.rest_of_entry()
 
     def past_fields(self, unpack: Unpack) -> None:
         self.line("entry_at = pos", f"pos += {unpack.format.size}")
@@ -159,23 +148,23 @@ class EntryWriter(Source):
         for _ in range(LONG_VARINT_BYTES):
             self.close()
 
-    def rest_of_entry(self, *, emits: bool, asks: bool = False) -> None:
-        """From the records on, their length being known. With ``asks``, whether there is a row is still open."""
+    def rest_of_entry(self) -> None:
+        """From the records on, their length being known."""
         entry = self.entry
         if entry.records is not None:
             self.check_records()
-            if emits and not entry.emits_late:
-                self.emit_row(asks=asks)
-            elif emits and RECORDS_AT in self.rows.columns:
+            if not entry.emits_late:
+                self.emit_row()
+            elif RECORDS_AT in self.rows.columns:
                 self.line("records_at = pos")
             self.past_records()
         if entry.after is not None:
-            if emits and entry.after.name in self.rows.columns:
+            if entry.after.name in self.rows.columns:
                 self.delegate(local(entry.after), value_fallback(entry.after, self.path))
             else:
                 self.past_tags(entry.after)
-        if emits and entry.emits_late:
-            self.emit_row(asks=asks)
+        if entry.emits_late:
+            self.emit_row()
 
     def check_records(self) -> None:
         self.open("if not -1 <= length <= stop - pos:")
@@ -193,21 +182,33 @@ class EntryWriter(Source):
         if BLOCK_TAGS not in self.rows.head:
             self.past_tags(self.tags)
             return
-        self.no_tags()
+        self.if_empty(bare(self.tags))
+        self.close()
         self.open("else:")
         self.delegate("tags", value_fallback(self.tags, self.path))
         self.line(f"head.setdefault({BLOCK_TAGS!r}, {{}})[topic] = tags")
         self.close()
 
     def past_tags(self, tags: Construct) -> None:
-        self.no_tags()
-        self.open("else:")
-        self.delegate("", skip_fallback(tags, self.path))
-        self.close()
+        self.if_empty(bare(tags))
+        self.otherwise("", skip_fallback(tags, self.path))
 
-    def no_tags(self) -> None:
-        self.open("if end > pos and not buffer[pos]:")
-        self.line("pos += 1")
+    def if_empty(self, codec: Construct) -> None:
+        """Opens what is done if nothing but a length or count of none is there, and steps over that."""
+        if isinstance(codec, TaggedFields):
+            self.open("if end > pos and not buffer[pos]:")
+        elif codec.prefix is UVARINT:
+            self.open("if end > pos and buffer[pos] == 1:")
+        else:
+            size = codec.minimum_bytes
+            self.open(f"if end - pos >= {size} and not any(buffer[pos:pos + {size}]):")
+        self.line(f"pos += {1 if isinstance(codec, TaggedFields) else codec.minimum_bytes}")
+
+    def otherwise(self, names: str, fallback: Any) -> None:
+        """Closes what was opened; if that does not hold, `stepwise` reads."""
+        self.close()
+        self.open("else:")
+        self.delegate(names, fallback)
         self.close()
 
     def delegate(self, names: str, fallback: Any, *, pos: str = "pos") -> None:
@@ -228,16 +229,12 @@ class EntryWriter(Source):
         self.fail(f"{path}: length {{n}} is not one the message can hold")
         self.close()
 
-    def emit_row(self, *, asks: bool = False) -> None:
+    def emit_row(self) -> None:
         known = {name: repr(value) for name, value in self.rows.absent.items()} | _POSITIONS
         if self.entry.emits_late:
             known[RECORDS_AT] = "records_at"
         known |= {field.name: local(field) for field in self.entry.fields if field is not self.entry.records}
         if self.entry.after is not None:
             known[self.entry.after.name] = local(self.entry.after)
-        values = (known[name] for name in self.rows.columns)
-        if asks:
-            self.open("if topics is None or topic in topics:")
-        self.line(f"emit(Row(({', '.join(values)},)))")
-        if asks:
-            self.close()
+        values = ", ".join(known[name] for name in self.rows.columns)
+        self.line(f"emit(({values},))" if self.rows.row is tuple else f"emit(Row(({values},)))")

@@ -1,6 +1,6 @@
 """Reads fields one at a time from a buffer that need not hold them all yet: the way that always works.
 
-Walkers (see ../fetch/walker.py) read what is plain and whole in the buffer at one stroke; everything else, a few
+Walkers read what is plain and whole in the buffer at one stroke; everything else, a few
 entries in a thousand, comes here: what stands at the end of the buffer, long varints, aborted transactions,
 tagged fields. The Construct codecs are interpreted as they are; nothing is written down twice.
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[int, tuple[int, int], T]
 
 
-class Place:
+class Cursor:
     """Where a walker is: the next byte, the end of what is there, and where the body stops."""
 
     __slots__ = ("buffer", "end", "pos", "stop")
@@ -72,75 +72,75 @@ class Place:
         return self.buffer[self.pos - size_bytes : self.pos]
 
 
-def read(codec: Construct, place: Place, path: str) -> Steps[Any]:
+def read(codec: Construct, cursor: Cursor, path: str) -> Steps[Any]:
     """The value of any codec; of records the size (-1: null), and their bytes are still to come.
 
     An array of structs is a list of tuples, and tagged fields are the bytes of their section.
     """
     codec = bare(codec)
     if isinstance(codec, FormatField):
-        yield from place.wait(codec.length)
-        (value,) = struct.unpack(codec.fmtstr, place.take(codec.length))
+        yield from cursor.wait(codec.length)
+        (value,) = struct.unpack(codec.fmtstr, cursor.take(codec.length))
         return value
     if isinstance(codec, TaggedFields):
-        return (yield from _read_tags(place))
-    size = yield from read_size(codec, place, path)
+        return (yield from _read_tags(cursor))
+    size = yield from read_size(codec, cursor, path)
     if isinstance(codec, KRecords) or size == NULL:
         return size if isinstance(codec, KRecords) else None
     if isinstance(codec, KString):
-        return (yield from _read_string(size, place, path))
-    return (yield from _read_items(codec.subcon, size, place, path))
+        return (yield from _read_string(size, cursor, path))
+    return (yield from _read_items(codec.subcon, size, cursor, path))
 
 
-def read_size(codec: Sized, place: Place, path: str) -> Steps[int]:
+def read_size(codec: Sized, cursor: Cursor, path: str) -> Steps[int]:
     """The length or count that such a value begins with: one that the message can hold."""
     if codec.prefix is UVARINT:
-        size = (yield from _read_uvarint(place)) - 1
+        size = (yield from _read_uvarint(cursor)) - 1
     else:
-        size = yield from read(codec.prefix, place, path)
+        size = yield from read(codec.prefix, cursor, path)
     least = NULL if codec.nullable else 0
-    if size < least or size * codec.item_bytes > place.stop - place.pos:
+    if size < least or size * codec.item_bytes > cursor.stop - cursor.pos:
         raise ProtocolError(f"{path}: length {size} is not one the message can hold")
     if isinstance(codec, KString) and size > MAX_STRING_BYTES:
         raise ProtocolError(f"{path}: a string of {size} bytes is longer than any may be")
     return int(size)
 
 
-def skip(codec: Construct, place: Place, path: str) -> Steps[None]:
+def skip(codec: Construct, cursor: Cursor, path: str) -> Steps[None]:
     """Past a value of any codec. The position may then be beyond ``end``: nobody needs those bytes."""
     codec = bare(codec)
     if isinstance(codec, FormatField):
-        yield from place.wait(codec.length)
-        place.pos += codec.length
+        yield from cursor.wait(codec.length)
+        cursor.pos += codec.length
     elif isinstance(codec, TaggedFields):
-        yield from _skip_tags(place)
+        yield from _skip_tags(cursor)
     elif isinstance(codec, KArray) and not isinstance(bare(codec.subcon), FormatField):
-        count = yield from read_size(codec, place, path)
+        count = yield from read_size(codec, cursor, path)
         for _ in range(count):
-            yield from skip_fields(codec.subcon, place, path)
+            yield from skip_fields(codec.subcon, cursor, path)
     else:
-        size = yield from read_size(codec, place, path)
-        place.pos += max(size, 0) * codec.item_bytes
+        size = yield from read_size(codec, cursor, path)
+        cursor.pos += max(size, 0) * codec.item_bytes
 
 
-def skip_fields(body: Struct, place: Place, path: str) -> Steps[None]:
+def skip_fields(body: Struct, cursor: Cursor, path: str) -> Steps[None]:
     """Past all fields of a struct."""
     for field in body.subcons:
-        yield from skip(field, place, f"{path}.{field.name}")
+        yield from skip(field, cursor, f"{path}.{field.name}")
 
 
-def read_fields(fields: Sequence[Construct], wanted: Sequence[str], place: Place, path: str) -> Steps[list[Any]]:
+def read_fields(fields: Sequence[Construct], wanted: Sequence[str], cursor: Cursor, path: str) -> Steps[list[Any]]:
     """The wanted ones of these fields of a struct, in their order."""
     values = []
     for field in fields:
         if field.name in wanted:
-            values.append((yield from read(field, place, f"{path}.{field.name}")))
+            values.append((yield from read(field, cursor, f"{path}.{field.name}")))
         else:
-            yield from skip(field, place, f"{path}.{field.name}")
+            yield from skip(field, cursor, f"{path}.{field.name}")
     return values
 
 
-def wait_for_fields(fields: Sequence[Construct], place: Place) -> Steps[None]:
+def wait_for_fields(fields: Sequence[Construct], cursor: Cursor) -> Steps[None]:
     """Until there are as many bytes as these fields take at least, or all of the body.
 
     If the last begins with a varint, that may be a long one. So they stay together in the buffer, arrays apart.
@@ -148,65 +148,65 @@ def wait_for_fields(fields: Sequence[Construct], place: Place) -> Steps[None]:
     last = bare(fields[-1])
     spare = MAX_UVARINT_BYTES - 1 if isinstance(last, Sized) and last.prefix is UVARINT else 0
     plenty = sum(map(minimum_bytes, fields)) + spare
-    while place.end - place.pos < plenty and place.end < place.stop:
-        yield from place.more()
+    while cursor.end - cursor.pos < plenty and cursor.end < cursor.stop:
+        yield from cursor.more()
 
 
-def _read_uvarint(place: Place) -> Steps[int]:
+def _read_uvarint(cursor: Cursor) -> Steps[int]:
     while True:
-        found = read_uvarint(place.buffer, place.pos, place.end)
+        found = read_uvarint(cursor.buffer, cursor.pos, cursor.end)
         if found is not None:
-            value, place.pos = found
+            value, cursor.pos = found
             return value
-        yield from place.wait(max(place.end - place.pos, 0) + 1)
+        yield from cursor.wait(max(cursor.end - cursor.pos, 0) + 1)
 
 
-def _read_string(size: int, place: Place, path: str) -> Steps[str]:
-    yield from place.wait(size)
+def _read_string(size: int, cursor: Cursor, path: str) -> Steps[str]:
+    yield from cursor.wait(size)
     try:
-        return str(place.take(size), "utf-8")
+        return str(cursor.take(size), "utf-8")
     except UnicodeDecodeError as error:
         raise ProtocolError(f"{path}: not UTF-8") from error
 
 
-def _read_items(item: Construct, count: int, place: Place, path: str) -> Steps[list[Any]]:
+def _read_items(item: Construct, count: int, cursor: Cursor, path: str) -> Steps[list[Any]]:
     item = bare(item)
     if isinstance(item, FormatField):
-        yield from place.wait(count * item.length)
-        return [value for (value,) in struct.iter_unpack(item.fmtstr, place.take(count * item.length))]
+        yield from cursor.wait(count * item.length)
+        return [value for (value,) in struct.iter_unpack(item.fmtstr, cursor.take(count * item.length))]
     items = []
     for _ in range(count):
         names = [field.name for field in item.subcons]
-        items.append(tuple((yield from read_fields(item.subcons, names, place, path))))
+        items.append(tuple((yield from read_fields(item.subcons, names, cursor, path))))
     return items
 
 
-def _skip_tags(place: Place) -> Steps[None]:
-    count = yield from _read_uvarint(place)
-    if count * TaggedFields.item_bytes > place.stop - place.pos:
+def _skip_tags(cursor: Cursor) -> Steps[None]:
+    count = yield from _read_uvarint(cursor)
+    if count * TaggedFields.item_bytes > cursor.stop - cursor.pos:
         raise ProtocolError(f"{count} tagged fields are more than the message can hold")
     for _ in range(count):
-        yield from _read_uvarint(place)
-        size = yield from _read_uvarint(place)
-        if size > place.stop - place.pos:
+        yield from _read_uvarint(cursor)
+        size = yield from _read_uvarint(cursor)
+        if size > cursor.stop - cursor.pos:
             raise ProtocolError(f"a tagged field of {size} bytes is more than the message can hold")
-        place.pos += size
+        cursor.pos += size
 
 
-def _read_tags(place: Place) -> Steps[bytes]:
+def _read_tags(cursor: Cursor) -> Steps[bytes]:
     """The section's bytes, all of them together: a first look finds how long it is."""
-    ahead = Place(place.buffer, place.pos, place.end, place.stop)
+    ahead = Cursor(cursor.buffer, cursor.pos, cursor.end, cursor.stop)
     steps = _skip_tags(ahead)
     try:
         next(steps)
         while True:
-            left = ahead.pos - place.pos
-            yield from place.wait(max(left, place.end - place.pos) + 1)
-            steps.send((place.pos + left, place.end))
+            left = ahead.pos - cursor.pos
+            yield from cursor.wait(max(left, cursor.end - cursor.pos) + 1)
+            steps.send((cursor.pos + left, cursor.end))
     except StopIteration:
-        size = ahead.pos - place.pos
-    yield from place.wait(size)
-    return bytes(place.take(size))
+        size = ahead.pos - cursor.pos
+    yield from cursor.wait(size)
+    return bytes(cursor.take(size))
 
 
 Fallback: TypeAlias = "Callable[[Bytes, int, int, int], Steps[tuple[Any, ...]]]"
@@ -217,9 +217,9 @@ def value_fallback(codec: Construct, path: str) -> Fallback:
     """One value: ``(pos, end, stop, value)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        place = Place(buffer, pos, end, stop)
-        value = yield from read(codec, place, path)
-        return place.pos, place.end, place.stop, value
+        cursor = Cursor(buffer, pos, end, stop)
+        value = yield from read(codec, cursor, path)
+        return cursor.pos, cursor.end, cursor.stop, value
 
     return steps
 
@@ -228,9 +228,9 @@ def count_fallback(array: Sized, path: str) -> Fallback:
     """How many items an array has: ``(pos, end, stop, count)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        place = Place(buffer, pos, end, stop)
-        count = yield from read_size(array, place, path)
-        return place.pos, place.end, place.stop, count
+        cursor = Cursor(buffer, pos, end, stop)
+        count = yield from read_size(array, cursor, path)
+        return cursor.pos, cursor.end, cursor.stop, count
 
     return steps
 
@@ -239,9 +239,9 @@ def skip_fallback(codec: Construct, path: str) -> Fallback:
     """Past a value: ``(pos, end, stop)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        place = Place(buffer, pos, end, stop)
-        yield from skip(codec, place, path)
-        return place.pos, place.end, place.stop
+        cursor = Cursor(buffer, pos, end, stop)
+        yield from skip(codec, cursor, path)
+        return cursor.pos, cursor.end, cursor.stop
 
     return steps
 
@@ -250,10 +250,10 @@ def head_fallback(name: Construct, array: Sized, path: str) -> Fallback:
     """A block's name and how many entries it has: ``(pos, end, stop, name, count)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        place = Place(buffer, pos, end, stop)
-        value = yield from read(name, place, f"{path}.{name.name}")
-        count = yield from read_size(bare(array), place, f"{path}.{array.name}")
-        return place.pos, place.end, place.stop, value, count
+        cursor = Cursor(buffer, pos, end, stop)
+        value = yield from read(name, cursor, f"{path}.{name.name}")
+        count = yield from read_size(bare(array), cursor, f"{path}.{array.name}")
+        return cursor.pos, cursor.end, cursor.stop, value, count
 
     return steps
 
@@ -262,10 +262,10 @@ def entry_fallback(fields: Sequence[Construct], wanted: Sequence[str], path: str
     """An entry up to its records' length or its end: ``(pos, end, stop, where it began, *wanted values)``."""
 
     def steps(buffer: Bytes, pos: int, end: int, stop: int) -> Steps[tuple[Any, ...]]:
-        place = Place(buffer, pos, end, stop)
-        yield from wait_for_fields(fields, place)
-        left = place.stop - place.pos
-        values = yield from read_fields(fields, wanted, place, path)
-        return place.pos, place.end, place.stop, place.stop - left, *values
+        cursor = Cursor(buffer, pos, end, stop)
+        yield from wait_for_fields(fields, cursor)
+        left = cursor.stop - cursor.pos
+        values = yield from read_fields(fields, wanted, cursor, path)
+        return cursor.pos, cursor.end, cursor.stop, cursor.stop - left, *values
 
     return steps

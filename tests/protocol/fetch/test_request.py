@@ -16,7 +16,6 @@ from protocol.fetch.request import (
     Asked,
     FetchRequest,
     entry_bytes,
-    find_replica_id,
     parse_fetch_request,
     peek_replica_id,
     rebuild_fetch_request,
@@ -73,9 +72,8 @@ def test_fields_are_what_kafka_wrote(case: Golden) -> None:
 
 
 @each_request
-def test_a_head_that_was_peeked_already_is_taken(case: Golden) -> None:
-    head = peek_request(case.frame, 0, len(case.frame))
-    assert parse_fetch_request(memoryview(case.frame), head) == parse_fetch_request(case.frame)
+def test_any_buffer_will_do(case: Golden) -> None:
+    assert parse_fetch_request(memoryview(case.frame)) == parse_fetch_request(case.frame)
 
 
 @pytest.mark.parametrize("case", REBUILT_AS_IT_WAS, ids=lambda case: case.name)
@@ -208,7 +206,6 @@ def test_other_requests_are_errors(case: Golden) -> None:
 def test_replica_id_at_a_glance(case: Golden) -> None:
     head = peek_request(case.frame, 0, len(case.frame))
     assert head is not None
-    assert find_replica_id(head, case.frame, len(case.frame)) == said_replica_id(case)
     if case.version >= 15:
         assert peek_replica_id(head, case.frame) is None
         return

@@ -16,9 +16,9 @@ from protocol.walkers.stepwise import (
     skip_fallback,
     value_fallback,
 )
-from protocol.wire.primitives import TAGGED_FIELDS, UUID, UVARINT, KArray, KRecords, KString
+from protocol.wire.primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields
 
-PAIR = Struct("a" / Int16sb, "tags" / TAGGED_FIELDS)
+PAIR = Struct("a" / Int16sb, "tags" / TaggedFields())
 POISON = b"\xee"
 
 VALUES = [
@@ -29,7 +29,7 @@ VALUES = [
     pytest.param("a" / KArray(Int16sb, UVARINT), "0300010002", [1, 2], id="numbers"),
     pytest.param("a" / KArray(PAIR, UVARINT), "0300010000020105017f", [(1, b"\0"), (2, b"\1\5\1\x7f")], id="structs"),
     pytest.param("a" / KArray(PAIR, UVARINT, nullable=True), "00", None, id="null structs"),
-    pytest.param("t" / TAGGED_FIELDS, "020001aa810200", b"\2\0\1\xaa\x81\2\0", id="tags"),
+    pytest.param("t" / TaggedFields(), "020001aa810200", b"\2\0\1\xaa\x81\2\0", id="tags"),
 ]
 
 
@@ -75,9 +75,9 @@ def test_values_that_are_cut_off_are_errors(codec: Construct, data: str, value: 
         ("s" / KString(), b"\0\1\xff"),
         ("s" / KString(), b"\xff\xff"),
         ("a" / KArray(Int16sb), b"\x7f\xff\xff\xff\0\0"),
-        ("t" / TAGGED_FIELDS, b"\xff\xff\xff\xff\x0f\0\0"),
-        ("t" / TAGGED_FIELDS, b"\1\1\xff\xff\xff\xff\x0f\0"),
-        ("t" / TAGGED_FIELDS, b"\xff\xff\xff\xff\xff\xff"),
+        ("t" / TaggedFields(), b"\xff\xff\xff\xff\x0f\0\0"),
+        ("t" / TaggedFields(), b"\1\1\xff\xff\xff\xff\x0f\0"),
+        ("t" / TaggedFields(), b"\xff\xff\xff\xff\xff\xff"),
     ],
 )
 def test_what_cannot_be_is_refused(codec: Construct, data: bytes) -> None:
