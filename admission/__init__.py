@@ -2,10 +2,10 @@
 
 - **SimpleRate** (`simple_rate`): Kafka's arithmetic behind every replication quota.
 - **Token bucket** (`token_bucket`): what the `strict` policy allows, with debt.
-- **Claim** (`turns`): one connection's place in the line.
+- **Claim** (`turns`): one connection's place among those that want throttled bytes.
 - **Budget** (`budget`): a role's bytes per second, shared by all its connections; `strict` or `kip73`.
 
-A package of its own because two parties run it and neither may import the other: the sidecar, to decide, and the
-pipeline's `replay`, to tell what another quota would have done. Nothing here knows a frame, a file, a socket or the
-clock.
+It is a package of its own because the sidecar and the pipeline both run it, and neither imports the other: the sidecar
+decides with it, and the pipeline's `replay` tells with it what another quota would have done. Nothing here knows a
+frame, a file, a socket or the clock.
 """

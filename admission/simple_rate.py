@@ -32,7 +32,7 @@ class _Sample:
 class SimpleRate:
     """Bytes per second over `samples` samples of `sample_seconds` each.
 
-    The first measurement starts the clock even if nothing was recorded, as it does in Kafka.
+    The window begins with the first measurement, even if nothing was recorded before it, as it does in Kafka.
     """
 
     __slots__ = ("_current", "_expiry_seconds", "_sample_seconds", "_samples", "_slots")

@@ -1,7 +1,7 @@
 """A token bucket that can go into debt: what the `strict` policy allows a role to ask for.
 
-Bytes are asked for before anybody knows how many will come, so asking *reserves* tokens and the answer
-*settles* them; a batch larger than what was left arrives whole (KIP-74) and is repaid as debt.
+Bytes are asked for before anybody knows how many will come: asking *reserves* tokens, and the answer *settles* them. A
+batch that is larger than what was left arrives whole all the same (KIP-74), and is repaid as debt.
 Pure: time is an argument, in seconds.
 
 Invariant: over any span of t seconds the bytes settled are at most `rate * t + burst` (a gate and `FLIGHT_SECONDS`, if
@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 
 LEAST_GATE_BYTES = 64 * 1024
-"""Below this a grant could be smaller than one ordinary 16 KiB producer batch and its neighbours."""
+"""A grant of less could be too small for an ordinary producer batch of 16 KiB and its neighbours."""
 
 FLIGHT_SECONDS = 0.125
-"""So late an answer may come without costing throughput: half a default burst, which is where the other half waits
-meanwhile. Where the burst is no more than a gate (low rates) it is allowed so much besides."""
+"""An answer that comes no later than this costs no throughput: while half of a default burst is on its way, the other
+half can be asked for. At low rates the burst is no larger than the gate; then so much may be on its way besides."""
 LOOK_AGAIN_SECONDS = 0.01
-"""When what is on its way is all that keeps the bucket shut, nobody knows when it opens."""
+"""When to ask again while the bucket is shut only because of what is on its way, which may settle at any moment."""
 
 
 class TokenBucket:
@@ -84,7 +84,8 @@ class TokenBucket:
         self._reserved += size
 
     def set_apart(self, size: float) -> None:
-        """So much of what is reserved will come late, if at all: it is no part of the burst, which fills up beside."""
+        """So much of what is reserved will come late, if at all. It does not count as part of the burst, which fills up
+        in spite of it."""
         self._apart += size
 
     def settle(self, *, reserved: float, used: float, now: float, apart: float = 0.0) -> None:

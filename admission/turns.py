@@ -1,8 +1,9 @@
 """Whose turn it is: fairness between the connections that share one role's budget.
 
-Least attained service first: of the connections that want throttled bytes, the one that has had the fewest
-goes next. A connection that is away (its fetch waits at the broker for its in-sync partitions) keeps its place,
-but is waited for no longer than `GRACE_SECONDS`, which is less than the bucket's burst: waiting loses no tokens.
+Least attained service first: of the connections that want throttled bytes, the one that has had the fewest goes next.
+A connection is *away* while its fetch waits at the broker for partitions that are in sync. It keeps its place, but the
+others wait for it no longer than `GRACE_SECONDS`. That is less than the burst of the bucket, which goes on filling
+meanwhile, so the wait costs no throughput.
 
 Pure; knows nothing of partitions (they take turns inside a connection, see `replica`) nor of bytes per second.
 Invariant: between two connections that always want more, attained bytes differ by at most one grant.
@@ -18,19 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GRACE_SECONDS = 0.05
-"""Half a default gate: longer than a fetch's way back on a busy host, shorter than burst minus gate."""
+"""Half a default gate. An answer and the follower's next request take less on a busy host, and a default bucket that
+has opened can fill for longer (burst less gate) before it is full."""
 
 LATE_SECONDS = 0.1
-"""A leader that has data answers within a few milliseconds, one in another region within this."""
+"""An answer that takes longer is late. A leader that has data answers within a few milliseconds, and within this time
+if it is in another region."""
 OVERDUE_SECONDS = 0.2
-"""What a leader does not answer for so long is no part of the burst any more: two that are gone, or allow nothing
-themselves, would hold all of it."""
+"""A grant that a leader has not answered for so long no longer counts as part of the burst. Otherwise two leaders that
+are gone, or that allow nothing themselves, would hold all of the burst."""
 DISTRUST_SECONDS = 10.0
-"""So long a leader that was late, or brought nothing, is taken for one that will be again."""
+"""For so long after a grant that was answered late, or with nothing, the next ones are expected to end like that."""
 REST_SECONDS = 0.12
-"""A default gate and a little: the other side may let the next grant pass, and the burst loses no tokens meanwhile."""
+"""A little more than a default gate: after it, a sidecar or a quota at the other end may let the next grant pass. The
+bucket does not fill up in that time."""
 APPETITE_GROWTH = 4
-"""Back from 64 KiB to a burst within a few fetches, once a late leader is not late any more, or brings more."""
+"""After a late answer a connection is granted at most so many times what that answer brought. So it is back at a burst
+within a few fetches, once its leader brings more."""
 LEAST_APPETITE_BYTES = 64 * 1024
 
 
@@ -43,10 +48,12 @@ class Claim:
     due: float = 0.0
     """When this connection is expected to ask again."""
     appetite_bytes: float = math.inf
-    """The most it is granted at once: little while grants come back late and mostly unused, since others went without
-    them meanwhile. Such a leader throttles by itself, natively or by its own sidecar."""
+    """The most bytes that it is granted at once. That is little while its grants come back late and mostly unused,
+    since other connections had to do without those bytes. The leader of such a connection throttles too, by the
+    broker's own quota or by its own sidecar."""
     expected_bytes: float = 0.0
-    """Granted, and part of the burst until it is settled: not what comes late if at all."""
+    """Bytes that were granted and count as part of the burst until they are settled. Grants of a connection that is not
+    trusted to answer in time are not among them."""
     _distrusted_until: float = -math.inf
     _granted_at: float = -math.inf
     _brought_bytes: float = 0.0
@@ -54,7 +61,7 @@ class Claim:
     _rests_until: float = -math.inf
 
     def rest(self, now: float) -> None:
-        """It is granted nothing for a while: grants brought nothing, and at once."""
+        """Grant it nothing for a while: its grants were answered at once, with nothing."""
         self._rests_until = now + REST_SECONDS
 
     def rests_seconds(self, now: float) -> float:
@@ -62,7 +69,7 @@ class Claim:
 
     @property
     def keeps_place(self) -> bool:
-        """Others let it go first though it is away: not if it may well be away for long."""
+        """Whether others wait for it although it is away. They do not if it may be away for long."""
         return not self._away or math.isinf(self.appetite_bytes)
 
     def ask(self) -> None:

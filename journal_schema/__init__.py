@@ -1,8 +1,8 @@
 """The journal's lines, declared once: the sidecar writes them, the pipeline reads them, docs/journal.md shows them.
 
-The nouns: a *line* is one JSON object; its *kind* says which *fields* it has; *traffic* lines say what up to fifteen
-seconds brought over one link, all other kinds are *events*. Standard library only; nothing here knows files, Spark or
-the sidecar.
+The nouns: a *line* is one JSON object. Its *kind* says which *fields* it has. A *traffic* line says what one link
+carried in up to fifteen seconds; a line of any other kind is an *event*. Standard library only; nothing here knows
+files, Spark or the sidecar.
 """
 
 from .fields import Field, FieldType

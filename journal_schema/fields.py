@@ -1,7 +1,7 @@
 """What a field of a journal line is: its name, JSON type, meaning and the schema version it came with.
 
-Knows no line. Invariant: within a schema version a field keeps its type and its meaning; what is added is optional
-to readers of before.
+Knows no line. Invariant: within a schema version a field keeps its type and its meaning. A field that is added within
+a version is optional, so that readers written before it go on working.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ class FieldType(enum.Enum):
     BOOLEAN = "boolean"
     STRING = "string"
     INTEGERS = "integers"
-    """A list of them."""
+    """A list of integers."""
     STRINGS = "strings"
+    """A list of strings."""
 
 
 class Field(NamedTuple):
@@ -29,6 +30,6 @@ class Field(NamedTuple):
     meaning: str
     """For docs/journal.md; with its unit, if the name does not say it."""
     required: bool = True
-    """False: may be left out or null."""
+    """Whether every line of the kind has it, and not as null."""
     since: int = 1
     """The schema version it came with."""

@@ -1,7 +1,7 @@
 """Every kind of line and its fields.
 
     common fields, then those of the kind:
-      traffic     what some seconds brought over one link, second by second and partition by partition
+      traffic     what one link carried in some seconds, second by second and partition by partition
       quota       a role's quota as it holds from here on
       reload      quotas.toml was read again
       connection  a replica fetcher's connection ended
@@ -18,14 +18,16 @@ import enum
 from .fields import Field, FieldType
 
 VERSION = 2
-"""Of the schema. Readers set other versions aside. 1 had a traffic line for each second and partition, in five times
-the space."""
+"""Version of the schema. Readers set lines of other versions aside. Version 1 had one traffic line for each second and
+partition, which took five times the space."""
 LINE_SECONDS = 15
-"""What a traffic line is about, at most; and what a kill -9 costs."""
+"""The most seconds that one traffic line is about, and therefore what is lost when the sidecar is killed."""
 SHAPE_SILENT = "#"
-"""In a shape: nothing to say of this second. The next character, `$`, is news without bytes; then 1, 2, … parts."""
+"""The character of a shape that stands for a second of which there is nothing to say. The character after it, `$`,
+stands for a second with news but no bytes; the characters after that stand for 1, 2, … parts."""
 SHAPE_PARTS = 55
-"""What the most of a line's seconds has: `[`. From `#` to `[` there is no character that JSON escapes."""
+"""The second with the most bytes of its line has so many parts, written `[`. None of the characters from `#` to `[` is
+one that JSON escapes."""
 
 _INTEGER, _NUMBER, _BOOLEAN, _STRING = FieldType.INTEGER, FieldType.NUMBER, FieldType.BOOLEAN, FieldType.STRING
 _INTEGERS, _STRINGS = FieldType.INTEGERS, FieldType.STRINGS
@@ -58,7 +60,8 @@ COMMON = (
     Field("run", _STRING, "One run of the sidecar; a new one with each start."),
     Field("tick", _INTEGER, "Seconds since the start of the run, by a clock that is never set."),
 )
-"""First in every line. `run` and `tick` tell seconds apart that a clock set back calls by the same `time`."""
+"""The first fields of every line. A clock that is set back gives two seconds the same `time`; `run` and `tick` tell
+them apart."""
 
 _ROLE = Field(
     "role", _STRING, "`leader`: sent by this broker to a follower; `follower`: fetched by this broker from a leader."
@@ -74,7 +77,7 @@ SECONDS = (
     Field("second_fetches", _INTEGERS, "Of each second: entries forwarded, with or without records."),
     Field("second_omitted", _INTEGERS, "Of each second: how often a partition was kept out by the quota."),
 )
-"""One element for each second of the line, exact: the sums of all its partitions."""
+"""Lists with one element for each second of the line. Each element is the exact sum over the line's partitions."""
 
 REPLICAS = (
     Field("topics", _STRINGS, "Of each partition: its topic's name."),
@@ -94,7 +97,7 @@ REPLICAS = (
     Field("high_watermark", _INTEGERS, "Leader's high watermark, as answered last; -1 if unknown."),
     Field("log_start_offset", _INTEGERS, "Leader's log start offset, as answered last; -1 if unknown."),
 )
-"""One element for each partition of the line."""
+"""Lists with one element for each partition of the line."""
 
 KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.TRAFFIC: (
@@ -136,11 +139,11 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
 }
 
 TRAFFIC_IDENTITY = ("broker", "run", "tick", "role", "peer", "throttled", "in_sync")
-"""Two traffic lines that agree in these are one line read twice."""
+"""Two traffic lines that agree in these fields are one and the same line, read twice."""
 
 
 def all_fields() -> tuple[Field, ...]:
-    """Every field once, common ones first; one not common is optional, since not every kind has it."""
+    """Every field once, the common ones first. All others are optional, since no kind has all of them."""
     found = {field.name: field for field in COMMON}
     for fields in KINDS.values():
         for field in fields:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import warnings
 
+from operating.moves.kafka_python import AdminClient as OperatorsClient
 from operating.moves.kafka_python import (
-    AdminClient,
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,
@@ -39,3 +39,10 @@ __all__ = [
     "TopicPartition",
     "UnknownBrokerIdError",
 ]
+
+
+class AdminClient(OperatorsClient):
+    """One that can be told to look for the controller again: by itself it never does when that broker is gone."""
+
+    def forget_controller(self) -> None:
+        self._controller_id = None

@@ -44,7 +44,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class _Message(NamedTuple):
-    """What there is to know of a message: the path says which arrays lead to the partitions."""
+    """A message's table, its Struct by version, and the names of the two arrays that lead to its partitions."""
 
     table: tuple[Field, ...]
     layout: Callable[[int], Struct]
@@ -146,7 +146,7 @@ def _camel(name: str) -> str:
 
 @functools.cache
 def _walker(message: _Message, version: int) -> Walk:
-    """One that leaves nothing out: every column, and topics without partitions too."""
+    """A walker that tells every field of every partition, and topics without partitions too."""
     body = message.layout(version)
     after = body.subcons[body.subcons.index(member(body, message.path[0])) + 1 :]
     columns = tuple(RECORDS_SIZE if isinstance(bare(each), KRecords) else each.name for each in _entry(body, message))

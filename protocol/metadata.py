@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .wire.topics import Topic
 
 SUPPORTED_METADATA_VERSIONS = range(10, 14)
-"""Those with topic ids."""
+"""Versions whose topics have ids."""
 NAMED_METADATA_VERSIONS = range(4, 14)
-"""Those that may ask for a topic by name without creating it (KIP-204): brokers since Kafka 0.11."""
+"""Versions that can ask for a topic by name without creating it (KIP-204); brokers know one since Kafka 0.11."""
 METADATA_VERSION = 12
-"""The first that may ask for an id (KIP-516): every broker whose followers send Fetch v13 knows it."""
+"""The first version that can ask for a topic by id (KIP-516). Every broker that is sent Fetch v13 knows it."""
 
 NO_ID = bytes(16)
 _NO_SUCH_TOPIC = frozenset({3, 17})

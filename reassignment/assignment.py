@@ -1,4 +1,4 @@
-"""Which replicas a partition has, or shall have: the JSON of kafka-reassign-partitions as values.
+"""Which replicas partitions have, or shall have: the JSON of kafka-reassign-partitions as values.
 
 Reads what ``--reassignment-json-file`` takes, and also the whole output of ``--generate`` or ``--execute``, in which
 the current assignment and the proposed one follow each other under a heading. Knows no cluster and no file.
@@ -51,7 +51,8 @@ class Heading(Enum):
 class Document(NamedTuple):
     """One JSON document.
 
-    log_dirs: partitions that also name directories: moves between the disks of a broker, never on the network.
+    log_dirs: partitions for which it also names directories. Those are moves between the disks of one broker; they
+        never use the network.
     """
 
     assignment: Assignment
@@ -102,7 +103,7 @@ def _document(text: str, wanted: Heading) -> tuple[str | None, int]:
 
 
 class _Reader:
-    """Collects problems instead of stopping at the first."""
+    """Reads the rows of a document, and collects every problem instead of stopping at the first."""
 
     def __init__(self, source: str) -> None:
         self._source = source

@@ -23,7 +23,7 @@ ROLES: tuple[RoleName, ...] = ("leader", "follower")
 class Ongoing(NamedTuple):
     """A reassignment that is under way (ListPartitionReassignments, KIP-455).
 
-    replicas: all that there are now, those being added included.
+    replicas: every replica that the partition has now, including those that are being added.
     """
 
     replicas: tuple[int, ...]
@@ -32,7 +32,11 @@ class Ongoing(NamedTuple):
 
 
 class PartitionMove(NamedTuple):
-    """sources: replicas that exist, in their order; destinations: those that have to fetch everything."""
+    """How one partition moves.
+
+    sources: the replicas that hold the data, the preferred leader first.
+    destinations: the replicas that are added, and therefore fetch all of it.
+    """
 
     sources: tuple[int, ...]
     destinations: tuple[int, ...]
@@ -44,15 +48,16 @@ Lists = Mapping[str, tuple[tuple[int, int], ...]]
 
 
 def move_map(proposed: Assignment, current: Assignment, ongoing: Mapping[TopicPartition, Ongoing]) -> MoveMap:
-    """What moves once `proposed` is executed, whatever is already under way included.
+    """What moves once `proposed` is executed, together with everything that is moving already.
 
-    Kafka's tool overwrites the throttled replicas of a whole topic, so it takes along every reassignment there is; and
-    what a partition had before an unfinished one is where the data is.
+    Kafka's tool writes the throttled replicas of a topic as one list, so the list must name the reassignments under way
+    too, or it would end their throttle. Of a partition that is being moved, the sources are the replicas from before
+    that move, since only they hold all of the data.
 
     Args:
-        proposed: replicas wanted.
-        current: replicas there are; of partitions under way, `ongoing` says it better.
-        ongoing: of the whole cluster.
+        proposed: the replicas that partitions shall have.
+        current: the replicas that partitions have. For a partition in `ongoing`, that is used instead.
+        ongoing: every reassignment under way in the cluster.
 
     Raises:
         ReassignmentError: partitions that are not in the cluster.
@@ -77,10 +82,10 @@ def move_map(proposed: Assignment, current: Assignment, ongoing: Mapping[TopicPa
 
 
 def moving(moves: MoveMap) -> MoveMap:
-    """Only the moves that move: a new order of the same replicas, or fewer of them, sends no data.
+    """The moves that send data. A new order of the same replicas sends none, and neither do fewer replicas.
 
-    Kafka's tool lists their leaders all the same; there that costs nothing, here it would throttle a catch-up that is
-    none of the move's.
+    Kafka's tool lists the leaders of those partitions too. In a sidecar's quotas file that would throttle a replica of
+    theirs that happens to catch up, although the move does not concern it.
     """
     return {partition: move for partition, move in moves.items() if move.destinations}
 
@@ -88,7 +93,7 @@ def moving(moves: MoveMap) -> MoveMap:
 def throttled_replicas(moves: MoveMap) -> dict[RoleName, Lists]:
     """The lists ``leader.`` and ``follower.replication.throttled.replicas`` of every topic in `moves`.
 
-    Entries are in the order of their numbers, where Kafka's tool has them in that of their letters.
+    Entries are sorted by number: 2 comes before 10, where Kafka's tool, which sorts text, has 10 first.
     """
     return {
         "leader": _listed({partition: move.sources for partition, move in moves.items()}),

@@ -1,8 +1,8 @@
-"""Which rate is admissible, and which one ends a move in time.
+"""Which throttle rates are possible for a move, and which one ends it in time.
 
-Pure arithmetic over values the size of a cluster; whether the sizes come from journals or from brokers is no matter.
-KIP-73: a throttle T must be more than a broker's inflow IN, or catching up never ends, and less than N - IN/R, or
-clients have nothing left (N: the broker's network, R: replication factor).
+Pure arithmetic; the sizes may come from journals or from brokers. KIP-73 gives the bounds. A throttle T must be more
+than IN, the bytes per second that a broker fetches anyway, or catching up never ends. It must be less than N - IN/R,
+where N is the broker's network and R the replication factor, or nothing is left for clients.
 Invariant: `rate_to_set` is above the lower bound; whether it is below the upper one, `problems` says.
 """
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is known of a partition.
+    """How large a partition is and how fast it grows.
 
     Args:
-        leader: who sends it; None for its preferred leader.
-        bytes: at the leader.
-        written_bytes_per_second: by producers.
-        present: bytes that destinations already have.
+        leader: the broker that sends it; None for the first of the move's sources.
+        bytes: the size of its log at the leader.
+        written_bytes_per_second: what producers write to it.
+        present: by broker, the bytes that a destination has already.
     """
 
     leader: int | None
@@ -39,7 +39,7 @@ class Size:
 
 
 class Deadline(NamedTuple):
-    """This fraction of the data within so many seconds."""
+    """So many seconds in which this fraction of the data is to be moved."""
 
     seconds: float
     fraction: float = 1.0
@@ -48,9 +48,9 @@ class Deadline(NamedTuple):
 class Load(NamedTuple):
     """What a move asks of one broker in one role.
 
-    move_bytes: to send or to fetch.
-    written_bytes_per_second: to the partitions that move; that has to be moved as well.
-    inflow_bytes_per_second: IN, what the broker takes in from leaders anyway.
+    move_bytes: what the broker has to send, or to fetch.
+    written_bytes_per_second: what producers write meanwhile to the partitions that move, and has to be moved as well.
+    inflow_bytes_per_second: IN, what the broker's replicas in sync fetch from their leaders.
     """
 
     broker: int
@@ -69,26 +69,19 @@ class Load(NamedTuple):
         return capacity.bytes_per_second - self.inflow_bytes_per_second / capacity.replication_factor
 
     def needed(self, deadline: Deadline) -> float:
-        """The smallest rate that keeps it; what is written meanwhile comes on top."""
+        """The smallest rate that keeps the deadline although producers go on writing."""
         return self.move_bytes * deadline.fraction / deadline.seconds + self.written_bytes_per_second
-
-    def seconds_at(self, bytes_per_second: float) -> float:
-        """How long the move takes this broker if nobody else is slower; infinity if it never ends."""
-        if not self.move_bytes:
-            return 0.0
-        left = bytes_per_second - self.written_bytes_per_second
-        return self.move_bytes / left if left > 0 else math.inf
 
 
 class Capacity(NamedTuple):
-    """N and R."""
+    """N, the network of one broker, and R, the replication factor."""
 
     bytes_per_second: float = math.inf
     replication_factor: int = 3
 
 
 def source(partition: TopicPartition, move_sources: tuple[int, ...], sizes: Mapping[TopicPartition, Size]) -> int:
-    """Who sends a partition: its leader if it is known, else the preferred one."""
+    """The broker that sends a partition: its leader if that is known, else the first of the sources."""
     size = sizes.get(partition)
     return move_sources[0] if size is None or size.leader is None else size.leader
 
@@ -96,12 +89,12 @@ def source(partition: TopicPartition, move_sources: tuple[int, ...], sizes: Mapp
 def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[int, float]) -> tuple[Load, ...]:
     """What `moves` ask of each broker that sends or fetches, by broker and role.
 
-    Partitions whose size is not known count nothing.
+    A partition whose size is not known counts as empty.
 
     Args:
-        moves: also those that do not move.
+        moves: may name partitions that send nothing.
         sizes: by partition.
-        inflow: bytes per second that each broker fetches in sync.
+        inflow: by broker, the bytes per second that its replicas in sync fetch.
     """
     to_move: defaultdict[tuple[int, RoleName], float] = defaultdict(float)
     grows: defaultdict[tuple[int, RoleName], float] = defaultdict(float)
@@ -119,7 +112,7 @@ def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[
 
 
 def rate_to_set(load: Load, deadline: Deadline) -> int:
-    """The smallest admissible rate that keeps the deadline, in whole KiB per second, up; at least one."""
+    """The smallest admissible rate that keeps the deadline, rounded up to whole KiB per second; at least one KiB."""
     least = max(load.needed(deadline), math.nextafter(load.low, math.inf), 1.0)
     return math.ceil(least / 1024) * 1024
 
@@ -143,9 +136,10 @@ def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity) -> l
 def standing_in(
     moves: MoveMap, sizes: Mapping[TopicPartition, Size], rates: Mapping[tuple[int, RoleName], int]
 ) -> dict[tuple[int, RoleName], int]:
-    """`rates`, and one for every replica that would lead if the leader failed: the largest of those it stands in for.
+    """`rates`, and a rate for each broker that would lead a moving partition if the partition's leader failed.
 
-    It is in the list, so without a rate it would send as fast as it can.
+    Such a broker is in the list of throttled replicas already; without a rate of its own it would send as fast as it
+    can. It gets the largest rate of the leaders in whose place it may send.
     """
     complete = dict(rates)
     for partition, move in moving(moves).items():

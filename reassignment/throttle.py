@@ -22,7 +22,7 @@ Rates = Mapping[tuple[int, RoleName], int]
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Args: rates: of the brokers; lists: by role, then by topic."""
+    """The rate of each broker in each role, and the lists of throttled replicas, by role, then by topic."""
 
     rates: Rates
     lists: Mapping[RoleName, Lists]
@@ -56,7 +56,7 @@ class Throttle:
 
 
 def throttle(moves: MoveMap, rates: Rates) -> Throttle:
-    """The lists of what really moves, and the rates."""
+    """These rates, with the lists of the replicas that send or fetch data."""
     return Throttle(rates, throttled_replicas(moving(moves)))
 
 
@@ -81,7 +81,7 @@ def quotas_toml(found: Throttle, *, comment: str, until: datetime | str | None =
 
 
 def _rate(bytes_per_second: int) -> int | str:
-    """As people would write it, where that is exact."""
+    """With the largest unit in which the rate is a whole number; else the plain number of bytes per second."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("MB", 10**6)):
         if bytes_per_second and bytes_per_second % size == 0:
             return f"{bytes_per_second // size}{unit}/s"

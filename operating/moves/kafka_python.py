@@ -38,10 +38,7 @@ __all__ = [
 
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
-    """One that can be told to look for the controller again: by itself it never does when that broker is gone."""
-
-    def forget_controller(self) -> None:
-        self._controller_id = None
+    """One that tells by which names it knows brokers."""
 
     def advertised_hosts(self) -> list[str]:
         """Return the names by which brokers are known so far, without asking any."""

@@ -1,7 +1,8 @@
 """What can be told of a Fetch request without walking it: its session, and whether a replica sent it.
 
-Must not know what is done with it. Invariant: nothing outside the given bytes is read; what a glance cannot tell is
-None, never a guess that a walk could refute, but for `glance_replica_id` from v15 on, which only counts.
+Must not know what is done with a request. Invariant: nothing outside the given bytes is read. What a glance cannot tell
+is None, not a guess; only the replica id from v15 on is one, since the bytes at the end of a request might be another
+tagged field's. It is used for counting alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..wire.headers import RequestHead
 
 LEAST_BODY_BYTES = 16
-"""The smallest body there is, of a v0 request that asks for nothing."""
+"""The smallest body of any version: that of a v0 request for no partitions."""
 
 _SESSION = struct.Struct(">ii")
 _LAST_TAGS = struct.Struct(">BBiqB")
@@ -51,7 +52,7 @@ def peek_session(head: RequestHead, buffer: Bytes, end: int) -> SessionAt | None
 def glance_replica_id(head: RequestHead, buffer: Bytes, end: int) -> int | None:
     """The replica id of a whole request that ends at ``end``; None if a glance does not find one.
 
-    From v15 on it stands among the tagged fields at the end (KIP-903), where a consumer has none.
+    From v15 on the replica id is in a tagged field at the end of the request (KIP-903), which a consumer's has not.
     """
     if head.api_version <= LAST_VERSION_WITH_REPLICA_ID:
         return peek_replica_id(head, buffer, end)

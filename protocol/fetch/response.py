@@ -1,7 +1,7 @@
 """Fetch responses that the sidecar writes itself, or adds to: entries without records (KIP-73), errors.
 
-Must not know when that is right to do: high watermarks and log start offsets are the caller's to answer for.
-Invariant: such an entry has error 0 and records of length 0. Null records kill the fetchers of old brokers.
+Must not know when it is right to write an entry: the caller answers for its high watermark and log start offset.
+Invariant: such an entry has error 0 and records of length 0, not null, which would kill the fetchers of old brokers.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 SUPPORTED_FETCH_VERSIONS = range(19)
-"""What can be read and written here."""
+"""The versions that can be read and written here."""
 
 FIRST_VERSION_WITH_SESSIONS = 7  # KIP-227
 FIRST_VERSION_WITH_TOPIC_IDS = 13  # KIP-516

@@ -1,7 +1,7 @@
 """How the topics of a Fetch message are written: blocks of a name or an id, a count, and entries.
 
-For those who put messages together from entries. Must not know what is in an entry. Invariant: what is
-written is what `tables` says; tests hold it to them.
+Messages are put together here from entries that exist as bytes. Must not know what is in an entry. Invariant: what is
+written is what Construct would write by the `tables`; tests compare the two.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     follower's request ─▶ take ─▶ forward ─▶ what goes to the leader     the epochs of both ends move on
                                └▶ skip                                   only the follower's does
 
-Both ends have the same session id; epochs differ as soon as one request was answered here. What is kept beside the
-follower's entries is only how the leader's session differs from them, which is little or nothing:
+Both ends have the same session id; their epochs differ as soon as one request was answered here. Kept are the
+follower's entries, and where the leader's session differs from them, which is in few partitions or none:
 
     | kept           | the leader's session                                                   |
     |----------------|------------------------------------------------------------------------|

@@ -8,15 +8,15 @@
        │                                                            ▼                        │
        └──────────────── ended ◀── any doubt ───────────────── ASKED ──answered, same id─────┘
 
-A session is ended, never handed back: a follower whose requests go on untranslated would miss for ever, without an
-error, what was omitted last (measured). An ended or unknown id is answered with FETCH_SESSION_ID_NOT_FOUND, at which
-a follower starts again with a full request at once. Doubts are: an epoch that is not the expected one (a request that
-is sent again), a second request while one is under way, another version (entries are kept as they were encoded), an
-answer that never came, an error, session id 0 or another one in an answer, an entry that was not asked for, bytes that
-were not understood, (id, 0) and (id, -1), a session too many or too old.
+A session is ended, never handed back: if the follower's requests went on untranslated, the partitions that were omitted
+last would be missing for ever, without an error (measured). An ended or unknown id is answered with
+FETCH_SESSION_ID_NOT_FOUND, at which a follower starts again with a full request at once. Doubts are: an epoch that is
+not the expected one (a request that is sent again), a second request while one is under way, another version (entries
+are kept as they were encoded), an answer that never came, an error, session id 0 or another one in an answer, an entry
+that was not asked for, bytes that were not understood, (id, 0) and (id, -1), a session too many or too old.
 
-A follower may go on with its session on another connection. What was under way when a connection ended is an answer
-that never came.
+A follower may go on with its session on another connection. A request that was under way when a connection ended counts
+as one whose answer never came.
 
 Must not know bytes, quotas or clocks. Invariant: of a session that goes on, both ends' next epochs are known.
 """

@@ -10,12 +10,11 @@ States, by what the client last sent::
       │                       ▲                            │ ▲
       └──anything else──▶ TOKENS ──────known header────────┘ └─anything else─┘
 
-In TOKENS the client's frames are SASL tokens without a header, until the first that has one: brokers before
-1.0 speak so (SaslHandshake v0), and before 0.10 from the first byte on. Each token is answered by one
-token, except perhaps the last.
+In TOKENS the client's frames are SASL tokens, which have no header; the first frame with a header ends that. Brokers
+before 1.0 authenticate so (SaslHandshake v0), and brokers before 0.10 send tokens from the first byte on. Each token is
+answered by one token, except perhaps the last.
 
-Invariant: memory is bounded; a response is never given to a request that came after one still to be
-answered by it.
+Invariant: memory is bounded; of two unanswered requests with the same correlation id, a response answers the older.
 """
 
 from __future__ import annotations
@@ -59,19 +58,15 @@ class _Pending(NamedTuple, Generic[T]):
 class Correlator(Generic[T]):
     """Remembers a connection's unanswered requests, each with what the caller attached.
 
-    ``forgotten`` counts requests that a later response overtook, ``dropped`` those given up because more
-    than ``maximum`` were unanswered, ``unmatched`` the responses to none of them.
+    The oldest is given up when more than ``maximum`` are unanswered.
     """
 
-    __slots__ = ("_maximum", "_pending", "dropped", "forgotten", "state", "unmatched")
+    __slots__ = ("_maximum", "_pending", "state")
 
     def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
         self._maximum = maximum
         self._pending: deque[_Pending[T]] = deque()
         self.state = State.START
-        self.dropped = 0
-        self.forgotten = 0
-        self.unmatched = 0
 
     @property
     def in_flight(self) -> int:
@@ -119,18 +114,14 @@ class Correlator(Generic[T]):
             if candidate.correlation_id == correlation_id:
                 for _ in range(index):
                     pending.popleft()
-                self.forgotten += index
                 return pending.popleft().payload
         if pending and pending[0].correlation_id is None:
             pending.popleft()
-        else:
-            self.unmatched += 1
         return None
 
     def _append(self, entry: _Pending[T]) -> None:
         if len(self._pending) >= self._maximum:
             self._pending.popleft()
-            self.dropped += 1
         self._pending.append(entry)
 
 

@@ -1,4 +1,4 @@
-"""The int32 that stands before every Kafka message, checked before anything is allocated for it.
+"""The length prefix of every Kafka message, an int32, checked before anything is allocated for the message.
 
 Must not know what is inside a frame. Invariant: a size that leaves here is between 0 and the given maximum.
 """

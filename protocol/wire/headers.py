@@ -114,7 +114,7 @@ def peek_request(buffer: Bytes, start: int, end: int) -> RequestHead | None:
 
 
 def request_correlation_id(frame: Bytes) -> int:
-    """That of a whole request, which begins ``frame``."""
+    """The correlation id of the whole request with which ``frame`` begins."""
     return int(_CORRELATION_ID.unpack_from(frame, REQUEST_CORRELATION_ID_AT)[0])
 
 

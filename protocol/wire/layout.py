@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 MAX_VERSION = 2**15 - 1
 TAGS = "_tagged_fields"
-NOTHING_SAID = object()  # null is a default too
+NOTHING_SAID = object()  # not None: null is a default that specs give
 
 
 class Field(NamedTuple):
-    """One field of a message spec: in versions ``first`` to ``last``, written by ``codec``.
+    """One field of a message spec: versions ``first`` to ``last`` have it, and ``codec`` writes it.
 
-    One with a ``tag`` is only there if it is not ``default``. A spec that gives no default means the zero of
-    the type.
+    A field with a ``tag`` is left out of a message where its value is ``default``. Where the spec gives no default, the
+    default is the type's zero.
     """
 
     first: int
@@ -56,7 +56,7 @@ class ArrayOf(NamedTuple):
 
 
 class StructOf(NamedTuple):
-    """A struct as a field; only tagged ones are met in the messages we read."""
+    """A struct as a field. In the messages read here all such fields are tagged."""
 
     fields: tuple[Field, ...]
 
@@ -94,7 +94,7 @@ def _codec(codec: Any, version: int, *, flexible: bool) -> Construct:
 
 
 def default_of(field: Field) -> Any:
-    """What the field is where nothing is said of it."""
+    """The value that the field has in a message that does not contain it."""
     codec = field.codec.plain if isinstance(field.codec, Encodings) else field.codec
     if field.default is not NOTHING_SAID:
         return field.default

@@ -1,7 +1,8 @@
 """Construct primitives for Kafka's variable-size types, each bounded by the bytes that are really there.
 
-Construct's own strings, arrays and varints trust what they read (a negative length reads everything, a
-count of 2**31 - 1 is tried). These never read or allocate more than the stream still holds, and know null.
+Construct's own strings, arrays and varints trust what they read: with a negative length they read everything, and with
+a count of 2**31 - 1 they try to read so many items. The types here never read or allocate more than the stream still
+holds, and they know null.
 Must not know any message. Invariant: parsing ends in a value or a ProtocolError; a parsed value, records
 apart, builds the bytes it came from.
 """
@@ -116,7 +117,8 @@ class Sized(Construct):
 class KString(Sized):
     """A length, then so many bytes of UTF-8; a str, or None where null is allowed.
 
-    A compact one could be longer than the other, but no longer one is ever written or accepted by Kafka.
+    The compact encoding could hold longer strings than the int16 length of the plain one can tell, but Kafka neither
+    writes nor accepts them.
     """
 
     def __init__(self, prefix: Construct = Int16sb, *, nullable: bool = False) -> None:
@@ -262,6 +264,3 @@ class TaggedFields(Construct):
         encoded += b"".join(write_uvarint(tag) + write_uvarint(len(value)) + value for tag, value in fields)
         stream_write(stream, encoded, len(encoded), path)
         return obj
-
-
-TAGGED_FIELDS = TaggedFields()

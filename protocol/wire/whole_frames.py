@@ -1,10 +1,11 @@
-"""Frames that are whole in a buffer, with every length in front of their body checked before anybody steps by it.
+"""Frames that are whole in a buffer. Every length that stands before the body is checked before anyone steps by it.
 
-The one place where the data path reads a length prefix and the length of a client id together: who walks along frames
-gets from here where the next one begins, which is always further on. Must not know what is done with a frame.
+This is the one place where the data path reads a length prefix and the length of a client id together. Whoever goes
+along the frames of a buffer learns here where the next frame begins, which is always further on. Must not know what is
+done with a frame.
 
-Invariant: what is returned lies within ``buffer[at:end]`` and ends behind ``at``; a size or a client id length that
-cannot be gives None, as a frame does of which bytes are missing, and `headers` or `framing` then say what is wrong.
+Invariant: what is returned lies within ``buffer[at:end]`` and ends behind ``at``. None stands both for a frame of which
+bytes are missing and for one with an impossible length; of the latter, `headers` or `framing` say what is wrong.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ _TableT = TypeVar("_TableT", bound=written.Table)
 
 
 class Policy(enum.StrEnum):
-    """How a budget is spent; see the design's section on enforcement."""
+    """How a budget is spent: by asking for what it allows (STRICT), or by the broker's own arithmetic (KIP73)."""
 
     STRICT = "strict"
     KIP73 = "kip73"

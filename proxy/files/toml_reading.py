@@ -31,20 +31,27 @@ _TOKEN = re.compile(
 _BEGINS_KEY = frozenset("=\n,[{")
 
 
+class CostlyError(tomllib.TOMLDecodeError):
+    """It may be TOML, and would cost the parser dearly; says what, and in which line."""
+
+
 def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
     """Raises ConfigurationError."""
     try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{source}: not TOML: {error}") from error
-    costly = what_costs_dearly(text)
-    if costly is not None:
-        raise ConfigurationError(f"{source}: {costly}")
-    try:
-        return tomllib.loads(text)
+        return load_toml(content.decode())
+    except CostlyError as error:
+        raise ConfigurationError(f"{source}: {error}") from error
     # Besides TOMLDecodeError, which is one: ValueError for a date that is none and an integer with too many digits.
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{source}: not TOML: {error}") from error
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Raises CostlyError, and whatever tomllib.loads raises: TOMLDecodeError, ValueError, RecursionError."""
+    costly = what_costs_dearly(text)
+    if costly is not None:
+        raise CostlyError(costly)
+    return tomllib.loads(text)
 
 
 def what_costs_dearly(text: str) -> str | None:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 GZIP_WINDOW_BITS = 31
 """zlib's own number for a gzip header around a window of 32 KiB."""
 LEVEL = 9
+"""A journal is an eighth smaller than at level 6, for 0.03 % of a CPU at 100 active partitions (measured)."""
 MEMORY_LEVEL = 4
-"""Codes are fitted to every thousand symbols: a line's lists are unlike each other. 2 to 4 % smaller than 8, zlib's own
-choice (measured)."""
-"""An eighth smaller than 6, for 0.03 % of a CPU at 100 active partitions (measured)."""
+"""zlib's codes are then fitted to every thousand symbols, and the lists of one journal line are unlike each other: 2 to
+4 % smaller than at 8, zlib's own choice (measured)."""
 
 
 class Segment:

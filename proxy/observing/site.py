@@ -81,7 +81,6 @@ class Site:
     def endpoints(self) -> Endpoints:
         return Endpoints(
             metrics=self._metrics,
-            healthy=lambda: True,
             ready=lambda: self._page.readiness(draining=self._is_draining()),
             config=self._config,
             throttle=self._throttle,

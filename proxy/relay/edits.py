@@ -86,11 +86,6 @@ def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, orig
     return Edit(records_at - said - origin, said + row.records_size, records_length(version, 0))
 
 
-def growth(edits: Iterable[Edit]) -> int:
-    """How many bytes longer the frame is after these."""
-    return sum(len(insert) - remove for _, remove, insert in edits)
-
-
 def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iterable[Edit]) -> tuple[bytes, int]:
     """The `piece` of the frame, from offset to offset, with these edits; and up to where the last of them removes.
 

@@ -90,16 +90,6 @@ def survey(throttle: RoleThrottle, now: float) -> Generator[None, None, RoleSurv
     return tally.whole(links)
 
 
-def surveyed(throttle: RoleThrottle, now: float) -> RoleSurvey:
-    """Return what is found without a pause: for few replicas."""
-    steps = survey(throttle, now)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            return done.value  # type: ignore[no-any-return]
-
-
 class _Furthest(Generic[_T]):
     """The few of many with the largest lag."""
 

@@ -29,7 +29,7 @@ def test_each_response_gets_back_what_its_request_came_with() -> None:
     assert link.in_flight == 2
     assert link.received(1) == "one"
     assert link.received(2) == "two"
-    assert (link.in_flight, link.forgotten, link.unmatched, link.dropped) == (0, 0, 0, 0)
+    assert link.in_flight == 0
 
 
 def test_a_request_without_response_is_not_waited_for() -> None:
@@ -38,7 +38,6 @@ def test_a_request_without_response_is_not_waited_for() -> None:
     link.sent(head(2), payload="two")
     assert link.in_flight == 1
     assert link.received(2) == "two"
-    assert link.forgotten == 0
 
 
 def test_a_response_overtaking_others_makes_them_forgotten() -> None:
@@ -46,7 +45,7 @@ def test_a_response_overtaking_others_makes_them_forgotten() -> None:
     for number in (1, 2, 3):
         link.sent(head(number), payload=str(number))
     assert link.received(3) == "3"
-    assert (link.in_flight, link.forgotten) == (0, 2)
+    assert link.in_flight == 0
 
 
 def test_a_response_to_nothing_changes_nothing() -> None:
@@ -54,10 +53,8 @@ def test_a_response_to_nothing_changes_nothing() -> None:
     link.sent(head(1), payload="one")
     assert link.received(99) is None
     assert link.received(None) is None
-    assert link.unmatched == 2
     assert link.received(1) == "one"
     assert link.received(1) is None
-    assert link.unmatched == 3
 
 
 def test_a_correlation_id_used_twice_is_answered_in_order() -> None:
@@ -71,7 +68,7 @@ def test_memory_is_bounded() -> None:
     link: Correlator[int] = Correlator(maximum=3)
     for number in range(5):
         link.sent(head(number), payload=number)
-    assert (link.in_flight, link.dropped) == (3, 2)
+    assert link.in_flight == 3
     assert link.received(0) is None
     assert link.received(2) == 2
 
@@ -89,7 +86,7 @@ def test_plain_after_sasl_handshake_v0() -> None:
     assert link.received(3000) == "versions"
     assert link.received(3000) == "handshake"
     assert link.received(None) is None
-    assert (link.in_flight, link.unmatched) == (0, 0)
+    assert link.in_flight == 0
     link.sent(head(1), payload="fetch")
     assert link.state is State.KAFKA
     assert not link.is_token(None)
@@ -103,7 +100,7 @@ def test_scram_after_sasl_handshake_v0() -> None:
         link.sent_token()
         assert link.in_flight == 1
         assert link.received(int.from_bytes(b"r=fy", "big")) is None
-    assert (link.in_flight, link.unmatched, link.forgotten) == (0, 0, 0)
+    assert link.in_flight == 0
     link.sent(head(2), payload="fetch")
     assert link.received(2) == "fetch"
 
@@ -114,7 +111,7 @@ def test_an_empty_token_answers_a_token() -> None:
     link.received(1)
     link.sent_token()
     assert link.received(None) is None
-    assert (link.in_flight, link.unmatched) == (0, 0)
+    assert link.in_flight == 0
 
 
 def test_a_last_token_without_answer_is_forgotten() -> None:
@@ -124,7 +121,7 @@ def test_a_last_token_without_answer_is_forgotten() -> None:
     link.sent_token()
     link.sent(head(2), payload="fetch")
     assert link.received(2) == "fetch"
-    assert (link.in_flight, link.forgotten) == (0, 1)
+    assert link.in_flight == 0
 
 
 def test_tokens_from_the_first_byte_on() -> None:

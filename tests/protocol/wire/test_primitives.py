@@ -11,7 +11,6 @@ from construct import Byte, Construct, Int16sb, Int32sb, Struct
 from protocol.errors import ProtocolError
 from protocol.wire.layout import parse_whole
 from protocol.wire.primitives import (
-    TAGGED_FIELDS,
     UUID,
     UVARINT,
     KArray,
@@ -46,8 +45,8 @@ PAIR = Struct("a" / Int16sb, "b" / Int16sb)
         pytest.param(UVARINT, "ac02", 300, id="varint"),
         pytest.param(UUID, "000102030405060708090a0b0c0d0e0f", bytes(range(16)), id="uuid"),
         pytest.param(KArray(UUID, UVARINT), "02" + "07" * 16, [b"\7" * 16], id="array of uuids"),
-        pytest.param(TAGGED_FIELDS, "00", [], id="no tags"),
-        pytest.param(TAGGED_FIELDS, "020002aabb8101 00", [(0, b"\xaa\xbb"), (129, b"")], id="tags"),
+        pytest.param(TaggedFields(), "00", [], id="no tags"),
+        pytest.param(TaggedFields(), "020002aabb8101 00", [(0, b"\xaa\xbb"), (129, b"")], id="tags"),
     ],
 )
 def test_there_and_back(codec: Construct, data: str, value: Any) -> None:
@@ -93,10 +92,10 @@ def test_records_are_skipped(codec: Construct, data: str, skipped: Skipped, valu
         pytest.param(KRecords(), "7fffffff", id="records of 2 GiB"),
         pytest.param(KRecords(), "0000000201", id="records too short"),
         pytest.param(KRecords(nullable=False), "ffffffff", id="null records where it is not allowed"),
-        pytest.param(TAGGED_FIELDS, "", id="no tag count"),
-        pytest.param(TAGGED_FIELDS, "ffffffff0f", id="4 billion tags"),
-        pytest.param(TAGGED_FIELDS, "0100", id="half a tag"),
-        pytest.param(TAGGED_FIELDS, "010005aa", id="tag too short"),
+        pytest.param(TaggedFields(), "", id="no tag count"),
+        pytest.param(TaggedFields(), "ffffffff0f", id="4 billion tags"),
+        pytest.param(TaggedFields(), "0100", id="half a tag"),
+        pytest.param(TaggedFields(), "010005aa", id="tag too short"),
         pytest.param(Int32sb, "0000", id="Construct's own errors"),
         pytest.param(UUID, "00" * 15, id="uuid too short"),
         pytest.param(KString(UVARINT), "818002" + "61" * 2**15, id="string longer than any may be"),
@@ -131,7 +130,7 @@ def test_lengths_are_refused_before_they_are_believed(codec: Construct, data: st
         ("named" / Int16sb, 2),
         (Struct("a" / Int32sb, "s" / KString(), "r" / KRecords()), 10),
         (KArray(PAIR), 4),
-        (Struct("a" / KArray(PAIR, UVARINT), "t" / TAGGED_FIELDS), 2),
+        (Struct("a" / KArray(PAIR, UVARINT), "t" / TaggedFields()), 2),
     ],
 )
 def test_minimum_bytes(codec: Construct, fewest: int) -> None:

@@ -44,13 +44,12 @@ async def reload_badly() -> tuple[bool, dict[str, Any]]:
 
 ENDPOINTS = Endpoints(
     metrics=metrics,
-    healthy=lambda: True,
     ready=lambda: (True, {"reasons": []}),
     config=config,
     throttle=throttle,
     reload=reload_well,
 )
-SICK = replace(ENDPOINTS, healthy=lambda: False, ready=lambda: (False, {"reasons": ["draining"]}), reload=reload_badly)
+SICK = replace(ENDPOINTS, ready=lambda: (False, {"reasons": ["draining"]}), reload=reload_badly)
 
 
 async def asked(
@@ -84,7 +83,7 @@ async def test_each_path_has_its_answer(method: str, path: str, status: int, bod
 @pytest.mark.parametrize(
     ("method", "path", "status", "body"),
     [
-        ("GET", "/healthz", 503, b"not healthy\n"),
+        ("GET", "/healthz", 200, b"ok\n"),
         ("GET", "/readyz", 503, b'{"ready":false,"reasons":["draining"]}\n'),
         ("POST", "/-/reload", 400, b'{"error":"quotas.toml: x"}\n'),
     ],

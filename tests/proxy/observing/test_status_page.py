@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.survey import MOST_PARTITIONS, surveyed
+from proxy.throttle.survey import MOST_PARTITIONS
+from tests.proxy.throttle.surveys import surveyed
 
 SETTINGS = """
 [broker]

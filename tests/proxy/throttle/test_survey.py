@@ -16,9 +16,9 @@ from proxy.throttle.survey import (
     RoleSurvey,
     eta_seconds,
     survey,
-    surveyed,
 )
 from tests.proxy.conversation import Conversation, behind, throttle
+from tests.proxy.throttle.surveys import surveyed
 
 if TYPE_CHECKING:
     from proxy.throttle.role_throttle import RoleThrottle
