@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from .wire.buffers import Bytes
 
 Engine: TypeAlias = Literal["construct", "walker"]
-ENGINES: tuple[Engine, ...] = ("construct", "walker")
 Json: TypeAlias = dict[str, Any]
 
 

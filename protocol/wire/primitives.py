@@ -151,8 +151,8 @@ class KRecords(Sized):
     Parsing gives a Skipped and reads none of them; building takes bytes or None.
     """
 
-    def __init__(self, prefix: Construct = Int32sb, *, nullable: bool = True) -> None:
-        super().__init__(prefix, nullable=nullable)
+    def __init__(self, prefix: Construct = Int32sb) -> None:
+        super().__init__(prefix, nullable=True)
 
     def _parse(self, stream: io.BytesIO, context: Any, path: str) -> Skipped:
         size_bytes = self.parse_size(stream, context, path)

@@ -6,11 +6,11 @@ import json
 import struct
 import subprocess
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 from lab.jars import java_command, kafka_jars
 from protocol.fetch.tables import REQUEST, RESPONSE, request_layout, response_layout
-from protocol.kafka_json import ENGINES, is_default, request_json, response_json
+from protocol.kafka_json import Engine, is_default, request_json, response_json
 from protocol.wire.apis import API_FETCH
 from protocol.wire.headers import (
     peek_request,
@@ -157,7 +157,7 @@ def our_json(kind: str, version: int, frame: bytes) -> str:
         json.dumps(
             request_json(frame, engine)["body"] if kind == "request" else response_json(frame, version, engine)["body"]
         )
-        for engine in ENGINES
+        for engine in get_args(Engine)
     ]
     assert said[0] == said[1]
     return said[0]

@@ -91,7 +91,6 @@ def test_records_are_skipped(codec: Construct, data: str, skipped: Skipped, valu
         pytest.param(KArray(KString()), "00000002000200000001", id="item too short"),
         pytest.param(KRecords(), "7fffffff", id="records of 2 GiB"),
         pytest.param(KRecords(), "0000000201", id="records too short"),
-        pytest.param(KRecords(nullable=False), "ffffffff", id="null records where it is not allowed"),
         pytest.param(TaggedFields(), "", id="no tag count"),
         pytest.param(TaggedFields(), "ffffffff0f", id="4 billion tags"),
         pytest.param(TaggedFields(), "0100", id="half a tag"),
