@@ -30,8 +30,8 @@ IDLE_SECONDS = 600.0
 """A follower fetches every replica.fetch.wait.max.ms; leaders may evict a session that is not used for 120 s."""
 
 
-class Place(Generic[E]):
-    """A session, and who uses it."""
+class KnownSession(Generic[E]):
+    """A session that is found by its leader and id, and who uses it."""
 
     __slots__ = ("busy", "counted", "leader", "session", "used_at", "user")
 
@@ -64,7 +64,7 @@ class FetchSessions(Generic[E]):
         self._most_sessions = most_sessions
         self._most_partitions = most_partitions
         self._idle_seconds = idle_seconds
-        self._places: OrderedDict[tuple[Hashable, int], Place[E]] = OrderedDict()
+        self._known: OrderedDict[tuple[Hashable, int], KnownSession[E]] = OrderedDict()
         """The one that was used longest ago first."""
         self._abandoned: dict[Hashable, dict[int, None]] = {}
         """Ended here, perhaps held by the leader still."""
@@ -72,50 +72,50 @@ class FetchSessions(Generic[E]):
         """Of all sessions together."""
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._known)
 
-    def find(self, leader: Hashable, session_id: int) -> Place[E] | None:
-        return self._places.get((leader, session_id))
+    def find(self, leader: Hashable, session_id: int) -> KnownSession[E] | None:
+        return self._known.get((leader, session_id))
 
-    def at(self, leader: Hashable) -> list[Place[E]]:
+    def at(self, leader: Hashable) -> list[KnownSession[E]]:
         """All sessions at this leader; as slow as there are sessions."""
-        return [place for place in self._places.values() if place.leader == leader]
+        return [known for known in self._known.values() if known.leader == leader]
 
-    def is_current(self, place: Place[E]) -> bool:
-        return self._places.get(place.key) is place
+    def is_current(self, known: KnownSession[E]) -> bool:
+        return self._known.get(known.key) is known
 
-    def open(self, place: Place[E]) -> None:
+    def open(self, known: KnownSession[E]) -> None:
         """A leader has given out this id: what was known by it before is over."""
-        self.end(self._places.get(place.key))
-        self.closed(*place.key)
-        self._places[place.key] = place
-        self._count(place, len(place.session.partitions))
+        self.end(self._known.get(known.key))
+        self.closed(*known.key)
+        self._known[known.key] = known
+        self._count(known, len(known.session.partitions))
         self._trim()
 
-    def use(self, place: Place[E], request: SessionRequest[E], *, user: object, now: float) -> None:
+    def use(self, known: KnownSession[E], request: SessionRequest[E], *, user: object, now: float) -> None:
         """The session goes on with `request`, on the connection of `user`."""
-        place.user = user
-        place.used_at = now
-        place.busy = True
-        self._places.move_to_end(place.key)
-        place.session.take(request)
+        known.user = user
+        known.used_at = now
+        known.busy = True
+        self._known.move_to_end(known.key)
+        known.session.take(request)
         # While a long request is taken the session may be ended by others.
-        if self.is_current(place):
-            self._count(place, len(place.session.partitions))
+        if self.is_current(known):
+            self._count(known, len(known.session.partitions))
             self._trim()
 
-    def end(self, place: Place[E] | None) -> None:
+    def end(self, known: KnownSession[E] | None) -> None:
         """Whoever goes on with this session finds it unknown."""
-        if place is not None and self.is_current(place):
-            del self._places[place.key]
-            self._count(place, 0)
+        if known is not None and self.is_current(known):
+            del self._known[known.key]
+            self._count(known, 0)
 
-    def _count(self, place: Place[E], partitions: int) -> None:
-        self.partitions += partitions - place.counted
-        place.counted = partitions
+    def _count(self, known: KnownSession[E], partitions: int) -> None:
+        self.partitions += partitions - known.counted
+        known.counted = partitions
 
     def end_idle(self, now: float) -> None:
-        while self._places and (oldest := self._oldest()).used_at < now - self._idle_seconds:
+        while self._known and (oldest := self._oldest()).used_at < now - self._idle_seconds:
             self.end(oldest)
 
     def abandon(self, leader: Hashable, session_id: int) -> None:
@@ -141,12 +141,12 @@ class FetchSessions(Generic[E]):
         self.closed(leader, session_id)
         return session_id
 
-    def _oldest(self) -> Place[E]:
-        return next(iter(self._places.values()))
+    def _oldest(self) -> KnownSession[E]:
+        return next(iter(self._known.values()))
 
     def _trim(self) -> None:
         """The newest stays, whatever its size."""
-        while len(self._places) > 1 and (
-            len(self._places) > self._most_sessions or self.partitions > self._most_partitions
+        while len(self._known) > 1 and (
+            len(self._known) > self._most_sessions or self.partitions > self._most_partitions
         ):
             self.end(self._oldest())

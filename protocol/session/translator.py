@@ -26,7 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic
 
 from ..fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, NO_SESSION_ID
-from .registry import Place
+from .registry import KnownSession
 from .requests import (
     FETCH_SESSION_ID_NOT_FOUND,
     Choice,
@@ -57,14 +57,14 @@ class SessionTranslator(Generic[E]):
         sessions = self._sessions
         self._began = True
         sessions.end_idle(now)
-        place = sessions.find(self.leader, request.session_id)
+        known = sessions.find(self.leader, request.session_id)
         if request.is_full:
-            sessions.end(place)
+            sessions.end(known)
             return Translation(sessions, self, request, now=now)
-        if place is None or place.busy or not _goes_on(place.session, request):
+        if known is None or known.busy or not _goes_on(known.session, request):
             return self.refuse(request.session_id)
-        sessions.use(place, request, user=self, now=now)
-        return Translation(sessions, self, request, place=place, now=now)
+        sessions.use(known, request, user=self, now=now)
+        return Translation(sessions, self, request, known=known, now=now)
 
     def refuse(self, session_id: int) -> LocalAnswer:
         """End this session, known or not."""
@@ -92,21 +92,21 @@ class SessionTranslator(Generic[E]):
         a full request.
         """
         began, self._began = self._began, True
-        places = [
-            place
-            for place in self._sessions.at(self.leader)
-            if place.user is self or (not began and isinstance(place.user, SessionTranslator) and place.user.closed)
+        doubtful = [
+            known
+            for known in self._sessions.at(self.leader)
+            if known.user is self or (not began and isinstance(known.user, SessionTranslator) and known.user.closed)
         ]
-        for place in places:
-            self._sessions.end(place)
-        return bool(places) or not (began or session is None or session[1] in (INITIAL_EPOCH, FINAL_EPOCH))
+        for known in doubtful:
+            self._sessions.end(known)
+        return bool(doubtful) or not (began or session is None or session[1] in (INITIAL_EPOCH, FINAL_EPOCH))
 
     def close(self) -> None:
         """The connection has ended. What is under way is lost; the follower may go on with the rest on another."""
         self.closed = True
-        for place in self._sessions.at(self.leader):
-            if place.user is self and place.busy:
-                self._sessions.end(place)
+        for known in self._sessions.at(self.leader):
+            if known.user is self and known.busy:
+                self._sessions.end(known)
 
 
 def _goes_on(session: FetchSession[E], request: SessionRequest[E]) -> bool:
@@ -120,7 +120,7 @@ class Translation(Generic[E]):
     `lost`, or one after the other. Nothing is to be called once the answer has gone on as a whole.
     """
 
-    __slots__ = ("_choice", "_now", "_place", "_sessions", "_translator", "partitions", "request")
+    __slots__ = ("_choice", "_known", "_now", "_sessions", "_translator", "partitions", "request")
 
     def __init__(
         self,
@@ -128,22 +128,22 @@ class Translation(Generic[E]):
         translator: SessionTranslator[E],
         request: SessionRequest[E],
         *,
-        place: Place[E] | None = None,
+        known: KnownSession[E] | None = None,
         now: float,
     ) -> None:
         self._sessions = sessions
         self._translator = translator
-        self._place = place
+        self._known = known
         self._choice = Choice()
         self._now = now
         self.request = request
-        self.partitions: Mapping[PartitionKey, E] = request.listed if place is None else place.session.partitions
+        self.partitions: Mapping[PartitionKey, E] = request.listed if known is None else known.session.partitions
         """Everything the follower wants now, whether this request lists it or not."""
 
     @property
     def session(self) -> object | None:
         """Tells sessions apart: the one that the request goes on with, or that its answer has opened."""
-        return None if self._place is None else self._place.session
+        return None if self._known is None else self._known.session
 
     def leaves_nothing(self, omitted: Set[PartitionKey]) -> bool:
         """Tell whether nothing would be left to ask for: hold the request, or `decide` to have it answered here."""
@@ -156,13 +156,13 @@ class Translation(Generic[E]):
         An answer without error to a full request must hold everything it asked for: it is the caller's to complete,
         the leader's with what is omitted, the local one with all.
         """
-        if self._place is None:
+        if self._known is None:
             return self._decide_full(choice)
-        if not self._sessions.is_current(self._place):
+        if not self._sessions.is_current(self._known):
             return self._translator.refuse(self.request.session_id)
-        session = self._place.session
+        session = self._known.session
         if self.leaves_nothing(choice.omitted):
-            self._place.busy = False
+            self._known.busy = False
             return session.skip()
         self._choice = choice
         return session.forward(self.request, choice)
@@ -172,14 +172,16 @@ class Translation(Generic[E]):
 
         To be called before the answer goes on: the follower may ask again as soon as it has all of it.
         """
-        if self._place is not None:
-            self._place.busy = False
+        if self._known is not None:
+            self._known.busy = False
             if error_code or session_id != self.request.session_id:
-                self._sessions.end(self._place)
+                self._sessions.end(self._known)
         elif session_id > NO_SESSION_ID and self.request.session_epoch == INITIAL_EPOCH and not error_code:
             session = FetchSession(session_id, self.request, self._choice)
-            self._place = Place(session, leader=self._translator.leader, user=self._translator, used_at=self._now)
-            self._sessions.open(self._place)
+            self._known = KnownSession(
+                session, leader=self._translator.leader, user=self._translator, used_at=self._now
+            )
+            self._sessions.open(self._known)
 
     def expects(self, key: PartitionKey) -> bool:
         """Tell whether the leader was asked for this partition; if not, its session is not what it should be: end it.
@@ -188,12 +190,12 @@ class Translation(Generic[E]):
         """
         if key in self.partitions and key not in self._choice.omitted:
             return True
-        self._sessions.end(self._place)
+        self._sessions.end(self._known)
         return False
 
     def lost(self) -> None:
         """There is no answer, or not all of it got through, or it was not understood."""
-        self._sessions.end(self._place)
+        self._sessions.end(self._known)
 
     def _decide_full(self, choice: Choice) -> Upstream[E] | LocalAnswer:
         request, sessions, leader = self.request, self._sessions, self._translator.leader
