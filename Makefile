@@ -16,7 +16,7 @@ REPORT := build/report
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test fuzz image kubernetes system demo report bench rules clean help
+.PHONY: setup check test fuzz image kubernetes packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -34,10 +34,11 @@ $(STAMP): pyproject.toml uv.lock
 	$(TOOLS)/bin/uv sync --frozen --all-extras --quiet
 	@touch $(STAMP)
 
-check: setup  ## Lint, format and types
+check: setup  ## Lint, format, types, and known vulnerabilities of what is shipped
 	$(RUN)ruff check .
 	$(RUN)ruff format --check .
 	$(RUN)mypy
+	machine/audit
 
 test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
 	$(RUN)pytest -n auto -m 'not (system or image or kubernetes or brokers or spark)'
@@ -53,6 +54,13 @@ kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API 
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs
 	$(RUN)pytest -m kubernetes tests/kubernetes
+
+packages: setup  ## A .deb and an .rpm with systemd units and manual pages: build/packages
+	$(RUN)python -m deploy.packages
+
+release: setup  ## Wheel, sdist, chart, packages, SBOM, changelog and checksums: dist
+	AUDIT=required machine/audit
+	$(RUN)python -m deploy.release
 
 system: needs.system setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
 	$(RUN)pytest -m 'system or brokers' tests/system

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 
 NEXT = """
 Next:
-  throttle-sidecar demo --first 1 --raised 40    other quotas
-  make report                                    the same on a page, with charts
-  python -m lab up --sidecars                    such a cluster to play with
-  docs/operating.md                              beside brokers of your own"""
+  {program} demo --first 1 --raised 40
+  make report          the same on a page, with charts
+  docs/operating.md    beside brokers of your own"""
 EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
 
 
@@ -77,7 +77,7 @@ def command(*, kafka: str, mib: int, first: float, raised: float, journal: Path 
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(ending)))
     else:
-        console.print(NEXT, highlight=False)
+        console.print(NEXT.format(program=sys.argv[0]), highlight=False)
     if not ending.well:
         raise click.ClickException("a check failed; see above")
 

@@ -67,10 +67,14 @@ class Containers:
             "DISABLE_HC_SYSTEMD": "true",
         }
 
-    def build(self) -> None:
-        """Both images, from the cached base; blocks for minutes the first time, for seconds afterwards."""
+    def build_base(self) -> None:
+        """Debian with its Python; blocks for minutes the first time."""
         if not self._has(BASE_IMAGE):
             self._make_base()
+
+    def build(self) -> None:
+        """Both images, from the cached base; blocks for minutes the first time, for seconds afterwards."""
+        self.build_base()
         for target, tag in (("redirect", REDIRECT_IMAGE), (None, IMAGE)):
             mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
             self.run(
@@ -98,13 +102,13 @@ class Containers:
         found: list[dict[str, Any]] = json.loads(self.podman("inspect", f"--type={kind}", name))
         return found[0]
 
-    def program(self, name: str, folder: Path, *options: str) -> list[str]:
+    def program(self, name: str, folder: Path, *options: str, image: str = IMAGE) -> list[str]:
         """The command that runs the sidecar's image in the foreground, hardened, its files in `folder`."""
         environment = [f"{key}={value}" for key, value in self.environment.items()]
         return [
             "env", *environment, "podman", "run", "--pull=never", "--replace", f"--name={name}", *HARDENED, *options,
             # Under its own name for the lab, and where the health check looks.
-            f"--volume={folder}:{folder}:ro", f"--volume={folder}:/etc/throttle-sidecar:ro", IMAGE,
+            f"--volume={folder}:{folder}:ro", f"--volume={folder}:/etc/throttle-sidecar:ro", image,
         ]  # fmt: skip
 
     def _has(self, image: str) -> bool:

@@ -1,0 +1,12 @@
+#!/bin/sh
+# .deb: "remove", or "upgrade"; .rpm: 0 at the last removal, more at upgrades.
+set -e
+case ${1-} in
+  remove | 0)
+    if [ -d /run/systemd/system ]; then
+      systemctl disable --now kafka-throttle-sidecar.service kafka-throttle-redirect.service
+    fi
+    ;;
+esac
+# What Python compiled here, which no package lists.
+find /usr/lib/kafka-throttle-sidecar -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,80 @@
+"""deploy/packages: units that are closed to the world, scripts for any shell, a launcher that finds a Python."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.config.settings import load_settings
+
+ROOT = Path(__file__).parents[2]
+FILES = ROOT / "deploy" / "packages" / "files"
+SERVICE = FILES / "kafka-throttle-sidecar.service"
+MOST_EXPOSED = 2.0
+
+
+def unit(path: Path) -> configparser.ConfigParser:
+    found = configparser.ConfigParser(strict=False, interpolation=None)
+    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.read(path)
+    return found
+
+
+def test_the_service_is_exposed_to_little() -> None:
+    analyze = shutil.which("systemd-analyze")
+    assert analyze, "systemd-analyze is missing: apt-get install systemd"
+    command = [analyze, "security", "--offline=true", "--no-pager", str(SERVICE)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LANG": "C.UTF-8"})
+    found = re.search(r"exposure level for \S+: ([0-9.]+)", said.stdout)
+    assert found is not None, said.stderr
+    assert float(found[1]) <= MOST_EXPOSED
+
+
+def test_the_service_is_ready_when_it_says_so_and_has_time_to_drain() -> None:
+    service = unit(SERVICE)["Service"]
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+    limits = load_settings(ROOT / "examples" / "proxy.toml").limits
+    assert int(service["TimeoutStopSec"].removesuffix("s")) > limits.drain_seconds
+    # A loop that hangs ends the process by itself, with a line that says where, before systemd does.
+    assert int(service["WatchdogSec"].removesuffix("s")) > limits.stall_seconds
+
+
+def test_who_is_redirected_is_told_apart_by_the_services_user() -> None:
+    user = unit(SERVICE)["Service"]["User"]
+    assert f'--uid "$(id -u {user})"' in (FILES / "kafka-throttle-redirect.service").read_text()
+    assert re.match(rf"u {user} ", (FILES / "sysusers.conf").read_text())
+    for script in ("postinstall.sh", "postremove.sh"):
+        assert user in (FILES / script).read_text()
+
+
+@pytest.mark.parametrize("script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar"])
+def test_scripts_are_of_any_posix_shell(script: str) -> None:
+    subprocess.run(["sh", "-n", FILES / script], check=True)
+    assert os.access(FILES / script, os.X_OK)
+
+
+def test_the_launcher_takes_the_first_python_that_has_libraries(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    text = (FILES / "throttle-sidecar").read_text().replace("/usr/lib/kafka-throttle-sidecar", str(home))
+    (tmp_path / "throttle-sidecar").write_text(text)
+    own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    for name, version in (("python3", "3.7"), (own, own.removeprefix("python"))):
+        # What it asks is answered; what it starts is shown.
+        (tmp_path / name).write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo {version} || echo {name} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    command = ["/bin/sh", str(tmp_path / "throttle-sidecar"), "check", "--config", "a b"]
+    environment = {"PATH": str(tmp_path)}
+    (home / "python3.8").mkdir(parents=True)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "throttle-sidecar: needs one of" in done.stderr
+    (home / own).mkdir()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{own} -I {home}/start.py check --config a b\n"
