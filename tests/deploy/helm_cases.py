@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,18 @@ def brokers(count: int = 3, first: int = 0) -> list[dict[str, Any]]:
     ]
 
 
+def strimzi() -> dict[str, Any]:
+    """The values of docs/operating.md, "Strimzi, step by step", with a second broker."""
+    text = (CHART.parents[1] / "docs" / "operating.md").read_text("utf-8")
+    block = re.findall(r"```yaml\n(.*?)```", text.partition("### Strimzi, step by step")[2], re.DOTALL)[1]
+    values: dict[str, Any] = yaml.safe_load(block)
+    (first,) = values["brokers"]
+    second = {key: each.replace("broker-0", "broker-1") for key, each in first.items() if key != "id"}
+    # Its certificate would be another one in each rendering.
+    values["webhook"]["secretName"] = "webhook-certificate"
+    return {**values, "brokers": [first, {"id": 1, **second}]}
+
+
 CASES = {
     "peers": Case({"brokers": brokers()}),
     "transparent": Case({"brokers": brokers(2, first=100), "egress": {"mode": "transparent"}}),
@@ -50,6 +63,7 @@ CASES = {
             },
         }
     ),
+    "strimzi": Case(strimzi()),
     "everything": Case(
         {
             "brokers": brokers(2),

@@ -120,6 +120,20 @@ def test_peers_are_the_others_by_the_addresses_their_names_lead_to(tmp_path: Pat
         ]
 
 
+def test_strimzis_brokers_are_met_by_the_names_that_their_certificates_have(tmp_path: Path) -> None:
+    first, second = CASES["strimzi"].values["brokers"]
+    settings = load("strimzi", first, tmp_path)
+    assert settings.ingress is None
+    assert settings.egress is not None
+    (peer,) = settings.egress.peers
+    assert (peer.server_name, peer.upstream.host) == (second["name"], second["address"])
+    mounted = {each["mountPath"] for each in pod("strimzi")["initContainers"][-1]["volumeMounts"]}
+    assert settings.egress.tls is not None
+    for leg in (settings.egress.tls.listen, settings.egress.tls.upstream):
+        assert leg is not None
+        assert str(leg.keystores[0].location.parent) in mounted
+
+
 def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
     egress = load("transparent", brokers(2, first=100)[0], tmp_path).egress
     assert egress is not None

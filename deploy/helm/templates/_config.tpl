@@ -31,6 +31,9 @@ listen = "[::]:{{ int $values.egress.redirectPort }}"
 broker = {{ int $peer.id }}
 listen = "{{ include "throttle.loopback" $place }}:{{ int $values.egress.port }}"
 upstream = "{{ $peer.address }}:{{ int $values.egress.port }}"
+{{- if $values.tls }}
+server_name = {{ $peer.name | quote }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
