@@ -5,8 +5,8 @@
 Sidecars are processes of their own, each with quotas of its own or a ConfigMap that all share; the ConfigMap is on a
 real API server, and shown by mounts that are some seconds late, as a kubelet's are. Every change is one command,
 `throttle-sidecar set --fleet`, or one PUT. Counted from the moment the change was *written* (the last file's rename, by
-its ctime; kubectl's end; the PUT's beginning) until the last sidecar says in its log that it is in force; and from
-there until the command returned.
+its ctime; the end of the first kubectl patch; the PUT's beginning) until the last sidecar says in its log that it is in
+force, and until the command returned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     """Brings a rate about; returns when that was written, in seconds since 1970."""
 
 MARKS = ("<!-- fleet: begin -->", "<!-- fleet: end -->")
-WAYS = ("files", "PUT /quotas", "ConfigMap")
+WAYS = ("files", "PUT /quotas", "ConfigMap", "ConfigMap each")
 RATE = "leader.replication.throttled.rate"
 QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = {rate}\nleader.replication.throttled.replicas = "*"\n'
 TOKEN = "a-token-for-benchmarks"
@@ -159,33 +159,44 @@ def by_put(seats: list[Seat]) -> Change:
     return write
 
 
-def by_config_map(home: Path, seats: list[Seat], cluster: ControlPlane) -> Change:
-    """With a kubectl that notes when it was over."""
+def name_of(broker: int, *, shared: bool) -> str:
+    return "throttle-quotas" if shared else f"throttle-quotas-{broker}"
+
+
+def by_config_map(home: Path, seats: list[Seat], cluster: ControlPlane, *, shared: bool) -> Change:
+    """With a kubectl that notes when a patch was over."""
     noted = home / "patched"
     kubectl = home / "kubectl"
     real = shlex.join([kubectl_command(), f"--kubeconfig={cluster.kubeconfig}"])
-    kubectl.write_text(f'#!/bin/bash\n{real} "$@"; status=$?\necho $EPOCHREALTIME > {noted}\nexit $status\n')
+    note = f'case "$*" in *dry-run*|get*) ;; *) echo $EPOCHREALTIME >> {noted} ;; esac'
+    kubectl.write_text(f'#!/bin/bash\n{real} "$@"; status=$?\n{note}\nexit $status\n')
     kubectl.chmod(0o755)
     fleet = home / "configmap.toml"
     members = "".join(
-        f'[[sidecars]]\nbroker = {s.broker}\nurl = "{s.url}"\nconfigmap = "kafka/throttle-quotas"\n'
-        f'token_file = "sidecar-{s.broker}/token"\n'
+        f'[[sidecars]]\nbroker = {s.broker}\nurl = "{s.url}"\n'
+        f'configmap = "kafka/{name_of(s.broker, shared=shared)}"\ntoken_file = "sidecar-{s.broker}/token"\n'
         for s in seats
     )
     fleet.write_text(f'[kubernetes]\nkubectl = "{kubectl}"\n{members}')
 
     def write(rate: int) -> float:
+        noted.unlink(missing_ok=True)
         set_fleet(fleet, rate)
-        return float(noted.read_text())
+        return min(float(line) for line in noted.read_text().splitlines())
 
     return write
 
 
-def mount_late(cluster: ControlPlane, mounts: list[MountedConfigMap], over: threading.Event) -> None:
-    """Show what the ConfigMap holds, to one pod after the other, until `over`."""
+def mount_late(cluster: ControlPlane, mounts: dict[str, list[MountedConfigMap]], over: threading.Event) -> None:
+    """Show what the ConfigMaps hold, to one pod after the other, until `over`."""
     while not over.wait(MOUNT_LATE_SECONDS):
-        data = cluster.get("configmap", "throttle-quotas", "--namespace=kafka")["data"]
-        for mount in mounts:
+        show(cluster, mounts)
+
+
+def show(cluster: ControlPlane, mounts: dict[str, list[MountedConfigMap]]) -> None:
+    for name, those in mounts.items():
+        data = cluster.get("configmap", name, "--namespace=kafka")["data"]
+        for mount in those:
             mount.publish(data)
 
 
@@ -205,15 +216,15 @@ def compare(changes: int, brokers: tuple[int, ...], home: Path, cluster: Control
     data = {"quotas.toml": QUOTAS.format(rate=1)}
     found = {}
     for way in WAYS:
-        place = home / way.partition(" ")[0]
+        place = home / way.replace(" ", "-").replace("/", "")
         place.mkdir()
-        mounts = []
+        mounts: dict[str, list[MountedConfigMap]] = {}
         seats = []
         for broker in brokers:
             mount = MountedConfigMap(place / f"mount-{broker}", data)
-            mounts.append(mount)
+            mounts.setdefault(name_of(broker, shared=way == "ConfigMap"), []).append(mount)
             quotas = mount.directory / "quotas.toml"
-            if way != "ConfigMap":
+            if "ConfigMap" not in way:
                 quotas = place / f"quotas-{broker}.toml"
                 quotas.write_text(data["quotas.toml"])
             seats.append(seat(broker, addresses.http(broker), place / f"sidecar-{broker}", quotas))
@@ -229,32 +240,28 @@ def compare(changes: int, brokers: tuple[int, ...], home: Path, cluster: Control
 
 
 def _by_config_map(
-    place: Path, seats: list[Seat], mounts: list[MountedConfigMap], cluster: ControlPlane, rates: range
+    place: Path, seats: list[Seat], mounts: dict[str, list[MountedConfigMap]], cluster: ControlPlane, rates: range
 ) -> list[Timing]:
-    cluster.kubectl("create", "namespace", "kafka")
-    source = f"--from-literal=quotas.toml={QUOTAS.format(rate=1)}"
-    cluster.kubectl("create", "configmap", "throttle-quotas", "--namespace=kafka", source)
+    namespace = ("create", "namespace", "kafka", "--dry-run=client", "-o", "json")
+    cluster.kubectl("apply", "-f", "-", said=cluster.kubectl(*namespace))
+    for name in mounts:
+        cluster.kubectl("delete", "configmap", name, "--namespace=kafka", "--ignore-not-found")
+        source = f"--from-literal=quotas.toml={QUOTAS.format(rate=1)}"
+        cluster.kubectl("create", "configmap", name, "--namespace=kafka", source)
     over = threading.Event()
     kubelet = threading.Thread(target=mount_late, args=(cluster, mounts, over))
     kubelet.start()
     try:
-        found = measure(by_config_map(place, seats, cluster), seats, rates)
+        found = measure(by_config_map(place, seats, cluster, shared=len(mounts) == 1), seats, rates)
     finally:
         over.set()
         kubelet.join()
-    mount_late_once(cluster, mounts)
+    show(cluster, mounts)
+    time.sleep(1)
     lost = [line for each in seats for line in each.process.output.read_text().splitlines() if "_replaced" in line]
     if lost:
         raise click.ClickException(f"a mount that was late undid a change: {lost}")
     return found
-
-
-def mount_late_once(cluster: ControlPlane, mounts: list[MountedConfigMap]) -> None:
-    """Show the last version, and give the sidecars a second to look at it."""
-    data = cluster.get("configmap", "throttle-quotas", "--namespace=kafka")["data"]
-    for mount in mounts:
-        mount.publish(data)
-    time.sleep(1)
 
 
 def table(found: dict[str, list[Timing]]) -> str:

@@ -7,6 +7,7 @@ written, those that were are put back, unless somebody else has changed them mea
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from .stores import Store
 
     Work = Callable[["Place", bytes], "_ChangeT"]
+
+
+MOST_AT_ONCE = 16
+"""Places that are written to at once: a kubectl each, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,28 +147,53 @@ def write(planned: Sequence[Planned[QuotaChange | Rewritten]]) -> None:
     that it names.
     """
     changing = [each for each in planned if each.change.changes_something]
-    problems: list[str] = []
-    for each in changing:
-        try:
-            each.place.store.check_writable()
-        except ConfigurationError as error:
-            problems += error.problems
+    problems = [problem for _, error in _at_all(changing, _check) for problem in error.problems]
     if problems:
         raise ConfigurationError([*problems, *_nothing_written([each.place for each in planned])])
     done: list[Planned[QuotaChange | Rewritten]] = []
+
+    def replace(each: Planned[QuotaChange | Rewritten]) -> None:
+        each.place.store.replace(each.change.before, each.change.after)
+        done.append(each)
+
     try:
-        for each in changing:
-            each.place.store.replace(each.change.before, each.change.after)
-            done.append(each)
-    except ConfigurationError as error:
-        left, why = _put_back(done)
-        if left:
-            raise PartlyWrittenError([*error.problems, *why], left) from error
-        told = f"{len(done)} that had been written are put back" if done else "nothing is written"
-        raise ConfigurationError([*error.problems, told]) from error
+        failed = _at_all(changing, replace)
     except BaseException:
         _put_back(done)
         raise
+    if failed:
+        problems = [problem for _, error in failed for problem in error.problems]
+        left, why = _put_back(done)
+        if left:
+            raise PartlyWrittenError([*problems, *why], left) from failed[0][1]
+        told = f"{len(done)} that had been written are put back" if done else "nothing is written"
+        raise ConfigurationError([*problems, told]) from failed[0][1]
+
+
+def _check(each: Planned[QuotaChange | Rewritten]) -> None:
+    each.place.store.check_writable()
+
+
+def _at_all(
+    planned: Sequence[Planned[QuotaChange | Rewritten]], do: Callable[[Planned[QuotaChange | Rewritten]], None]
+) -> list[tuple[Planned[QuotaChange | Rewritten], ConfigurationError]]:
+    """Do something at all places at once, since a patch takes a while and sidecars are told when all are through.
+
+    Return those at which it could not be done. What else is raised, is raised when all others are done.
+    """
+
+    def attempt(each: Planned[QuotaChange | Rewritten]) -> ConfigurationError | None:
+        try:
+            do(each)
+        except ConfigurationError as error:
+            return error
+        return None
+
+    if not planned:
+        return []
+    with ThreadPoolExecutor(min(len(planned), MOST_AT_ONCE)) as threads:
+        tried = list(threads.map(attempt, planned))
+    return [(each, error) for each, error in zip(planned, tried, strict=True) if error is not None]
 
 
 def _put_back(

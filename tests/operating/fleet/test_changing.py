@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -79,6 +80,22 @@ def test_all_are_written() -> None:
     write(found)
     assert contents(*places) == [BEFORE.replace(b"1MiB", b"5MiB")] * 2
     assert [effect.broker for effect in found[1].change.effects] == [2, 3]
+
+
+class MetShelf(Shelf):
+    """Is replaced when all that share `meeting` are about to be."""
+
+    meeting = threading.Barrier(4)
+
+    def replace(self, before: bytes, after: bytes) -> None:
+        self.meeting.wait(10)
+        super().replace(before, after)
+
+
+def test_all_are_written_at_once_so_that_the_first_waits_for_no_other() -> None:
+    places = [Place(MetShelf(str(broker)), (Member(broker, f"http://{broker}"),)) for broker in range(4)]
+    write(planned(*places))
+    assert contents(*places) == [BEFORE.replace(b"1MiB", b"5MiB")] * 4
 
 
 def test_a_value_of_a_broker_is_for_the_place_that_it_reads() -> None:
