@@ -59,6 +59,15 @@ class Units(enum.Enum):
         step = 10.0 ** (math.floor(math.log10(value / unit)) - 1) if value >= unit / 10 and unit > 1 else 1.0
         return math.ceil(value / unit / step - 1e-9) * step * unit
 
+    def step(self, value: float) -> float:
+        """Return the next of 1, 2, 5, 10, 20, 50 … of a unit: what an axis is to be divided by."""
+        if value <= 0 or not math.isfinite(value):
+            return 1.0
+        unit = float(self.value ** self._power(value))
+        ten = 10.0 ** math.floor(math.log10(value / unit))
+        steps = [unit * ten * one for one in (1, 2, 5, 10) if ten * one < 1000]
+        return min(one for one in (*steps, unit * self.value) if one >= value)
+
     def _power(self, value: float) -> int:
         power = 0
         while power < len(_NAMES) - 1 and abs(value) >= self.value ** (power + 1):

@@ -101,7 +101,7 @@ def _outlier(one: Outlier, facts: Facts) -> str:
     ]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
     plot = outlier_plot(one, facts.units, facts.seconds_per_point)
-    return f"<figure><h3>Broker {one.broker}</h3><ul>{items}</ul>{plot}</figure>"
+    return f'<figure><h3>Broker {one.broker}</h3><ul>{items}</ul><div class="wide">{plot}</div></figure>'
 
 
 def _moves(facts: Facts) -> str:
@@ -118,7 +118,8 @@ def _moves(facts: Facts) -> str:
         for pair in shown
     ]  # fmt: skip
     names = ("from → to", "moves", "ended", "bytes", "time", "of it at a quota's pace")
-    return "<h2>What moved</h2>" + left_out + f"<figure>{moves_plot(shown, facts.units)}</figure>" + table(names, rows)
+    plot = moves_plot(shown, facts.units)
+    return f'<h2>What moved</h2>{left_out}<figure class="wide">{plot}</figure>{table(names, rows)}'
 
 
 def _what_if(facts: Facts) -> str:
@@ -131,7 +132,7 @@ def _what_if(facts: Facts) -> str:
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
     return (
         '<h2>What if</h2><p class="quiet">The same demand under other quotas, shared by turns: the strict policy in the'
-        f" long run.</p><figure>{curve_plot(facts.curve, facts.units)}</figure>"
+        f" long run.</p><figure class='wide'>{curve_plot(facts.curve, facts.units)}</figure>"
         f"<h3>How far off it is: what would have been said of what was recorded</h3><ul>{items}</ul>"
     )
 

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import MultipleLocator
 
 from ..units import Units, duration
 
@@ -50,6 +51,7 @@ STYLE: Any = {
 QUOTA, TREND = (0, (4, 2)), (0, (1, 1.5))
 SILENT_SECONDS = 30
 """A replica that is behind speaks every second, and a role that moves bytes in every second in which it does."""
+TICKS = 5
 AHEAD = 0.5
 """Of what is recorded: no projection is drawn further into the future."""
 
@@ -80,10 +82,10 @@ def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> str:
         for side in one.sides:
             _draw_rate(rates, side, seconds_per_point)
             _draw_lag(lags, side, seconds_per_point)
-        rates.set_ylim(bottom=0)
-        lags.set_ylim(bottom=0)
-        rates.yaxis.set_major_formatter(lambda value, _: units.rate(value))
-        lags.yaxis.set_major_formatter(lambda value, _: units.size(value))
+        for axes, shown in ((rates, units.rate), (lags, units.size)):
+            axes.set_ylim(bottom=0)
+            axes.yaxis.set_major_locator(MultipleLocator(units.step(axes.get_ylim()[1] / TICKS)))
+            axes.yaxis.set_major_formatter(lambda value, _, shown=shown: shown(value))
         rates.set_ylabel("rate")
         lags.set_ylabel("behind")
         _share_clock(lags)
@@ -93,7 +95,7 @@ def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> str:
 
 def _keys(one: Outlier, seconds_per_point: int) -> list[Any]:
     """The legend: colours are roles, kinds of line mean the same in both."""
-    keys: list[Any] = [Line2D([], [], color=COLOURS[side.role][0]) for side in one.sides]
+    keys: list[Any] = [Line2D([], [], color=COLOURS[side.role][0], label=f"as {side.role}") for side in one.sides]
     keys.append(Line2D([], [], color=MUTED, linewidth=1.1, linestyle=QUOTA, label="quota"))
     if seconds_per_point > 1:
         keys.append(Patch(color=GRID, label="up to the worst second"))

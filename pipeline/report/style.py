@@ -20,7 +20,7 @@ svg { display: block; width: 100%; height: auto; max-width: 56rem; font-family: 
 svg.heat text { fill: var(--muted); font-size: 9px; } svg.heat .row { text-anchor: end; }
 svg.heat .broken { stroke: var(--bad); stroke-width: 1.6; } .wide { overflow-x: auto; }
 .legend { color: var(--muted); font-size: .85rem; } .swatch { display: inline-block; width: .8rem; height: .8rem;
-  margin: 0 .3rem 0 .9rem; vertical-align: -.1rem; } .wide svg { min-width: 34rem; }
+  margin: 0 .3rem 0 .9rem; vertical-align: -.1rem; } .wide svg { min-width: 44rem; }
 table { border-collapse: collapse; width: 100%; font-size: .85rem; }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--grid); white-space: nowrap; }
 th { color: var(--muted); font-weight: 500; } figure { margin: 0; break-inside: avoid; }

@@ -46,6 +46,20 @@ def test_what_is_to_be_written_has_two_digits(units: Units, value: float, rounde
     assert units.rounded_up(value) == pytest.approx(rounded)
 
 
+@pytest.mark.parametrize(
+    ("units", "value", "step"),
+    [
+        (Units.BINARY, 3.2 * MIB, 5 * MIB),
+        (Units.BINARY, 600 * 1024.0, MIB),
+        (Units.DECIMAL, 600_000.0, 1_000_000.0),
+        (Units.DECIMAL, 1.0, 1.0),
+        (Units.DECIMAL, 0.0, 1.0),
+    ],
+)
+def test_an_axis_is_divided_by_whole_units(units: Units, value: float, step: float) -> None:
+    assert units.step(value) == pytest.approx(step)
+
+
 @given(st.sampled_from(Units), st.floats(1, 1e18))
 def test_every_size_is_short_and_right(units: Units, value: float) -> None:
     number, unit = units.size(value).split()
