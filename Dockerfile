@@ -45,6 +45,8 @@ LABEL org.opencontainers.image.title="kafka-throttle-sidecar" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 COPY --from=build /opt/sidecar /opt/sidecar
+# The last good quotas, where a volume is mounted here (THROTTLE_QUOTAS__STATE): a new one belongs to this user.
+RUN install -d -o 65532 -g 65532 -m 0700 /var/lib/throttle-sidecar
 # The root file system may be read-only.
 ENV PATH=/opt/sidecar/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from .changes import Changes
+from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
 from .config.settings import Address
 from .errors import ConfigurationError
@@ -139,6 +140,7 @@ class Server:
         now, limits = trio.current_time(), settings.limits
         self._settings = settings
         self._watch = quota_watch
+        self._keeper = LastGoodKeeper(settings.quotas.state, quota_watch, log)
         self._log = log
         self.supervisor = Supervisor(log)
         self._manager = manager
@@ -197,6 +199,7 @@ class Server:
             journal=None if self.journal is None else self.journal.statistics,
             doubts=self.oversight.doubts,
             passing=self.oversight.passing,
+            not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             others=lambda: self.legs.warnings,
         )
@@ -216,6 +219,8 @@ class Server:
         return Sources(
             statistics=statistics,
             reloads=self._watch.statistics,
+            quota_source=lambda: self._watch.source,
+            quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
             upcoming=lambda: self._watch.upcoming,
             doubts=self.oversight.doubts,
@@ -249,6 +254,7 @@ class Server:
             **self.site.tasks(http),
             Task.QUOTAS_FILE: self._watch.follow_file,
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
+            Task.QUOTAS_STATE: self._keeper.run,
             Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
             Task.TOPIC_NAMES: self.follow_topic_names,

@@ -43,7 +43,7 @@ def _warnings(page: Page, broker_id: int) -> Iterator[str]:
     if page.broker != broker_id:
         yield f"it is the sidecar of broker {page.broker}, not of {broker_id}"
     if page.quotas.last_error is not None:
-        yield f"it refuses its file, and the last good one holds: {page.quotas.last_error}"
+        yield f"it refuses its file, and {page.quotas.what_holds}: {page.quotas.last_error}"
     for name, role in page.roles.items():
         yield from (f"{name}: {doubt.text}" for doubt in role.doubts)
         yield from (f"{name}: {n} passed undecoded ({why}), not throttled" for why, n in role.undecoded.items())

@@ -91,10 +91,19 @@ class ChangeState(msgspec.Struct, frozen=True):
 
 class QuotasState(msgspec.Struct, frozen=True):
     hash: str
+    source: str = "file"
+    """Where they are from; an older sidecar does not say, and has no others."""
     last_reload_successful: bool = True
     last_error: str | None = None
     last_success_timestamp_seconds: float | None = None
     next_change: ChangeState | None = None
+
+    @property
+    def what_holds(self) -> str:
+        """While the file is wrong."""
+        if self.source == "none":
+            return "NO QUOTA HOLDS, nothing is throttled, as none were kept from before the start"
+        return "the last good one holds"
 
 
 class JournalState(msgspec.Struct, frozen=True):

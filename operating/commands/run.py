@@ -1,6 +1,6 @@
 """``run``: the sidecar itself. Loads both files, then hands over to `proxy.server`.
 
-Invariant: nothing is bound before both files have been found good.
+Invariant: nothing is bound before proxy.toml has been found good; whatever quotas.toml is like, the sidecar starts.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
     log = open_log(settings.log, queue, statistics.log_dropped)
     try:
-        quota_watch = QuotaWatch.open(settings.quotas.file, broker_id=settings.broker.id, log=log)
+        quota_watch = QuotaWatch.open(
+            settings.quotas.file, broker_id=settings.broker.id, log=log, state=settings.quotas.state
+        )
         if settings.journal is not None:
             prepare(settings.journal, broker=settings.broker.id)
         watchdog = Watchdog(

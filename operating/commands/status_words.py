@@ -47,7 +47,7 @@ def _of_page(page: Page) -> Iterator[_Said]:
     if not page.enforce:
         yield _Said(page.broker, None, "observing only, nothing is throttled (mode.enforce is false)")
     if not page.quotas.last_reload_successful:
-        text = f"quotas.toml is wrong, the last good one holds: {page.quotas.last_error}"
+        text = f"quotas.toml is wrong, {page.quotas.what_holds}: {page.quotas.last_error}"
         yield _Said(page.broker, None, text)
     if page.journal is not None and page.journal.dropped_total:
         text = "{count} journal lines dropped: the disk is full, slow or not writable"

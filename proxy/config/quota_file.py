@@ -6,7 +6,7 @@ missing to misspelt, comes out as a `ConfigurationError` that names it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
 from ..files.reading import read_bytes
@@ -24,10 +24,22 @@ MOST_BYTES = 4 * 2**20
 """Lists of 300 000 partitions. To parse so much takes some seconds of a thread."""
 
 
-def load_quotas_file(path: Path) -> QuotaFile:
+class WrittenQuotas(NamedTuple):
+    """A good quotas.toml, as it is written and as it is understood."""
+
+    content: bytes
+    quota_file: QuotaFile
+
+
+def read_quotas_file(path: Path) -> WrittenQuotas:
     """Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MOST_BYTES)
     if not content.strip():
         # A file caught between truncation and writing; taken at its word it would lift every quota.
         raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
-    return parse_quotas(content, source=str(path))
+    return WrittenQuotas(content, parse_quotas(content, source=str(path)))
+
+
+def load_quotas_file(path: Path) -> QuotaFile:
+    """The same for who does not want the text."""
+    return read_quotas_file(path).quota_file

@@ -23,7 +23,8 @@ from ..files.watching import FILE_THREADS, FileWatch
 from ..quotas import Change, QuotaFile, Quotas, changes_ahead, effective
 from ..roles import Role
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
-from .quota_file import load_quotas_file
+from .quota_file import WrittenQuotas, read_quotas_file
+from .starting import Source, start_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -93,14 +94,29 @@ class QuotaWatch:
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
+        self.source = Source.FILE
+        """Where the quotas in force are from."""
+        self._written: bytes | None = None
+        """As they are written, once they are good; None: there were none yet."""
+        self._good = Changes()
         self.pushed = PushedQuotas()
         """What came over HTTP and the mounted file does not show yet."""
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
-    def open(cls, path: Path, *, broker_id: int, log: Log) -> QuotaWatch:
-        """Blocking. Raises ConfigurationError: at start there is no last good file to fall back on."""
-        watch = cls(path, load_quotas_file(path), broker_id=broker_id, log=log)
+    def open(cls, path: Path, *, broker_id: int, log: Log, state: Path | None = None) -> QuotaWatch:
+        """Blocking. Never raises for what is wrong with the file: a start that failed would end replication, while the
+        last good quotas, as `state` has them, or none at all are only not what somebody wants."""
+        start = start_with(path, state)
+        watch = cls(path, start.quota_file, broker_id=broker_id, log=log)
+        watch.source, watch._written = start.source, start.content
+        if start.error is not None:
+            watch.statistics.outcomes[ReloadResult.FAILED] += 1
+            watch.statistics.last_reload_successful = False
+            watch.statistics.last_success_timestamp_seconds = start.saved_at or 0.0
+            watch.statistics.last_error = start.error
+            in_force = {"in_force": start.source.value, "hash": start.quota_file.hash, "saved_at": start.saved_at}
+            log.error("quotas_bad_at_start", path=str(path), error=start.error, state=start.state_said, **in_force)
         watch.never_changes = is_mounted_alone(path)
         if watch.never_changes:
             log.warning("quotas_file_mounted_alone", path=str(path))
@@ -123,6 +139,13 @@ class QuotaWatch:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
 
+    async def wait_good(self, seen: bytes | None) -> bytes:
+        """Return the good quotas in force, as they are written, as soon as they are not `seen` any more."""
+        while self._written is None or self._written == seen:
+            await self._good.wait()
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return self._written
+
     def observe(self, observer: Callable[[ReloadOutcome], None]) -> None:
         """Have `observer` told of every time the file is read again."""
         self._observer = observer
@@ -136,33 +159,34 @@ class QuotaWatch:
         async with self._reading:
             try:
                 # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
-                quota_file = await trio.to_thread.run_sync(
-                    load_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
+                found = await trio.to_thread.run_sync(
+                    read_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
                 )
             except ConfigurationError as error:
                 outcome = self._failed(str(error), reason)
             else:
-                outcome = self._succeeded(self._newer(quota_file), reason)
+                outcome = self._succeeded(*self._newer(found), reason)
             return self._tell(outcome, reason, peer)
 
     def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
         """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
         self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
-        return self._tell(self._succeeded(quota_file, "put"), "put", peer)
+        return self._tell(self._succeeded(content, quota_file, Source.PUSHED, "put"), "put", peer)
 
-    def _newer(self, quota_file: QuotaFile) -> QuotaFile:
+    def _newer(self, found: WrittenQuotas) -> tuple[bytes, QuotaFile, Source]:
         """Of the file and what was pushed."""
+        quota_file = found.quota_file
         pushed = self.pushed.current
         verdict = self.pushed.look(quota_file.hash)
+        if pushed is not None and verdict is Verdict.IS_OLDER:
+            return pushed.content, pushed.quota_file, Source.PUSHED
         if pushed is None or verdict is Verdict.HOLDS:
-            return quota_file
-        if verdict is Verdict.IS_OLDER:
-            return pushed.quota_file
+            return *found, Source.FILE
         caught_up = verdict is Verdict.CAUGHT_UP
         write = self._log.info if caught_up else self._log.warning
         event = "pushed_quotas_mounted" if caught_up else "pushed_quotas_replaced"
         write(event, path=str(self._path), hash=quota_file.hash, hash_pushed=pushed.quota_file.hash)
-        return quota_file
+        return *found, Source.FILE
 
     def _tell(self, outcome: ReloadOutcome, reason: str, peer: str | None) -> ReloadOutcome:
         told = replace(outcome, reason=reason, peer=peer)
@@ -211,13 +235,17 @@ class QuotaWatch:
         self.statistics.last_error = error
         return ReloadOutcome(ReloadResult.FAILED, error=error)
 
-    def _succeeded(self, quota_file: QuotaFile, reason: str) -> ReloadOutcome:
+    def _succeeded(self, content: bytes, quota_file: QuotaFile, source: Source, reason: str) -> ReloadOutcome:
         came_back = not self.statistics.last_reload_successful
         outcome = self._swap(quota_file, reason, came_back=came_back)
         self.statistics.outcomes[outcome.result] += 1
         self.statistics.last_reload_successful = True
         self.statistics.last_success_timestamp_seconds = self._clock().timestamp()
         self.statistics.last_error = None
+        self.source = source
+        if content != self._written:
+            self._written = content
+            self._good.notify()
         return outcome
 
     def _swap(self, quota_file: QuotaFile, reason: str, *, came_back: bool = False) -> ReloadOutcome:

@@ -8,8 +8,10 @@ reported with its file (or override), key path, what was expected and what was f
 from __future__ import annotations
 
 import enum
+import os
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -19,6 +21,7 @@ from ..logs.log_settings import LogFormat, LogLevel, LogSettings
 from ..quotas.units import parse_size, shown
 from ..suggestions import did_you_mean
 from . import settings_file as written
+from .last_good import state_beside
 from .names_settings import LoginSettings, read_login
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
@@ -28,7 +31,6 @@ from .tls_reading import Ends, read_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from .tls_settings import RoleTls
 
@@ -57,6 +59,9 @@ _ChoiceT = TypeVar("_ChoiceT", bound=enum.StrEnum)
 _TableT = TypeVar("_TableT", bound=written.Table)
 
 
+_STATE_BESIDE = state_beside(Path("quotas.toml"))
+
+
 class Policy(enum.StrEnum):
     """How a budget is spent: by asking for what it allows (STRICT), or by the broker's own arithmetic (KIP73)."""
 
@@ -80,6 +85,8 @@ class QuotaSettings:
     """replication.quota.window.num"""
     window_size_seconds: int
     """replication.quota.window.size.seconds"""
+    state: Path = _STATE_BESIDE
+    """Where the last good quotas are kept; resolved like `file`, and beside it unless proxy.toml says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +281,13 @@ class _Reader:
         burst = self._seconds("quotas.burst", table.burst)
         if burst < gate:
             self._problems.add("quotas.burst", f"expected no less than gate ({table.gate}), found {shown(table.burst)}")
+        file = self._path.parent / table.file
+        state = self._path.parent / table.state if table.state else state_beside(file)
+        if os.path.normpath(state) == os.path.normpath(file):
+            self._problems.add("quotas.state", f"expected another file than quotas.file, found {shown(table.state)}")
         return QuotaSettings(
-            file=self._path.parent / table.file,
+            file=file,
+            state=state,
             policy=self._choice("quotas.policy", table.policy, Policy),
             gate_seconds=gate,
             burst_seconds=burst,

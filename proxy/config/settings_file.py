@@ -79,6 +79,7 @@ class TransparentEgressTable(Table, frozen=True):
 
 class QuotasTable(Table, frozen=True):
     file: str = "quotas.toml"
+    state: str = ""
     policy: str = "strict"
     gate: str = "100ms"
     burst: str = "250ms"

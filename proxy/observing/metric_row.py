@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..config.starting import Source
 from ..http.statistics import HttpStatistics
 from ..roles import Role
 from ..statistics import Histogram
@@ -50,6 +51,10 @@ class Sources:
     """The last look at every replica."""
     version: str
     task_restarts: Mapping[Task, int]
+    quota_source: Callable[[], Source] = lambda: Source.FILE
+    """Where the quotas in force are from."""
+    quota_keeping: Mapping[str, int] = field(default_factory=dict)
+    """How often the last good quotas were written, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
     """Why the quota may not do what was meant, as far as anybody looks."""

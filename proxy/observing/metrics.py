@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..config.reload import ReloadResult
+from ..config.starting import Source
 from ..http.statistics import Refusal as HttpRefusal
 from ..logs.queue import told
 from ..network.redirected import Refusal
@@ -292,6 +293,20 @@ METRICS = (
         (),
         "When quotas.toml was last read and found good.",
         one(lambda sources: sources.reloads.last_success_timestamp_seconds),
+    ),
+    Metric(
+        PREFIX + "quotas_in_force",
+        "gauge",
+        ("source",),
+        "1 for where the quotas in force are from, 0 for the others; none: nothing is throttled.",
+        lambda sources: [((source.value,), source is sources.quota_source()) for source in Source],
+    ),
+    Metric(
+        PREFIX + "quotas_kept_total",
+        "counter",
+        ("outcome",),
+        "Times the last good quotas were written to disk for the next start.",
+        lambda sources: [((outcome,), sources.quota_keeping.get(outcome, 0)) for outcome in ("written", "failed")],
     ),
     Metric(
         PREFIX + "config_info",

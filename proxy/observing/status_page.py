@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.settings_values import Address
+from ..config.starting import Source
 from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey
@@ -32,6 +33,12 @@ if TYPE_CHECKING:
 
 Steps = Generator[None, None, dict[str, Any]]
 """A page that is worked out with pauses: it yields every 0.1 ms or so, wherever there may be much to say."""
+_WHAT_HOLDS = {
+    Source.FILE: "last good file kept",
+    Source.PUSHED: "last good ones kept, which came over HTTP",
+    Source.LAST_GOOD: "the file was bad at the start, the last good ones that were kept on disk hold",
+    Source.NONE: "NONE IS IN FORCE, nothing is throttled: the file was bad at the start, and none were kept",
+}
 _LISTS_A_STEP = 20
 
 
@@ -50,6 +57,7 @@ class StatusPage:
         passing: Callable[[Role], Passing] = lambda _: Passing(),
         survey: Callable[[Role, float], RoleSurvey] = lambda _, __: RoleSurvey(),
         others: Callable[[], list[str]] = list,
+        not_kept: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._watch = quota_watch
@@ -61,6 +69,7 @@ class StatusPage:
         self._survey = survey
         self._others = others
         """Further warnings, ready to print."""
+        self._not_kept = not_kept
 
     def throttle(self, now: float) -> Steps:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
@@ -133,7 +142,10 @@ class StatusPage:
         ]
         warnings += [f"{role.value}: {doubt.text}" for role in self._throttles for doubt in self._doubts(role)]
         if self._watch.statistics.last_error is not None:
-            warnings.append(f"quotas: last good file kept: {self._watch.statistics.last_error}")
+            warnings.append(f"quotas: {_WHAT_HOLDS[self._watch.source]}: {self._watch.statistics.last_error}")
+        not_kept = self._not_kept()
+        if not_kept is not None:
+            warnings.append(f"quotas: the last good ones are not kept for a start with a bad file: {not_kept}")
         if self._watch.pushed.is_late(self._watch.now().timestamp()):
             warnings.append(
                 "quotas: those that came over HTTP are not in the mounted file yet, minutes later: a restart would "
@@ -148,6 +160,7 @@ class StatusPage:
         reloads = self._watch.statistics
         return {
             "hash": self._watch.current.hash,
+            "source": self._watch.source.value,
             "last_reload_successful": reloads.last_reload_successful,
             "last_error": reloads.last_error,
             "last_success_timestamp_seconds": reloads.last_success_timestamp_seconds,

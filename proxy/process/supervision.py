@@ -35,6 +35,8 @@ class Task(enum.StrEnum):
     """Reads quotas.toml again when it changes."""
     QUOTAS_CLOCK = "quotas_clock"
     """Follows `until` and schedules."""
+    QUOTAS_STATE = "quotas_state"
+    """Keeps the last good quotas for the next start."""
     QUOTAS_LEADER = "quotas_leader"
     """Puts changed quotas in force for what this broker sends."""
     QUOTAS_FOLLOWER = "quotas_follower"

@@ -175,8 +175,20 @@ def test_quotas_are_mounted_as_a_directory_under_a_name_that_stays(overlay: str)
     assert config_map(overlay, "throttle-quotas")["metadata"]["name"] == "throttle-quotas"
     static = config_map(overlay, "throttle-sidecar")["metadata"]["name"]
     assert static != "throttle-sidecar", "without its hash a change would roll nothing"
-    volumes = {each["name"]: each["configMap"]["name"] for each in pod(overlay)["spec"]["volumes"]}
+    volumes = {
+        each["name"]: each["configMap"]["name"] for each in pod(overlay)["spec"]["volumes"] if "configMap" in each
+    }
     assert volumes == {"throttle-quotas": "throttle-quotas", "throttle-sidecar": static}
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_the_last_good_quotas_outlive_the_container(overlay: str) -> None:
+    sidecar = containers(overlay)["throttle-sidecar"]
+    (state,) = (Path(each["value"]) for each in sidecar["env"] if each["name"] == "THROTTLE_QUOTAS__STATE")
+    (mount,) = (each for each in sidecar["volumeMounts"] if each["mountPath"] == str(state.parent))
+    (volume,) = (each for each in pod(overlay)["spec"]["volumes"] if each["name"] == mount["name"])
+    assert "emptyDir" in volume
+    assert not mount.get("readOnly", False)
 
 
 def load(overlay: str, index: int, folder: Path) -> Settings:

@@ -8,12 +8,15 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from click.testing import Result
@@ -71,20 +74,60 @@ def test_a_port_in_use_ends_it_with_a_message(config: Path, sidecar: Sidecar) ->
     assert f"http.listen: cannot listen on 127.0.0.1:{port}: Address already in use" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "problem"),
-    [
-        ("proxy.toml", "[broker]", "broker.id: missing"),
-        ("quotas.toml", "x", "quotas.toml: not TOML"),
-        ("quotas.toml", None, "quotas.toml: cannot be read"),
-    ],
-)
-def test_a_wrong_file_ends_it_with_a_message(
-    config: Path, sidecar: Sidecar, file: str, content: str | None, problem: str
-) -> None:
-    path = config.parent / file
-    path.unlink() if content is None else path.write_text(content)
+def test_a_wrong_proxy_file_ends_it_with_a_message(config: Path, sidecar: Sidecar) -> None:
+    config.write_text("[broker]")
     result = sidecar("run", "--config", config)
     assert result.exit_code == 1
-    assert problem in result.stderr
+    assert "broker.id: missing" in result.stderr
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize("content", ["x", "", None])
+def test_whatever_the_quotas_are_like_it_starts_with_the_last_good_ones_of_the_run_before(
+    config: Path, content: str | None
+) -> None:
+    """A typo in a ConfigMap and a process that is killed are no end of replication."""
+    quotas = config.parent / "quotas.toml"
+    good = "[brokers.101]\nleader.replication.throttled.rate = 1234567\n"
+    quotas.write_text(good)
+    state = config.parent / ".quotas.toml.last-good"
+    with started(config) as process:
+        assert next_event(process)["event"] == "started"
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while not state.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        quotas.unlink() if content is None else quotas.write_text(content)
+        process.kill()
+    with started(config) as process:
+        told = next_event(process)
+        assert (told["event"], told["in_force"]) == ("quotas_bad_at_start", "last_good")
+        assert "quotas.toml: " in str(told["error"])
+        with urllib.request.urlopen(f"http://{next_event(process)['http']}/throttle") as answer:
+            assert json.load(answer)["roles"]["leader"]["quota_bytes_per_second"] == 1234567
+    state.unlink()
+    with started(config) as process:
+        told = next_event(process)
+        assert (told["event"], told["in_force"]) == ("quotas_bad_at_start", "none")
+        url = f"http://{next_event(process)['http']}"
+        with urllib.request.urlopen(f"{url}/readyz") as answer:
+            ready = json.load(answer)
+        assert ready["ready"]
+        assert any("NONE IS IN FORCE" in warning for warning in ready["warnings"])
+        with urllib.request.urlopen(f"{url}/metrics") as answer:
+            assert b'replication_throttle_quotas_in_force{source="none"} 1.0' in answer.read()
+
+
+@contextmanager
+def started(config: Path) -> Iterator[subprocess.Popen[bytes]]:
+    code = "from operating.cli import main; main()"
+    with subprocess.Popen([sys.executable, "-c", code, "run", "--config", config], stdout=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def next_event(process: subprocess.Popen[bytes]) -> dict[str, object]:
+    assert process.stdout is not None
+    found: dict[str, object] = json.loads(process.stdout.readline())
+    return found

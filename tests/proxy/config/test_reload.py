@@ -14,7 +14,6 @@ import trio.testing
 
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.reload import QuotaWatch, ReloadResult
-from proxy.errors import ConfigurationError
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -53,12 +52,6 @@ def log() -> RecordedLog:
 
 def open_watch(path: Path, log: RecordedLog) -> QuotaWatch:
     return QuotaWatch.open(path, broker_id=1, log=log)
-
-
-def test_a_bad_file_at_start_is_an_error(path: Path, log: RecordedLog) -> None:
-    path.write_text("x")
-    with pytest.raises(ConfigurationError):
-        open_watch(path, log)
 
 
 async def test_the_file_is_in_effect_from_the_start(path: Path, log: RecordedLog) -> None:

@@ -123,7 +123,7 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
     ("addition", "problem"),
     [
         ("[foo]", "foo: unknown key; expected one of broker, ingress"),
-        ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, policy"),
+        ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, state, policy"),
         ("[journal]", "journal.directory: missing"),
         (
             "[journal]\ndirectory = 'j'\nkeep = '20MiB'",

@@ -1,0 +1,78 @@
+"""Keeps the last good quotas on disk, behind the reloads: who writes them is never waited for.
+
+Trio's side of `last_good`. Invariant: a place that cannot be written costs a counter and one log line, and is tried
+again; the newest good quotas are kept, those between may be left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+from ..files.watching import FILE_THREADS
+from .last_good import keep_last_good
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..logs.log import Log
+    from .reload import QuotaWatch
+
+LEAST_PAUSE_SECONDS = 1.0
+"""Between two writes: quotas that change 20 times a second wear no disk out."""
+RETRY_SECONDS = 60.0
+"""After a write that failed, unless the quotas change before."""
+
+
+class LastGoodKeeper:
+    """One per process.
+
+    `writes` counts by outcome, ``written`` and ``failed``; `error`: why the last write failed, None if it did not.
+    """
+
+    def __init__(self, state: Path, watch: QuotaWatch, log: Log) -> None:
+        self.writes: Counter[str] = Counter()
+        self.error: str | None = None
+        self._state = state
+        self._watch = watch
+        self._log = log
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        content = None
+        while True:
+            with trio.move_on_after(math.inf if self.error is None else RETRY_SECONDS):
+                content = await self._watch.wait_good(content)
+            await self._keep(content)
+            await trio.sleep(LEAST_PAUSE_SECONDS)
+
+    async def _keep(self, content: bytes | None) -> None:
+        if content is None:
+            return
+        try:
+            written = await trio.to_thread.run_sync(
+                keep_last_good,
+                self._state,
+                content,
+                self._watch.now().timestamp(),
+                limiter=FILE_THREADS,
+                abandon_on_cancel=True,
+            )
+        except (OSError, ValueError) as error:  # a zero byte in the path is the second
+            said = error.strerror if isinstance(error, OSError) else None
+            self._failed(f"{self._state}: cannot be written: {said or error}")
+        except ConfigurationError as error:
+            self._failed(str(error))
+        else:
+            self.writes["written"] += written
+            self.error = None
+
+    def _failed(self, error: str) -> None:
+        self.writes["failed"] += 1
+        if error != self.error:
+            self._log.warning("quotas_not_kept", error=error)
+        self.error = error

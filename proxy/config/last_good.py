@@ -1,0 +1,141 @@
+"""The last good quotas on disk: what a start falls back on when quotas.toml is missing, empty or wrong.
+
+A process that ends while quotas.toml is bad (a typo in a ConfigMap, then out of memory) would otherwise never start
+again, and with it replication would end. Kept as JSON around the text of the quotas, so that nobody takes it for a
+quotas.toml; with the SHA-256 of the text, so that half a file is none. Blocking: call it from a thread, or before the
+loop starts.
+
+Invariant: whoever reads sees what was kept before or what is kept now, whole; one file is kept, and at most one that
+is being written, whatever ended whom.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+
+from ..errors import ConfigurationError
+from ..files.reading import read_bytes
+from ..quotas.reading import parse_quotas
+from .quota_file import MOST_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ..quotas.sections import QuotaFile
+
+SCHEMA = 1
+_ESCAPED = 2
+"""JSON writes a newline or a quote with two bytes; what is longer yet is not kept."""
+_MOST_STATE_BYTES = _ESCAPED * MOST_BYTES + 4096
+_WHAT_IT_IS = "The last good quotas of a throttle sidecar, for its next start. Not quotas.toml: edit that."
+
+
+class _State(msgspec.Struct, frozen=True, kw_only=True):
+    """The file, as it is written."""
+
+    what: str = _WHAT_IT_IS
+    schema: int
+    saved_at: float
+    sha256: str
+    quotas: str
+
+
+class LastGood(NamedTuple):
+    content: bytes
+    quota_file: QuotaFile
+    saved_at: float
+    """Seconds since 1970."""
+
+
+def state_beside(quotas_path: Path) -> Path:
+    """Where the last good quotas are kept unless proxy.toml says otherwise."""
+    return quotas_path.parent / f".{quotas_path.name}.last-good"
+
+
+def load_last_good(path: Path) -> LastGood | None:
+    """None if nothing was ever kept.
+
+    Raises ConfigurationError for whatever else cannot be used, down to a broken checksum.
+    """
+    state = _read(path)
+    if state is None:
+        return None
+    content = state.quotas.encode()
+    return LastGood(content, parse_quotas(content, source=str(path)), state.saved_at)
+
+
+def keep_last_good(path: Path, content: bytes, now: float) -> bool:
+    """Keep `content`, good quotas, at `path`; whether that was necessary. `now`: seconds since 1970.
+
+    Raises OSError if the place cannot be written, ConfigurationError if something else than a file is there.
+    """
+    if _keeps(path, content):
+        return False
+    state = _State(
+        schema=SCHEMA, saved_at=now, sha256=hashlib.sha256(content).hexdigest(), quotas=content.decode("utf-8")
+    )
+    written = msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
+    if len(written) > _MOST_STATE_BYTES:
+        raise ConfigurationError(f"{path}: expected at most {_MOST_STATE_BYTES} bytes to keep, found {len(written)}")
+    with _being_written(path) as (descriptor, name):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, written, 0)
+        os.fsync(descriptor)
+        name.rename(path)
+    return True
+
+
+def _keeps(path: Path, content: bytes) -> bool:
+    try:
+        kept = _read(path)
+    except ConfigurationError:
+        if path.is_dir():
+            raise
+        return False
+    return kept is not None and kept.quotas.encode() == content
+
+
+def _read(path: Path) -> _State | None:
+    """What is kept, if it is whole."""
+    if not os.path.lexists(path):
+        return None
+    content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
+    try:
+        state = msgspec.json.decode(content, type=_State)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: expected the last good quotas as they were kept: {error}") from error
+    if state.schema != SCHEMA:
+        raise ConfigurationError(f"{path}: schema: expected {SCHEMA}, found {state.schema}")
+    if hashlib.sha256(state.quotas.encode()).hexdigest() != state.sha256:
+        raise ConfigurationError(f"{path}: sha256: expected that of the quotas beside it, found another")
+    return state
+
+
+@contextmanager
+def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
+    """The one file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
+    name = path.parent / f"{path.name}.new"
+    while True:
+        descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_still(descriptor, name):
+                yield descriptor, name
+                return
+        finally:
+            os.close(descriptor)
+
+
+def _is_still(descriptor: int, name: Path) -> bool:
+    """Whoever had the lock before has renamed the file away."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), name.lstat())
+    except FileNotFoundError:
+        return False

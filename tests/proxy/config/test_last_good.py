@@ -1,0 +1,136 @@
+"""On real files: what is kept, what is refused, and what a crash in the middle leaves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.config.last_good import keep_last_good, load_last_good, state_beside
+from proxy.config.quota_file import load_quotas_file
+from proxy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+QUOTAS = b'# \xc3\xa4\r\n[brokers.1]\nleader.replication.throttled.rate = "10MB/s"\t# "quoted"\n'
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+def test_what_was_kept_comes_back_byte_for_byte(state: Path) -> None:
+    assert load_last_good(state) is None
+    assert keep_last_good(state, QUOTAS, 1234.5)
+    kept = load_last_good(state)
+    assert kept is not None
+    assert (kept.content, kept.saved_at) == (QUOTAS, 1234.5)
+    assert kept.quota_file.base.brokers[1].path == "brokers.1"
+
+
+def test_what_is_kept_already_is_not_written_again(state: Path) -> None:
+    keep_last_good(state, QUOTAS, 1.0)
+    before = state.stat()
+    assert not keep_last_good(state, QUOTAS, 2.0)
+    assert os.path.samestat(state.stat(), before)
+    assert keep_last_good(state, b"# others", 3.0)
+
+
+def test_it_is_never_taken_for_a_quotas_file(state: Path) -> None:
+    keep_last_good(state, QUOTAS, 1.0)
+    with pytest.raises(ConfigurationError, match="not TOML"):
+        load_quotas_file(state)
+
+
+def test_it_is_beside_the_file_under_a_name_of_its_own(tmp_path: Path) -> None:
+    assert state_beside(tmp_path / "quotas.toml") == tmp_path / ".quotas.toml.last-good"
+
+
+def edited(change: Callable[[dict[str, object]], object]) -> Callable[[Path], object]:
+    def edit(state: Path) -> None:
+        written = json.loads(state.read_text("utf-8"))
+        change(written)
+        state.write_text(json.dumps(written), "utf-8")
+
+    return edit
+
+
+def instead(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def replace(state: Path) -> None:
+        state.unlink()
+        make(state)
+
+    return replace
+
+
+def wrong_but_whole(state: Path) -> None:
+    text = "[brokers.1]\nleader.replication.throttled.rate = -1\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    edited(lambda written: written.update(quotas=text, sha256=digest))(state)
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda state: state.write_bytes(b""), "expected the last good quotas"),
+        (lambda state: state.write_bytes(state.read_bytes()[:-40]), "expected the last good quotas"),
+        (lambda state: state.write_bytes(b"\xff\x00"), "expected the last good quotas"),
+        (lambda state: state.write_bytes(QUOTAS), "expected the last good quotas"),
+        (edited(lambda written: written.update(quotas="# lifted")), "sha256: expected"),
+        (edited(lambda written: written.update(schema=2)), "schema: expected 1, found 2"),
+        (wrong_but_whole, "brokers.1.leader.replication.throttled.rate: expected"),
+        (instead(os.mkfifo), "found a named pipe"),
+        (instead(lambda state: state.mkdir()), "found a directory"),
+        (instead(lambda state: state.symlink_to("nowhere")), "cannot be read"),
+    ],
+)
+def test_what_is_damaged_is_said_and_never_used(state: Path, damage: Callable[[Path], object], expected: str) -> None:
+    keep_last_good(state, QUOTAS, 1.0)
+    damage(state)
+    with pytest.raises(ConfigurationError, match=expected) as refused:
+        load_last_good(state)
+    assert str(state) in str(refused.value)
+
+
+def test_damage_is_repaired_by_the_next_good_quotas(state: Path) -> None:
+    state.write_bytes(b"{")
+    assert keep_last_good(state, QUOTAS, 1.0)
+    assert load_last_good(state) is not None
+
+
+def test_what_a_crash_left_half_written_is_neither_read_nor_in_the_way(state: Path) -> None:
+    keep_last_good(state, QUOTAS, 1.0)
+    left = state.with_name("state.new")
+    left.write_bytes(b'{"schema":1,' * 1000)
+    kept = load_last_good(state)
+    assert kept is not None
+    assert kept.content == QUOTAS
+    keep_last_good(state, b"# others", 2.0)
+    assert sorted(path.name for path in state.parent.iterdir()) == ["state"]
+
+
+def test_many_sidecars_that_share_a_file_leave_one_that_is_whole(state: Path) -> None:
+    def keep(number: int) -> None:
+        for round_ in range(20):
+            keep_last_good(state, f"# {number} {round_}".encode() * (1 + number * 100), 1.0)
+            assert load_last_good(state) is not None
+
+    threads = [threading.Thread(target=keep, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert load_last_good(state) is not None
+    assert [path.name for path in state.parent.iterdir()] == ["state"]
+
+
+def test_a_place_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        keep_last_good(tmp_path / "nowhere" / "state", QUOTAS, 1.0)
