@@ -102,11 +102,17 @@ def site(settings: Settings, watch: QuotaWatch, throttle: RoleThrottle, counted:
         quotas=lambda: watch.current,
         rate_bytes_per_second=lambda _: 0.0,
         survey=surveyor.last,
-        version="",
+        version=str,
         task_restarts={},
     )
     return Site(
-        settings.http, watch, page, Exposition(sources), surveyor=surveyor, turn=turn, is_draining=lambda: False
+        settings.http,
+        watch,
+        page,
+        partial(Exposition, sources),
+        surveyor=surveyor,
+        turn=turn,
+        is_draining=lambda: False,
     )
 
 

@@ -8,9 +8,8 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, closing, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext, suppress
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import trio
@@ -33,7 +32,6 @@ from .network.name_lookups import NameLookups
 from .network.reception import Reception, Route
 from .network.redirected import Redirected
 from .network.topic_name_asking import TopicNameAsking
-from .observing.exposition import Exposition
 from .observing.metric_row import Overload
 from .observing.metrics import Sources
 from .observing.oversight import Oversight
@@ -55,6 +53,7 @@ from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
 from .throttle.topic_names import TopicNames
 from .tls.legs import open_legs
+from .version import own_version
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -62,12 +61,11 @@ if TYPE_CHECKING:
     from .config.reload import QuotaWatch
     from .config.settings import Settings
     from .logs.log import Log
+    from .observing.exposition import Exposition
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .relay.poller import Poller
     from .statistics import Statistics
-
-VERSION = version("kafka-throttle-sidecar")
 
 
 def routes(settings: Settings) -> list[Route]:
@@ -119,6 +117,7 @@ async def serve(
             listens = {key: str(address) for key, address in bound.items()}
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
             manager.ready()
+            background.start_soon(_load_what_could_wait)
             task_status.started({"http.listen": http.address, **bound})
             await server.accept(listeners)
             background.cancel_scope.cancel()
@@ -195,7 +194,7 @@ class Server:
             settings,
             watch,
             self._throttles,
-            version=VERSION,
+            version=own_version,
             journal=None if self.journal is None else self.journal.statistics,
             doubts=self.oversight.doubts,
             passing=self.oversight.passing,
@@ -207,7 +206,7 @@ class Server:
             settings.http,
             watch,
             page,
-            Exposition(self._sources(statistics)),
+            partial(_exposition, self._sources(statistics)),
             surveyor=self._surveyor,
             turn=turn,
             is_draining=self._draining.begun.is_set,
@@ -227,7 +226,7 @@ class Server:
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
             survey=self._surveyor.last,
             partition_rates=self._surveyor.partition_rates if self._settings.http.partition_rates else None,
-            version=VERSION,
+            version=own_version,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self._heartbeat.lag.worst_seconds,
             overload=Overload(self._doorkeeper, self._caretaker),
@@ -240,7 +239,7 @@ class Server:
     @asynccontextmanager
     async def recorded(self) -> AsyncIterator[None]:
         """The journal, if one is kept, begins with this block and is on disk after it."""
-        self.history.started(VERSION)
+        self.history.started(own_version)
         try:
             yield
         finally:
@@ -347,6 +346,23 @@ async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.Socke
         return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
+
+
+async def _load_what_could_wait() -> None:
+    """In a thread: what the first scrape needs would hold up the loop for 0.2 s."""
+
+    def load() -> None:
+        own_version()
+        from .observing import exposition  # noqa: F401
+
+    with suppress(ImportError):
+        await trio.to_thread.run_sync(load, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+
+
+def _exposition(sources: Sources) -> Exposition:
+    from .observing.exposition import Exposition
+
+    return Exposition(sources)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
-from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
+
+    from watchfiles._rust_notify import RustNotify
 
 FILE_THREADS = trio.CapacityLimiter(4)
 """For quotas.toml alone: of the threads that all share, 40 may be waiting for a name server that hangs."""
@@ -98,6 +99,9 @@ async def _set_when_cancelled(stop: threading.Event) -> None:
 
 
 def _notify_about(route: _Route) -> RustNotify:
+    # Here, in a thread, and not before traffic is served: with the package around it it takes 0.1 s of CPU to load.
+    from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+
     try:
         return RustNotify(
             sorted(route.directories),

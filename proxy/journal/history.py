@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from journal_schema import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..config.reload import ReloadOutcome
     from ..quotas import Quotas
     from ..relay.exchange import Exchange
@@ -25,9 +27,9 @@ class History:
         self._journal = journal
         self._policy = policy
 
-    def started(self, version: str) -> None:
+    def started(self, version: Callable[[], str]) -> None:
         if self._journal is not None:
-            self._journal.event(Kind.START, version=version)
+            self._journal.event(Kind.START, version=version())
 
     def stopped(self) -> None:
         if self._journal is not None:

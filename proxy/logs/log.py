@@ -10,33 +10,32 @@ value and no stream make a call of the log raise.
 from __future__ import annotations
 
 import io
-import logging
 import math
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
-import structlog
 
 from ..terminal_text import printable, printable_lines
 from .log_settings import LogFormat, LogLevel, LogSettings
 from .queue import Dropped
 from .rate import LogRate
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from structlog.typing import EventDict, Processor, WrappedLogger
-
-
 MOST_CHARACTERS = 32 * 1024
 """Of one value: a traceback is the longest that is logged, what is longer is cut."""
 
 
+LEVELS = ("debug", "info", "warning", "error")
 _LINES = ("exception", "stack")
 """Keys whose lines stay lines on a console."""
+
+
+_Render = Callable[[dict[str, object]], str]
 
 
 class Lines(Protocol):
@@ -48,8 +47,7 @@ class Lines(Protocol):
 
 
 class Log(Protocol):
-    """What the sidecar needs of a logger; structlog's bound loggers are one, a test's list of lines
-    another."""
+    """What the sidecar needs of a logger; a test's list of lines is one as well."""
 
     def debug(self, event: str, **keys: object) -> object: ...
     def info(self, event: str, **keys: object) -> object: ...
@@ -65,21 +63,7 @@ def open_log(
     now: Callable[[], float] = monotonic,
 ) -> Log:
     """A logger that writes to `stream`; colours only where it is a terminal. `dropped` counts what it leaves out."""
-    dropped = Counter[Dropped]() if dropped is None else dropped
-    log: Log = structlog.wrap_logger(
-        _Writer(stream, dropped),
-        processors=[
-            _limit_rate(dropped, now),
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            _spell_infinity,
-            _never_failing(_renderer(settings.format, stream)),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[settings.level.upper()]),
-        cache_logger_on_first_use=True,
-    )
-    return log
+    return _Logger(settings, stream, Counter[Dropped]() if dropped is None else dropped, now)
 
 
 def dropped_line(settings: LogSettings, lines: int) -> str:
@@ -89,45 +73,64 @@ def dropped_line(settings: LogSettings, lines: int) -> str:
     return told.getvalue()
 
 
-class _Writer:
-    """What structlog ends at. A stream that cannot be written to costs the line, never the caller."""
+class _Logger:
+    """A stream that cannot be written to costs the line, never the caller."""
 
-    def __init__(self, stream: Lines, dropped: Counter[Dropped]) -> None:
+    def __init__(
+        self, settings: LogSettings, stream: Lines, dropped: Counter[Dropped], now: Callable[[], float]
+    ) -> None:
+        self._least = LEVELS.index(settings.level.value)
+        self._rate = LogRate()
+        self._render = _never_failing(_renderer(settings.format, stream))
         self._stream = stream
         self._dropped = dropped
+        self._now = now
 
-    def msg(self, message: str) -> None:
+    def debug(self, event: str, **keys: object) -> None:
+        self._log("debug", event, keys)
+
+    def info(self, event: str, **keys: object) -> None:
+        self._log("info", event, keys)
+
+    def warning(self, event: str, **keys: object) -> None:
+        self._log("warning", event, keys)
+
+    def error(self, event: str, **keys: object) -> None:
+        self._log("error", event, keys)
+
+    def _log(self, level: str, event: str, keys: dict[str, object]) -> None:
+        if LEVELS.index(level) < self._least:
+            return
+        suppressed = self._rate.admit(event, keys, self._now())
+        if suppressed is None:
+            self._dropped[Dropped.SUPPRESSED] += 1
+            return
+        line = {"timestamp": _timestamp(), "level": level, "event": event, **keys}
+        if suppressed:
+            line["suppressed"] = suppressed
+        failure = line.pop("exc_info", None)
+        if isinstance(failure, BaseException):
+            line["exception"] = "".join(traceback.format_exception(failure)).rstrip("\n")
         try:
-            self._stream.write(message + "\n")
+            self._stream.write(self._render(_spell_infinity(line)) + "\n")
             self._stream.flush()
         except (OSError, ValueError):  # UnicodeEncodeError is one of these
             self._dropped[Dropped.FAILED] += 1
 
-    debug = info = warning = error = msg
+
+def _timestamp() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _limit_rate(dropped: Counter[Dropped], now: Callable[[], float]) -> Processor:
-    rate = LogRate()
-
-    def limit(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-        suppressed = rate.admit(str(event.get("event")), event, now())
-        if suppressed is None:
-            dropped[Dropped.SUPPRESSED] += 1
-            raise structlog.DropEvent
-        return {**event, "suppressed": suppressed} if suppressed else event
-
-    return limit
-
-
-def _never_failing(render: Processor) -> Processor:
+def _never_failing(render: _Render) -> _Render:
     """What cannot be put into words is put into plainer ones: a lone surrogate in a name, an integer of 100 digits."""
 
-    def rendered(log: WrappedLogger, name: str, event: EventDict) -> str:
-        event = {key: _shortened(value) for key, value in event.items()}
+    def rendered(line: dict[str, object]) -> str:
+        line = {key: _shortened(value) for key, value in line.items()}
         try:
-            return str(render(log, name, dict(event)))
+            return render(dict(line))
         except Exception:  # noqa: BLE001 - whatever a value's own words raise, the caller only wanted to log
-            return str(render(log, name, {key: _plain(value) for key, value in event.items()}))
+            return render({key: _plain(value) for key, value in line.items()})
 
     return rendered
 
@@ -148,29 +151,31 @@ def _plain(value: object) -> object:
     return str(_shortened(text.encode("utf-8", "backslashreplace").decode()))
 
 
-def _renderer(log_format: LogFormat, stream: Lines) -> Processor:
+def _renderer(log_format: LogFormat, stream: Lines) -> _Render:
     if log_format is LogFormat.JSON:
-        return structlog.processors.JSONRenderer(serializer=_to_json)
-    console = structlog.dev.ConsoleRenderer(colors=stream.isatty())
-    return lambda log, name, event: console(log, name, _show_escapes(event))
+        return _to_json
+    # Only here: with what it imports to colour tracebacks it takes as long to load as all the rest (0.5 s of CPU).
+    from structlog.dev import ConsoleRenderer
+
+    console = ConsoleRenderer(colors=stream.isatty())
+    return lambda line: str(console(None, "", _show_escapes(line)))
 
 
-def _to_json(event: EventDict, **_: object) -> str:
-    leading = {key: event.pop(key, "") for key in ("timestamp", "level", "event")}
-    return msgspec.json.encode({**leading, **event}, enc_hook=str).decode()
+def _to_json(line: dict[str, object]) -> str:
+    return msgspec.json.encode(line, enc_hook=str).decode()
 
 
-def _spell_infinity(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def _spell_infinity(line: dict[str, object]) -> dict[str, object]:
     """JSON has no infinity; a rate without a limit reads the way quotas.toml writes it."""
-    for key, value in event.items():
+    for key, value in line.items():
         if isinstance(value, float) and math.isinf(value):
-            event[key] = "unlimited"
-    return event
+            line[key] = "unlimited"
+    return line
 
 
-def _show_escapes(event: EventDict) -> EventDict:
+def _show_escapes(line: dict[str, object]) -> dict[str, object]:
     """A terminal obeys what JSON escapes: names and errors come from the wire. A traceback keeps its lines."""
-    return {key: printable_lines(value) if key in _LINES else _shown(value) for key, value in event.items()}
+    return {key: printable_lines(str(value)) if key in _LINES else _shown(value) for key, value in line.items()}
 
 
 def _shown(value: object) -> object:

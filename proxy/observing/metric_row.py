@@ -49,7 +49,7 @@ class Sources:
     """Over the KIP-73 window."""
     survey: Callable[[Role], RoleSurvey]
     """The last look at every replica."""
-    version: str
+    version: Callable[[], str]
     task_restarts: Mapping[Task, int]
     quota_source: Callable[[], Source] = lambda: Source.FILE
     """Where the quotas in force are from."""

@@ -385,6 +385,6 @@ METRICS = (
         "info",
         ("version",),
         "The sidecar's version.",
-        lambda sources: [((sources.version,), 1.0)],
+        lambda sources: [((sources.version(),), 1.0)],
     ),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
-from prometheus_client import ProcessCollector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ class ProcessFigures:
     """Of this process."""
 
     def __init__(self, collect: Callable[[], Sequence[Family]] | None = None) -> None:
-        self._collect = collect or (lambda: tuple(ProcessCollector(registry=None).collect()))
+        self._collect = collect or _collected
         self._last: Sequence[Family] = ()
         self._read_at = -FRESH_SECONDS
         self._reading = trio.Lock()
@@ -39,3 +38,10 @@ class ProcessFigures:
                     )
                     self._read_at = trio.current_time()
         return self._last
+
+
+def _collected() -> Sequence[Family]:
+    # Loaded when it is first scraped, in the thread that collects: a start does not wait for it.
+    from prometheus_client import ProcessCollector
+
+    return tuple(ProcessCollector(registry=None).collect())

@@ -36,6 +36,9 @@ LEAST_PAUSE_SECONDS = 0.2
 """Between two reloads that HTTP asks for: whoever asks meanwhile shares the next."""
 
 
+_LOADING = trio.CapacityLimiter(1)
+
+
 class Site:
     """Of one process."""
 
@@ -44,7 +47,7 @@ class Site:
         settings: HttpSettings,
         watch: QuotaWatch,
         page: StatusPage,
-        exposition: Exposition,
+        exposition: Callable[[], Exposition],
         *,
         surveyor: Surveyor,
         turn: Turn,
@@ -54,7 +57,8 @@ class Site:
     ) -> None:
         self._watch = watch
         self._page = page
-        self._exposition = exposition
+        self._make_exposition = exposition
+        self._exposition: Exposition | None = None
         self._is_draining = is_draining
         self._writing = writing
         self._token = token
@@ -90,6 +94,9 @@ class Site:
     async def _metrics(self, accept: str) -> tuple[bytes, str]:
         await self._surveyor.refresh()
         process = await self._process.read()
+        if self._exposition is None:
+            # In a thread, when it is first asked for: to load what knows the format takes 0.1 s of CPU.
+            self._exposition = await trio.to_thread.run_sync(self._make_exposition, limiter=_LOADING)
         return await self._turn.work_out(self._exposition.encode(accept, process))
 
     async def _config(self) -> Json:

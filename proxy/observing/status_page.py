@@ -51,7 +51,7 @@ class StatusPage:
         quota_watch: QuotaWatch,
         throttles: Mapping[Role, RoleThrottle],
         *,
-        version: str = "",
+        version: Callable[[], str] = str,
         journal: JournalStatistics | None = None,
         doubts: Callable[[Role], Iterable[Doubt]] = lambda _: (),
         passing: Callable[[Role], Passing] = lambda _: Passing(),
@@ -77,7 +77,7 @@ class StatusPage:
         next_change = None if ahead is None else (yield from _change(ahead))
         return {
             "broker": self._settings.broker.id,
-            "version": self._version,
+            "version": self._version(),
             "policy": self._settings.quotas.policy.value,
             "enforce": self._watch.current.enforce,
             "quotas": {**self._reloads(), "next_change": next_change},

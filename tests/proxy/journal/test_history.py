@@ -23,7 +23,7 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     settings = JournalSettings(tmp_path, 600, 1 << 20, 1 << 30)
     journal = Journal(settings, broker=101, log=RecordedLog())
     history = History(journal, "strict")
-    history.started("1.0")
+    history.started(lambda: "1.0")
     for role in Role:
         history.quotas(role, Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
     history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="put", peer="10.0.0.9"))
@@ -43,7 +43,7 @@ def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     made = list[object]()
     monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
     history = History(None, "strict")
-    history.started("1.0")
+    history.started(lambda: "1.0")
     history.quotas(Role.LEADER, Quotas(), "start")
     history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
     history.stopped()

@@ -62,7 +62,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
         survey=SURVEYS.__getitem__,
-        version="1.2.3",
+        version=lambda: "1.2.3",
         task_restarts=Counter({Task.JOURNAL: 3}),
         partition_rates=None
         if partition_rates is None

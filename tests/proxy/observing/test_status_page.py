@@ -277,6 +277,6 @@ async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: Sta
 def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path, watch: QuotaWatch) -> None:
     assert encoded(page.throttle(0.0))["journal"] is None
     statistics = JournalStatistics(lines=5, dropped_by_queue=2)
-    kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version="1.2")
+    kept = StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}, journal=statistics, version=lambda: "1.2")
     shown = encoded(kept.throttle(0.0))
     assert (shown["journal"], shown["version"]) == ({"lines_total": 5, "dropped_total": 2}, "1.2")
