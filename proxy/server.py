@@ -8,7 +8,7 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,7 @@ from .network.name_lookups import NameLookups
 from .network.reception import Reception, Route
 from .network.redirected import Redirected
 from .network.topic_name_asking import TopicNameAsking
+from .observing.late import exposition_of, load_what_could_wait
 from .observing.metric_row import Overload
 from .observing.metrics import Sources
 from .observing.oversight import Oversight
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
     from .config.reload import QuotaWatch
     from .config.settings import Settings
     from .logs.log import Log
-    from .observing.exposition import Exposition
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .relay.poller import Poller
@@ -117,7 +117,7 @@ async def serve(
             listens = {key: str(address) for key, address in bound.items()}
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
             manager.ready()
-            background.start_soon(_load_what_could_wait)
+            background.start_soon(load_what_could_wait)
             task_status.started({"http.listen": http.address, **bound})
             await server.accept(listeners)
             background.cancel_scope.cancel()
@@ -206,7 +206,7 @@ class Server:
             settings.http,
             watch,
             page,
-            partial(_exposition, self._sources(statistics)),
+            partial(exposition_of, self._sources(statistics)),
             surveyor=self._surveyor,
             turn=turn,
             is_draining=self._draining.begun.is_set,
@@ -346,23 +346,6 @@ async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.Socke
         return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
-
-
-async def _load_what_could_wait() -> None:
-    """In a thread: what the first scrape needs would hold up the loop for 0.2 s."""
-
-    def load() -> None:
-        own_version()
-        from .observing import exposition  # noqa: F401
-
-    with suppress(ImportError):
-        await trio.to_thread.run_sync(load, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
-
-
-def _exposition(sources: Sources) -> Exposition:
-    from .observing.exposition import Exposition
-
-    return Exposition(sources)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

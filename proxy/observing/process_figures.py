@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from .late import load_prometheus
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -42,6 +44,7 @@ class ProcessFigures:
 
 def _collected() -> Sequence[Family]:
     # Loaded when it is first scraped, in the thread that collects: a start does not wait for it.
+    load_prometheus()
     from prometheus_client import ProcessCollector
 
     return tuple(ProcessCollector(registry=None).collect())

@@ -1,0 +1,46 @@
+"""What a scrape needs and a start does not: loaded in a thread once traffic is served.
+
+prometheus_client, and what looks up the own version, take 0.2 s of CPU to load. Invariants: nothing of it is loaded by
+importing this; it is loaded once, by one thread, since two that import it at the same time each may see half of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..version import own_version
+
+if TYPE_CHECKING:
+    from .exposition import Exposition
+    from .metrics import Sources
+
+_LOADING = threading.Lock()
+
+
+def load_prometheus() -> None:
+    """Blocking. Whoever imports prometheus_client after it finds it whole."""
+    with _LOADING:
+        from . import exposition  # noqa: F401
+
+
+async def load_what_could_wait() -> None:
+    """In a thread, or the first scrape would hold up the loop."""
+
+    def load() -> None:
+        own_version()
+        load_prometheus()
+
+    with suppress(ImportError):
+        await trio.to_thread.run_sync(load, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+
+
+def exposition_of(sources: Sources) -> Exposition:
+    """Blocking."""
+    load_prometheus()
+    from .exposition import Exposition
+
+    return Exposition(sources)
