@@ -115,7 +115,9 @@ def test_the_pods_of_a_stateful_set_that_asks_get_theirs(registered: Registered,
     own = yaml.safe_load(OWN)
     own["spec"]["template"]["metadata"]["labels"][ASKS] = "true"
     cluster.kubectl("apply", "--namespace=kafka", "-f", "-", said=json.dumps(own))
-    found = wait(lambda: pods if len(pods := cluster.get("pods", "--namespace=kafka")["items"]) == 2 else None)
+    # Not those of the webhook's own Deployment.
+    of_kafka = ("pods", "--namespace=kafka", "--selector=app.kubernetes.io/name=kafka")
+    found = wait(lambda: pods if len(pods := cluster.get(*of_kafka)["items"]) == 2 else None)
     for each in found:
         assert injected(each)
         assert each["spec"]["initContainers"][-1]["name"] == "own-init"
