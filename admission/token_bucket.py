@@ -117,15 +117,16 @@ class TokenBucket:
         return max(missing / self.rate, LOOK_AGAIN_SECONDS if waits_for_answers else 0.0)
 
     def _refill(self, now: float) -> None:
-        if now <= self._updated:
-            return
-        if not self._is_unlimited:
-            self._tokens += self.rate * (now - self._updated)
-            self._cap()
-        self._updated = now
+        if now > self._updated:
+            if not self._is_unlimited:
+                self._tokens += self.rate * (now - self._updated)
+                self._cap()
+            self._updated = now
 
     def _cap(self) -> None:
-        self._tokens = min(self._tokens, self._most())
+        most = self._most()
+        if self._tokens > most:
+            self._tokens = most
 
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others

@@ -11,6 +11,7 @@ Invariant: what is looped over is the collection as it was when the loop began.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -40,11 +41,11 @@ def paced(items: Collection[T]) -> Iterable[T]:
     if len(items) <= FEW:
         return items
     may_pause = _PAUSE.get()
-    return items if may_pause is None else _sliced(items, may_pause)
+    return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause))
 
 
-def _sliced(items: Collection[T], may_pause: Callable[[], None]) -> Iterator[T]:
-    kept = list(items)
-    for at in range(0, len(kept), FEW):
-        yield from kept[at : at + FEW]
-        may_pause()
+def _pieces(items: list[T], may_pause: Callable[[], None]) -> Iterator[list[T]]:
+    for at in range(0, len(items), FEW):
+        if at:
+            may_pause()
+        yield items[at : at + FEW]

@@ -103,6 +103,10 @@ class Correlator(Generic[T]):
             return self._pending[0].payload
         return None
 
+    def take_oldest(self) -> None:
+        """The response to the oldest unanswered request, of which there is one, has come."""
+        self._pending.popleft()
+
     def received(self, correlation_id: int | None) -> T | None:
         """The payload of the request that this response answers; None if it answers a token or nothing known.
 

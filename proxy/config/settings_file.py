@@ -112,7 +112,7 @@ class LogTable(Table, frozen=True):
 
 
 class LimitsTable(Table, frozen=True):
-    max_request_bytes: SizeText = "128KiB"
+    max_request_bytes: SizeText = "1MiB"
     max_substitution_bytes: SizeText = "16MiB"
     max_connections: NonNegative = 10_000
     max_connections_per_source: NonNegative = 0

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .reading import Step
     from .window import Window
 
+LONG_ANSWER_BYTES = 4096
+"""Some hundred partitions, if they bring nothing."""
 MOST_COUNT_BYTES = 4
 """Beyond its first byte, of a count in flexible versions."""
 FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
@@ -74,7 +76,7 @@ class AnswerReader:
         """Entries in what goes now; their positions are in `_buffer`, of which nothing is read beyond `_end`."""
         self._settled = False
         """All of it has been learnt from, and its grants are settled."""
-        self.is_long = len(outlook.replays) > FEW or len(outlook.replicas.known) > FEW
+        self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
         """The next `read` may take long, with many partitions at once."""
         self._rest: bytes | None = None
         """What follows the correlation id, if an equal answer may tell nothing new."""
@@ -91,7 +93,6 @@ class AnswerReader:
             self._settle()
             return Replace(0, b"")
         if self._walk is not None:
-            self._now = self._clock()
             return self._go_on(window, self._walk)
         least = _least_bytes(outlook.version)
         if window.end - window.start < total and total >= least:
@@ -195,6 +196,10 @@ class AnswerReader:
         additions = self._additions
         if additions.owed and walk.topics_end == passed:
             return Replace(0, additions.add(passed).insert)
+        if passed:
+            if window.start == window.end:
+                return Need(1, self._total - passed)
+            self._now = self._clock()
         rows = self._step(walk)
         if not passed:
             self._outlook.answered(*walk.says)
@@ -229,9 +234,11 @@ class AnswerReader:
 
     def _remember(self, rest: bytes) -> None:
         """An answer without records is known the next time, unless every entry must be looked at."""
+        for row in self._rows:
+            if row[-1] > 0 or row[2]:  # records, or an error
+                return
         teaches = self._outlook.teaches()
-        tells = teaches is None or any(size > 0 or error for _, _, error, _, _, _, _, size in self._rows)
-        self._told = None if tells else (self._outlook.version, rest, teaches)
+        self._told = None if teaches is None else (self._outlook.version, rest, teaches)
 
 
 @functools.cache

@@ -55,17 +55,21 @@ class Deciding:
         self.due = False
         """The time of what is held has come, or quotas have changed."""
         self._held_since: float | None = None
-        self._last: tuple[bytes, bytes, FetchRequest] | None = None
-        """What came before and after the correlation id of the last replica's Fetch, and what it was."""
+        self._last: tuple[int, bytes, bytes, FetchRequest] | None = None
+        """The last replica's Fetch: its length, what came before and after the correlation id, and what it was."""
+
+    def same(self, frame: bytes) -> FetchRequest | None:
+        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
+        was before is returned, correlation id and all; None if it is another."""
+        last = self._last
+        if last is None or len(frame) != last[0] or frame[AFTER_CORRELATION_ID:] != last[2]:
+            return None
+        return last[3] if frame[:REQUEST_CORRELATION_ID_AT] == last[1] else None
 
     def parsed(self, frame: bytes) -> FetchRequest:
-        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
-        was before is returned, correlation id and all. Raises ProtocolError."""
-        last, before, after = self._last, frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:]
-        if last is not None and before == last[0] and after == last[1]:
-            return last[2]
+        """Raises ProtocolError."""
         request = parse_fetch_request(frame)
-        self._last = before, after, request
+        self._last = len(frame), frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
         return request
 
     def take(self, frame: bytes, request: FetchRequest) -> Step:

@@ -176,7 +176,7 @@ class Exchange:
         if oldest is None or oldest.outlook is not None:
             return False
         self._responding = True
-        self.correlator.received(correlation_id)
+        self.correlator.take_oldest()
         return True
 
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:

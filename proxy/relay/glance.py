@@ -38,7 +38,7 @@ def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
     if exchange.correlator.state is not KAFKA:
         return 0
     room = min(room, MOST_FRAMES)
-    while room > 0 and (whole := whole_request(buffer, at, end)) is not None:
+    while at < end and room > 0 and (whole := whole_request(buffer, at, end)) is not None:
         after, api_key, version, correlation_id, body_at = whole
         if not 0 <= version <= MAX_PLAUSIBLE_VERSION:
             break
@@ -83,7 +83,7 @@ def passable_responses(window: Window, exchange: Exchange) -> int:
     """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
     for _ in range(MOST_FRAMES):
-        whole = whole_response(buffer, at, end)
+        whole = whole_response(buffer, at, end) if at < end else None
         if whole is None or not exchange.received_whole(whole[1]):
             break
         at = whole[0]

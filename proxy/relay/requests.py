@@ -84,9 +84,10 @@ class RequestReader:
         room = exchange.room
         if room <= 0:
             return HELD
-        step = self._whole_fetch(window)
-        if step is not None:
-            return step
+        if not exchange.link.throttle.is_idle:
+            step = self._whole_fetch(window)
+            if step is not None:
+                return step
         passable = passable_requests(window, exchange, room)
         if passable:
             return passable
@@ -111,7 +112,7 @@ class RequestReader:
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch that is all here; None for anything else."""
         exchange, start = self._exchange, window.start
-        if exchange.link.throttle.is_idle or exchange.correlator.state is not KAFKA:
+        if exchange.correlator.state is not KAFKA:
             return None
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:
@@ -119,24 +120,30 @@ class RequestReader:
         after, api_key, version, _, _ = whole
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
-        if self._is_long(after - start) or after - start > self._limits.max_request_bytes:
+        total = after - start
+        if total > self._limits.max_request_bytes or self._waits():
             return None
         frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
-        try:
-            request = deciding.parsed(frame)
-        except ProtocolError:
-            return None
+        request = deciding.same(frame)
+        if request is None:
+            if total > LONG_FETCH_BYTES:
+                return None
+            try:
+                request = deciding.parsed(frame)
+            except ProtocolError:
+                return None
         return None if request.replica_id < 0 else deciding.take(frame, request)
 
-    def _is_long(self, total: int) -> bool:
-        """Whether many partitions are to be looked at: those in the frame, or those of its fetch session."""
-        return total > LONG_FETCH_BYTES or len(self._exchange.link.replicas.known) > FEW
+    def _waits(self) -> bool:
+        """Whether there are many replicas of which something is to be decided, or looked at again."""
+        replicas = self._exchange.link.replicas
+        return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > FEW
 
     def _decide(self, work: Callable[[], Step], total: int) -> Step:
         """Whatever is decided about many partitions is decided in slices, and between answers: both would change at
         the same time what is known of the replicas."""
         exchange = self._exchange
-        if not self._is_long(total):
+        if total <= LONG_FETCH_BYTES and not self._waits():
             return work()
         exchange.waits_for_answer = exchange.answering
         return HELD if exchange.answering else self._sliced(self._slices.run(work))
@@ -178,7 +185,7 @@ class RequestReader:
         except ProtocolError:
             head, more = None, False
         if head is None and more:
-            return self._read_on(window, total)
+            return _read_on(window, total)
         if head is None or exchange.correlator.is_token(head):
             if exchange.correlator.state is KAFKA:
                 exchange.pass_undecoded(Undecoded.MALFORMED_REQUEST)
@@ -193,14 +200,8 @@ class RequestReader:
         except ProtocolError:
             expects = True
         if expects is None and more:
-            return self._read_on(window, total)
+            return _read_on(window, total)
         return self._pass_on(head, total, expects_response=expects is not False)
-
-    @staticmethod
-    def _read_on(window: Window, total: int) -> Need:
-        """More of the frame, as far as the window has room: tagged fields may claim any size, and no memory for it."""
-        least = min(max(2 * window.size, LEAST_HEADER_BYTES), total, window.capacity)
-        return Need(least, total - window.size)
 
     def _pass_on(self, head: RequestHead, total: int, *, expects_response: bool = True) -> int:
         """The request goes on as it comes, and nothing is to be done about its answer."""
@@ -236,7 +237,7 @@ class RequestReader:
     def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Step:
         """A replica's Fetch is decided; a consumer's, or what is none, passes."""
         try:
-            request = self.deciding.parsed(frame)
+            request = self.deciding.same(frame) or self.deciding.parsed(frame)
         except ProtocolError:
             _not_understood(self._exchange, Undecoded.MALFORMED_REQUEST, session)
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
@@ -252,6 +253,12 @@ class RequestReader:
                 return self._pass_on(head, total)
             self._reserved = total
         return Need(total, total - window.size)
+
+
+def _read_on(window: Window, total: int) -> Need:
+    """More of the frame, as far as the window has room: tagged fields may claim any size, and no memory for it."""
+    least = min(max(2 * window.size, LEAST_HEADER_BYTES), total, window.capacity)
+    return Need(least, total - window.size)
 
 
 def _not_supported(exchange: Exchange) -> None:

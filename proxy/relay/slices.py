@@ -33,16 +33,13 @@ T = TypeVar("T")
 class Slices(Generic[T]):
     """Of one direction of one connection."""
 
-    __slots__ = ("_ends", "_stack")
+    __slots__ = ("_ends", "_stack", "busy")
 
     def __init__(self) -> None:
         self._stack: greenlet | None = None
         self._ends = 0.0
-
-    @property
-    def busy(self) -> bool:
+        self.busy = False
         """Something was begun and is not through: `go_on`."""
-        return self._stack is not None
 
     def run(self, work: Callable[[], T]) -> T | Wait:
         """Begin. Raises what `work` raises."""
@@ -59,13 +56,14 @@ class Slices(Generic[T]):
         """What was begun will not be needed: it ends where it stands, by GreenletExit."""
         if self._stack is not None:
             self._stack.throw()
-            self._stack = None
+            self._stack, self.busy = None, False
 
     def _switch(self, stack: greenlet, *begins: Callable[[], T]) -> T | Wait:
         self._ends = perf_counter() + SLICE_SECONDS
         try:
             result: T = stack.switch(*begins)
         finally:
+            self.busy = not stack.dead
             if stack.dead:
                 self._stack = None
         return result if stack.dead else TURN

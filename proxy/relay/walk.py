@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 CORRELATION_ID_BYTES = 4
 
 
-MOST_STEP_BYTES = 8 * 1024
-"""Looked at before the rows are counted: some 400 entries without records."""
+LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 64 * 1024
+"""Looked at before the rows are counted: some 400 entries without records; more where there are few, since to go on
+costs as much as three entries."""
+FEW_ROWS = 32
 MOST_ROWS = 256
 """Of one step: half a millisecond to walk and to learn, after which the clock is looked at."""
 TOPICS_END = "responses_end"
@@ -46,7 +48,18 @@ class FrameWalk:
     `row`: what rows are made as; plain tuples cost least.
     """
 
-    __slots__ = ("_at", "_finished", "_rows", "_steps", "_total", "_window", "has_more", "head", "topics_end")
+    __slots__ = (
+        "_at",
+        "_finished",
+        "_rows",
+        "_step_bytes",
+        "_steps",
+        "_total",
+        "_window",
+        "has_more",
+        "head",
+        "topics_end",
+    )
 
     def __init__(self, window: Window, *, version: int, size: int, row: type = tuple) -> None:
         self._window = window
@@ -54,6 +67,7 @@ class FrameWalk:
         self._total = LENGTH_PREFIX_BYTES + size
         self._at = LENGTH_PREFIX_BYTES + header_bytes(version)
         self._finished = False
+        self._step_bytes = LEAST_STEP_BYTES
         self.has_more = False
         """The window holds more to look at: another step is due before anything is read."""
         self.head: Head = {}
@@ -80,12 +94,14 @@ class FrameWalk:
         end = min(self._window.end, origin + self._total)
         until = origin + self._at
         while not self._finished and len(rows) < MOST_ROWS and until < end and origin + self._at < end:
-            until = min(end, max(until, origin + self._at) + MOST_STEP_BYTES)
+            until, found = min(end, max(until, origin + self._at) + self._step_bytes), len(rows)
             try:
                 at = self._steps.send((origin + self._at, until))
             except StopIteration as done:
                 at, self._finished = done.value, True
             self._at = at - origin
+            few = len(rows) - found < FEW_ROWS
+            self._step_bytes = min(2 * self._step_bytes, MOST_STEP_BYTES) if few else LEAST_STEP_BYTES
             if self.topics_end is None and TOPICS_END in self.head:
                 self.topics_end = self.head[TOPICS_END] - origin
         self.has_more = not self._finished and origin + self._at < end and until < end

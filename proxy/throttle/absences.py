@@ -25,34 +25,32 @@ ABSENCE_SECONDS = 10.0
 class Absences:
     """Of one connection."""
 
-    __slots__ = ("_missing",)
+    __slots__ = ("missing",)
 
     def __init__(self) -> None:
-        self._missing: dict[PartitionKey, tuple[Replica, float]] = {}
+        self.missing: dict[PartitionKey, tuple[Replica, float]] = {}
+        """Each with the time since when."""
 
     def __len__(self) -> int:
-        return len(self._missing)
+        return len(self.missing)
 
     def clear(self) -> None:
-        self._missing.clear()
+        self.missing.clear()
 
     def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
         """These were asked for last then."""
         for key in paced(keys):
-            self._missing[key] = (known[key], since)
+            self.missing[key] = (known[key], since)
 
     def end(self, key: PartitionKey, now: float) -> Replica | None:
         """It is asked for again; what was known of it, if that is not too long ago."""
-        if not self._missing:
-            return None
-        replica, since = self._missing.pop(key, (None, now))
+        replica, since = self.missing.pop(key, (None, now))
         return None if now - since >= ABSENCE_SECONDS else replica
 
     def forget_old(self, now: float) -> None:
-        if self._missing:
-            for key in [key for key, (_, since) in paced(self._missing.items()) if now - since >= ABSENCE_SECONDS]:
-                del self._missing[key]
+        for key in [key for key, (_, since) in paced(self.missing.items()) if now - since >= ABSENCE_SECONDS]:
+            del self.missing[key]
 
     def within(self, seconds: float, now: float) -> list[Replica]:
         """Those that have been missing for less than that."""
-        return [replica for replica, since in self._missing.values() if now - since < seconds]
+        return [replica for replica, since in self.missing.values() if now - since < seconds]

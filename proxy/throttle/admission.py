@@ -7,7 +7,7 @@ Invariant: what is granted is settled by the answer, or given back here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from protocol.pacing import FEW, paced
 
@@ -26,14 +26,9 @@ LEAST_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms asked of a leader: an idle link makes at most so many fetches a second."""
 
 
-class Turn(NamedTuple):
-    """Whose turn it is, and what each wishes for."""
-
-    keys: Sequence[PartitionKey]
-    wishes: Sequence[Wish]
-
-
-NOBODY = Turn((), ())
+Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
+"""Whose turn it is, and what each wishes for."""
+NOBODY: Turn = ((), ())
 
 
 class Admission:
@@ -60,7 +55,7 @@ class Admission:
         if len(replicas.behind) > FEW and not self._throttle.budget.may_admit(claim, now, rides=rides):
             return NOBODY
         order = replicas.in_turn(with_new=with_new)
-        return Turn([replica.key for replica in paced(order)], [replica.wish for replica in paced(order)])
+        return [replica.key for replica in paced(order)], [replica.wish for replica in paced(order)]
 
     def grant(self, turn: Turn, now: float, *, rides: bool) -> dict[PartitionKey, int]:
         """Return what these are granted, in order. Nobody else has a turn meanwhile: a budget changes in one step."""

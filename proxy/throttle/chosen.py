@@ -20,20 +20,21 @@ MOST_FREE_TOPICS = 5_000
 class Chosen:
     """`free_topics` are some of those of which no partition is selected: to find one here costs least."""
 
-    __slots__ = ("_generation", "_lists", "_selection", "free_topics")
+    __slots__ = ("_lists", "_names", "_names_known", "_selection", "free_topics")
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
-        self._generation = selection.generation
+        self._names = selection.names
+        self._names_known = self._names.generation
         self._lists = selection.lists
         self.free_topics: set[str | bytes] = set()
 
     def renew(self) -> bool:
         """By the lists there are now; tell whether they have changed."""
-        generation = self._selection.generation
-        if self._generation == generation:
+        lists, names_known = self._selection.lists, self._names.generation
+        if self._lists is lists and self._names_known == names_known:
             return False
-        self._generation, self._lists = generation, self._selection.lists
+        self._lists, self._names_known = lists, names_known
         self.free_topics.clear()
         return True
 

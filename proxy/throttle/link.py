@@ -158,23 +158,23 @@ class Link:
     ) -> Decision:
         """Forward what is granted and what must go on; hold or answer where nothing is left."""
         behind = self.replicas.behind
-        unheard = self._unheard_of(granted, now) if may_hold and shapes else frozenset()
+        unheard: frozenset[PartitionKey] = frozenset()
+        if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
+            unheard = self._unheard_of(granted, now)
         if len(behind) == demand.partitions and not unheard and granted.keys().isdisjoint(behind):
             if may_hold and now < demand.deadline:
                 return Hold(self.admission.looks_again(now, demand.deadline))
-            if not demand.is_full or all(replica.replayable for replica in paced(behind.values())):
+            if not demand.is_full or all(behind[key].replayable for key in paced(behind)):
                 return self._upstream.answer(demand, now)
         return self._upstream.forward(demand, granted, unheard, now, shapes=shapes)
 
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:
         """Return those that are granted nothing, and whose high watermark is to be asked for now all the same."""
         behind = self.replicas.behind
-        if now - self._refresh_checked_at < REFRESH_CHECK_SECONDS or behind.keys() <= granted.keys():
+        if behind.keys() <= granted.keys():
             return frozenset()
         self._refresh_checked_at, since = now, now - REFRESH_SECONDS
-        return frozenset(
-            key for key, replica in paced(behind.items()) if replica.leader_asked_at <= since and key not in granted
-        )
+        return frozenset(key for key in paced(behind) if behind[key].leader_asked_at <= since and key not in granted)
 
     def _shapes(self, demand: Demand) -> bool:
         return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74

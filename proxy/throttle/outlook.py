@@ -107,8 +107,9 @@ class Outlook:
         known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
-        for entry in paced(entries):
-            topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size = entry
+        for (
+            topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size,
+        ) in paced(entries):  # fmt: skip
             key = (topic, partition)
             if expects is not None:
                 expects(key)
@@ -178,6 +179,8 @@ class Outlook:
         """The response is through: give back what was not used."""
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
+        if not self.grants:
+            return
         for key in paced(self.grants):
             replica = self.replicas.known.get(key)
             if replica is not None:

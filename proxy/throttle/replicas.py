@@ -75,7 +75,7 @@ class Replicas:
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Those that are behind, who was served longest ago first; then perhaps those never met."""
         order = sorted(self.behind.values(), key=_SERVED)
-        return order + sorted(self.new.values(), key=_SERVED) if with_new else order
+        return order + sorted(self.new.values(), key=_SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """A request that goes on asks the leader for these, so their high watermarks will be heard of."""
@@ -92,8 +92,8 @@ class Replicas:
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""
         self.generation += 1
-        self._absences.clear()
-        if self.known:
+        if self.known or self._absences.missing:
+            self._absences.clear()
             for each in (self.known, self.behind, self.new, self.changed):
                 each.clear()
 
@@ -214,7 +214,8 @@ class Replicas:
             replica.asked_again()
             if replica.standing is not stood:
                 self._place(key, replica)
-        self._absences.forget_old(now)
+        if self._absences.missing:
+            self._absences.forget_old(now)
         self._asked_at = now
 
     def _place(self, key: PartitionKey, replica: Replica) -> None:

@@ -66,11 +66,6 @@ class Selection:
             self._listed = listed
             self.lists = Lists(quota, self.names)
 
-    @property
-    def generation(self) -> tuple[Lists, int]:
-        """Changes whenever other partitions are throttled than before."""
-        return self.lists, self.names.generation
-
     def topic_name(self, topic: str | bytes) -> str:
         """For people and the journal: the topic's name, or its id until that is known."""
         name = topic if isinstance(topic, str) else self.names.of(topic)

@@ -117,10 +117,10 @@ class Upstream:
         replays = demand.is_full
         omitted: dict[PartitionKey, None] = {}
         probed: list[PartitionKey] = []
-        for key, replica in paced(behind.items()):
+        for key in paced(behind):
             if key in granted:
                 continue
-            if key not in unheard and (replica.replayable or not replays):
+            if key not in unheard and (not replays or behind[key].replayable):
                 omitted[key] = None
             else:
                 probed.append(key)

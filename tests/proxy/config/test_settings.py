@@ -105,7 +105,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
     assert (settings.quotas.window_num, settings.quotas.window_size_seconds) == (11, 1)
     assert settings.http.listen == Address("127.0.0.1", 9404)
     assert (settings.log.format, settings.log.level) == (LogFormat.JSON, LogLevel.INFO)
-    assert settings.limits.max_request_bytes == 128 * 2**10
+    assert settings.limits.max_request_bytes == 2**20
     assert settings.limits.max_substitution_bytes == 16 * 2**20
 
 

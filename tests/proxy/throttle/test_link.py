@@ -10,9 +10,9 @@ from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
-from proxy.throttle.survey import surveyed
 from proxy.throttle.upstream import FIRST_CONTACT_BYTES
 from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, response_entry, throttle
+from tests.proxy.throttle.surveys import surveyed
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 GATE = 4 * MIB // 10

@@ -1,0 +1,172 @@
+"""What is long is done a slice at a time, beside others, and comes to the same."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+
+from protocol import pacing
+from protocol.wire.framing import with_length
+from proxy.relay import slices
+from proxy.relay.slices import Slices
+from proxy.relay.transport import Wait
+from tests.proxy.conversation import MIB, fetch_frame, throttle
+
+from .test_direction import FOREVER, Both
+from .wire import answer, batch, entry
+
+MANY = 700
+
+
+@pytest.fixture
+def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every pause is the end of a slice."""
+    monkeypatch.setattr(slices, "SLICE_SECONDS", -1.0)
+
+
+def added(numbers: range) -> int:
+    total = 0
+    for number in pacing.paced(numbers):
+        total += number
+    return total
+
+
+def turns(of: Slices[int], first: int | Wait) -> tuple[int, int | Wait]:
+    """How many others had meanwhile, and what came of it."""
+    count = 0
+    while first is Wait.TURN:
+        assert of.busy
+        count, first = count + 1, of.go_on()
+    assert not of.busy
+    return count, first
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_a_loop_is_left_and_gone_on_with() -> None:
+    of: Slices[int] = Slices()
+    many = range(10 * pacing.FEW)
+    assert turns(of, of.run(partial(added, many))) == (9, sum(many))
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_what_is_short_is_through_at_once() -> None:
+    of: Slices[int] = Slices()
+    assert turns(of, of.run(partial(added, range(pacing.FEW)))) == (0, sum(range(pacing.FEW)))
+
+
+def test_by_itself_a_loop_is_not_left() -> None:
+    assert added(range(10 * pacing.FEW)) == sum(range(10 * pacing.FEW))
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_errors_are_raised_where_it_is_gone_on_with() -> None:
+    def fails() -> int:
+        raise ValueError(added(range(100)))
+
+    of: Slices[int] = Slices()
+    assert of.run(fails) is Wait.TURN
+    with pytest.raises(ValueError, match=str(sum(range(100)))):
+        of.go_on()
+    assert not of.busy
+    assert turns(of, of.run(partial(added, range(3)))) == (0, 3)
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_what_is_not_needed_any_more_ends_where_it_stands() -> None:
+    ended = []
+
+    def works() -> int:
+        try:
+            return added(range(1000))
+        finally:
+            ended.append(True)
+
+    of: Slices[int] = Slices()
+    assert of.run(works) is Wait.TURN
+    of.close()
+    assert ended == [True]
+    assert not of.busy
+
+
+def long_fetch(offset: int) -> bytes:
+    return with_length(fetch_frame({("t", n): offset for n in range(MANY)}))
+
+
+def long_answer(*, brings: int = 0) -> bytes:
+    return with_length(answer([entry(n, batch(600) if n < brings else b"") for n in range(MANY)]))
+
+
+def conversation(both: Both, turn_ends: float) -> tuple[bytes, bytes]:
+    """Three fetches at once, of a follower that does not wait; then their answers. What reached whom."""
+    both.follower.feed(long_fetch(0) * 3)
+    both.drain(both.requests, [], turn_ends)
+    for brings in (0, 3, 0):
+        both.leader.feed(long_answer(brings=brings))
+        both.drain(both.responses, [], turn_ends)
+        both.drain(both.requests, [], turn_ends)
+    return bytes(both.leader.kept), bytes(both.follower.kept)
+
+
+def test_many_partitions_come_to_the_same_in_slices(short_slices: None) -> None:
+    sliced = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+    found = conversation(sliced, 0.0)
+    sliced.now = 0.0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(slices, "SLICE_SECONDS", FOREVER)
+        at_once = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+        assert conversation(at_once, FOREVER) == found
+    for one, other in zip(sliced.exchange.link.replicas.known.values(), at_once.exchange.link.replicas.known.values(),
+                          strict=True):  # fmt: skip
+        assert (one.key, one.high_watermark, one.standing) == (other.key, other.high_watermark, other.standing)
+    assert sliced.exchange.is_idle
+
+
+def test_while_it_is_decided_in_slices_answers_wait(short_slices: None) -> None:
+    """Both change what is known of the replicas."""
+    both = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+    both.follower.feed(long_fetch(0))
+    both.drain(both.requests, [])
+    both.follower.feed(long_fetch(0))
+    assert both.go_on(both.requests) is Wait.TURN
+    assert both.exchange.deciding
+    both.leader.feed(long_answer())
+    assert both.go_on(both.responses) is Wait.TURN
+    assert not both.follower.kept
+    both.drain(both.requests, [])
+    both.drain(both.responses, [])
+    assert bytes(both.follower.kept) == long_answer()
+
+
+def test_while_an_answer_is_on_its_way_nothing_is_decided_in_slices(short_slices: None) -> None:
+    both = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+    both.follower.feed(long_fetch(0) * 2)
+    both.drain(both.requests, [])
+    both.follower.room = 100
+    both.leader.feed(long_answer())
+    while both.go_on(both.responses) is Wait.TURN:
+        pass
+    both.follower.feed(long_fetch(0))
+    assert both.go_on(both.requests) is Wait.HELD
+    assert not both.exchange.has_room_again
+    both.follower.room = float("inf")
+    both.drain(both.responses, [])
+    assert both.exchange.has_room_again
+    both.drain(both.requests, [])
+    assert bytes(both.leader.kept).count(b"broker-102-fetcher-0") == 3
+
+
+@pytest.mark.parametrize("at", [0, 3, 9])
+def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: None, at: int) -> None:
+    both = Both(throttle(400 * MIB), window_bytes=256 * 1024)
+    both.follower.feed(long_fetch(0))
+    both.drain(both.requests, [])
+    both.leader.feed(long_answer())
+    both.drain(both.responses, [])
+    both.follower.feed(long_fetch(0))
+    for _ in range(at + 1):
+        assert both.go_on(both.requests) is Wait.TURN
+    both.asks.lost()
+    both.tells.lost(0.0)
+    both.exchange.close(0.0)
+    assert both.throttle.budget._bucket._reserved == 0  # type: ignore[attr-defined]
