@@ -203,6 +203,19 @@ def test_several_places_are_changed_at_once_or_not_at_all() -> None:
         change(BASE.encode(), [*asks, Ask(OWN, Assign("x"))], NOW)
 
 
+def test_more_schedules_than_any_file_may_have_are_refused_before_anything_is_edited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("operating.editing.changing.edit", None)  # tomlkit would take six seconds for these
+    with pytest.raises(ConfigurationError, match=r"^q\.toml: schedules: expected at most 64, found 2000$"):
+        ask(BASE + AT_NIGHT * 2000 + OVER * 3, OWN, Assign("10MiB/s"))
+
+
+def test_schedules_that_are_over_do_not_count_where_the_file_is_changed() -> None:
+    done = ask(BASE + AT_NIGHT * 64 + OVER, OWN, Assign("10MiB/s"))
+    assert mib(done.after.decode()) == 10
+
+
 def test_the_metadata_log_is_never_throttled() -> None:
     with pytest.raises(ConfigurationError, match="the metadata log is never throttled: nothing is changed"):
         ask(BASE, Place(("topics", "__cluster_metadata"), LIST), Assign("*"))
