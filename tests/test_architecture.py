@@ -200,6 +200,20 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
     ]
 
 
+def test_threads_have_a_limit_of_their_own() -> None:
+    """Trio's forty for everybody are all held by sixty dials where a name server hangs."""
+    shared = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in SOURCES
+        if path.is_relative_to(ROOT / "proxy")
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) == "trio.to_thread.run_sync"
+        and "limiter" not in [keyword.arg for keyword in call.keywords]
+    ]
+    assert shared == []
+
+
 def test_no_other_distribution_claims_our_packages() -> None:
     """`proxy` is a generic name: proxy.py has it as well."""
     claims = packages_distributions()

@@ -9,23 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import trio
 
 from ..errors import ConfigurationError
 from ..files.reading import read_bytes
 from ..files.replacement import edit_file, refuse_config_map
+from ..files.watching import FILE_THREADS
 from ..quotas import advise, hash_of, parse_quotas
 from .quota_file import NOTHING_EXPECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from ..logs.log import Log
     from ..quotas import QuotaFile
     from .reload import QuotaWatch, ReloadOutcome
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 SOURCE = "PUT /quotas"
 """Leads what is said of a file that came over HTTP."""
@@ -71,7 +75,7 @@ class QuotaWriting:
     async def read(self) -> tuple[bytes, str]:
         """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
         pushed = self._watch.pushed.current
-        content = pushed.content if pushed is not None else await trio.to_thread.run_sync(read_bytes, self._path)
+        content = pushed.content if pushed is not None else await _in_thread(read_bytes, self._path)
         return content, hash_of(content)
 
     async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
@@ -82,7 +86,7 @@ class QuotaWriting:
         quota_file = await self._parsed(content)
         async with self._one_at_a_time:
             try:
-                mounted = await trio.to_thread.run_sync(_is_config_map, self._path)
+                mounted = await _in_thread(_is_config_map, self._path)
                 before, outcome = await (
                     self._push(content, quota_file, expected, superseded, peer)
                     if mounted
@@ -107,7 +111,7 @@ class QuotaWriting:
         if not content.strip():
             raise RefusedWriteError([f"{SOURCE}: {NOTHING_EXPECTED}"], is_the_place=False)
         try:
-            return await trio.to_thread.run_sync(partial(parse_quotas, content, source=SOURCE))
+            return await _in_thread(partial(parse_quotas, content, source=SOURCE))
         except ConfigurationError as error:
             raise RefusedWriteError(error.problems, is_the_place=False) from error
 
@@ -117,7 +121,7 @@ class QuotaWriting:
                 raise StaleError(expected, hash_of(before))
             return content, before
 
-        _, before = await trio.to_thread.run_sync(edit_file, self._path, change)
+        _, before = await _in_thread(edit_file, self._path, change)
         return before, await self._watch.reload("put", peer=peer)
 
     async def _push(
@@ -126,8 +130,13 @@ class QuotaWriting:
         before, found = await self.read()
         if found != expected:
             raise StaleError(expected, found)
-        shown = hash_of(await trio.to_thread.run_sync(read_bytes, self._path))
+        shown = hash_of(await _in_thread(read_bytes, self._path))
         return before, self._watch.push(content, quota_file, older=[*superseded, found, shown], peer=peer)
+
+
+async def _in_thread(work: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
+    """One of those for files, of which there are few: name servers and brokers that hang hold none of them."""
+    return await trio.to_thread.run_sync(work, *arguments, limiter=FILE_THREADS)
 
 
 def _is_config_map(path: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
+from ..files.watching import FILE_THREADS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +91,7 @@ class BearerToken:
         while True:
             await trio.sleep(LOOK_SECONDS)
             try:
-                self._token = await trio.to_thread.run_sync(read_token, self._path)
+                self._token = await trio.to_thread.run_sync(read_token, self._path, limiter=FILE_THREADS)
             except ConfigurationError as error:
                 self._token = None
                 if self._said != str(error):

@@ -25,6 +25,9 @@ CLIENT_ID = "throttle-sidecar"
 ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError)
 """The third about a password's file."""
 
+READING_THREADS = trio.CapacityLimiter(1)
+"""For long answers: reading one keeps the interpreter's lock for most of the time, and the relay needs that as well."""
+
 
 class Broker(NamedTuple):
     """Where one is, and how it is spoken to: its `context` and the name that its certificate has, None in plaintext."""

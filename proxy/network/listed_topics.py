@@ -16,7 +16,7 @@ import trio
 
 from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request, partitions_by_topic
 
-from .broker_asking import ASKING_ERRORS, CLIENT_ID, answer_of
+from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
 from .topic_name_asking import ANSWER_SECONDS
 
 if TYPE_CHECKING:
@@ -102,5 +102,6 @@ async def ask(broker: Broker, topics: list[str], *, version: int) -> dict[str, f
         with trio.fail_after(ANSWER_SECONDS):
             request = metadata_request(0, some, client_id=CLIENT_ID, version=version)
             frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
-        found |= await trio.to_thread.run_sync(partial(partitions_by_topic, frame, version=version))
+        parsed = partial(partitions_by_topic, frame, version=version)
+        found |= await trio.to_thread.run_sync(parsed, limiter=READING_THREADS)
     return {topic: found[topic] for topic in topics if topic in found}

@@ -8,7 +8,6 @@ Invariant: a broker is asked at most once per `LEAST_PAUSE_SECONDS`.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,7 +15,7 @@ import trio
 from protocol.metadata import metadata_request, topic_names_by_id
 
 from ..changes import Changes
-from .broker_asking import ASKING_ERRORS, CLIENT_ID, answer_of
+from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -84,10 +83,4 @@ async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
     if len(frame) < LARGE_BYTES:
         return topic_names_by_id(frame)
-    return await trio.to_thread.run_sync(topic_names_by_id, frame, limiter=_one_at_a_time())
-
-
-@functools.cache
-def _one_at_a_time() -> trio.CapacityLimiter:
-    """Of threads: they hold the interpreter while they read."""
-    return trio.CapacityLimiter(1)
+    return await trio.to_thread.run_sync(topic_names_by_id, frame, limiter=READING_THREADS)
