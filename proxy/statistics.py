@@ -52,6 +52,8 @@ class RoleStatistics:
     held_requests: int = 0
     """Waiting now, because everything they ask for is over quota."""
     hold_seconds: Histogram = field(default_factory=Histogram)
+    in_flight_pauses: Counter[str] = field(default_factory=Counter)
+    """Times that a follower was not read on before answers had come, by what was too many."""
     fetch_requests: Counter[int] = field(default_factory=Counter)
     """Replica Fetch requests by api version."""
     undecoded: Counter[str] = field(default_factory=Counter)

@@ -315,10 +315,11 @@ BOUNDS = Row(
         Panel(
             "Ends of connections",
             "short",
-            "Relayed connections by why they ended, and pauses in accepting for want of room, in 15 minutes.",
+            "Relayed connections by why they ended, and pauses in accepting and reading for want of room: 15 minutes.",
             (
                 Query(f"increase({PREFIX}ended_connections_total{{{ROLE}}}[15m])", "{{instance}} {{role}} {{cause}}"),
                 Query(f"increase({PREFIX}accept_pauses_total{{{ONE}}}[15m])", "{{instance}} no room: {{reason}}"),
+                Query(f"increase({PREFIX}in_flight_pauses_total{{{ROLE}}}[15m])", "{{instance}} in flight: {{bound}}"),
             ),
         ),
         Panel(

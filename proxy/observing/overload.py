@@ -30,6 +30,13 @@ def _ended(sources: Sources) -> Iterator[Sample]:
             yield (role.value, cause.value), ended[cause.value]
 
 
+def _in_flight(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        pauses = sources.statistics.of(role).in_flight_pauses
+        for full in Full:
+            yield (role.value, full.value), pauses[full.value]
+
+
 def _from(read: Callable[[Overload], float]) -> Read:
     return lambda sources: [((), 0 if sources.overload is None else read(sources.overload))]
 
@@ -48,6 +55,13 @@ OVERLOAD_METRICS = (
         ("role", "cause"),
         "Relayed connections that have ended, by cause.",
         _ended,
+    ),
+    Metric(
+        PREFIX + "in_flight_pauses_total",
+        "counter",
+        ("role", "bound"),
+        "Times that a connection was not read on because it had too much in flight.",
+        _in_flight,
     ),
     Metric(
         PREFIX + "held_bytes",

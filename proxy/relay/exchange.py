@@ -37,6 +37,14 @@ MOST_DECIDED_IN_FLIGHT = 16
 allow no more); each remembers its grants and what is to be replayed, up to some megabytes."""
 
 
+class Full(enum.Enum):
+    """What a connection has too many of in flight; the value is the metric's label."""
+
+    REQUESTS = "requests"
+    FETCHES = "fetches"
+    """With whose answers something is to be done."""
+
+
 class Cause(enum.Enum):
     """Why a connection ended; the value is the log's."""
 
@@ -142,6 +150,11 @@ class Exchange:
         return self.opaque or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._owed) <= MOST_DECIDED_IN_FLIGHT // 2
         )
+
+    def waits_for_room(self) -> None:
+        """The follower is not read on before answers have come: count it."""
+        full = Full.FETCHES if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else Full.REQUESTS
+        self.statistics.in_flight_pauses[full.value] += 1
 
     def decided(self) -> None:
         """The request that was taken from the follower has been forwarded or answered."""

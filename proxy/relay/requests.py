@@ -83,6 +83,7 @@ class RequestReader:
             return rest(window, opaque=exchange.opaque)
         room = exchange.room
         if room <= 0:
+            exchange.waits_for_room()
             return HELD
         if not exchange.link.throttle.is_idle:
             step = self._whole_fetch(window)

@@ -48,6 +48,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         relayed_response_bytes=8,
         connections=9,
         held_requests=10,
+        in_flight_pauses=Counter({"fetches": 14}),
         fetch_requests=Counter({3: 12, 11: 13}),
         undecoded=Counter({"tls": 1}),
     )
@@ -119,6 +120,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "hold_seconds_count", {"role": "leader"}, 4),
         (PREFIX + "hold_seconds_sum", {"role": "leader"}, 2.354),
         (PREFIX + "held_requests", {"role": "leader"}, 10),
+        (PREFIX + "in_flight_pauses_total", {"role": "leader", "bound": "fetches"}, 14),
+        (PREFIX + "in_flight_pauses_total", {"role": "follower", "bound": "requests"}, 0),
         (PREFIX + "replica_lag_messages", {"role": "leader"}, 100),
         (PREFIX + "fetch_requests_total", {"role": "leader", "api_version": "11"}, 13),
         (PREFIX + "replicas", {"role": "leader", "in_sync": "true"}, 3),

@@ -31,15 +31,25 @@ METADATA = with_length(struct.pack(">hhih", 3, 1, 7, 3) + b"abc" + struct.pack("
 
 @pytest.mark.parametrize("by_trio", [False, True])
 @pytest.mark.parametrize(
-    ("of", "request_", "response", "most"),
-    [(idle, METADATA, told(METADATA), MOST_IN_FLIGHT), (listed, fetch(), records(), MOST_DECIDED_IN_FLIGHT)],
+    ("of", "request_", "response", "most", "full"),
+    [
+        (idle, METADATA, told(METADATA), MOST_IN_FLIGHT, "requests"),
+        (listed, fetch(), records(), MOST_DECIDED_IN_FLIGHT, "fetches"),
+    ],
     ids=["passed", "decided"],
 )
 async def test_so_many_are_in_flight_and_the_rest_waits(
-    of: Callable[[], RoleThrottle], request_: bytes, response: bytes, most: int, clock: MockClock, *, by_trio: bool
+    of: Callable[[], RoleThrottle],
+    request_: bytes,
+    response: bytes,
+    most: int,
+    full: str,
+    clock: MockClock,
+    *,
+    by_trio: bool,
 ) -> None:
-    asked = request_ * (most + 3)
-    async with relayed(of(), by_trio=by_trio) as wire, trio.open_nursery() as nursery:
+    asked, throttle = request_ * (most + 3), of()
+    async with relayed(throttle, by_trio=by_trio) as wire, trio.open_nursery() as nursery:
         nursery.start_soon(wire.follower.send_all, asked)
         assert await read_exactly(wire.leader, most * len(request_)) == asked[: most * len(request_)]
         with trio.move_on_after(1) as waits:
@@ -48,6 +58,7 @@ async def test_so_many_are_in_flight_and_the_rest_waits(
         await wire.leader.send_all(response * (most // 2))
         assert await read_exactly(wire.follower, len(response) * (most // 2)) == response * (most // 2)
         assert await read_exactly(wire.leader, 3 * len(request_)) == request_ * 3
+        assert throttle.statistics.in_flight_pauses == {full: 1}
 
 
 async def test_where_frames_cannot_be_told_apart_nobody_waits_for_room(clock: MockClock) -> None:
