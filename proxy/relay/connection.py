@@ -116,7 +116,7 @@ class Connection:
         limits: LimitSettings,
         poller: Poller | None,
     ) -> None:
-        self.share = Share()
+        self.share = Share(perf_counter())
         self._exchange = exchange
         self._ends = follower, leader
         self._poller = poller

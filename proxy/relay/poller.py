@@ -16,12 +16,12 @@ from __future__ import annotations
 import select
 from collections import deque
 from contextlib import asynccontextmanager
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import trio
 
-from .share import LITTLE_SECONDS, TURN_SECONDS, Share
+from .share import LITTLE_SECONDS, LONG_SECONDS, TURN_SECONDS, Share
 from .transport import READ, TURN, WRITE
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Poller:
         self._line: deque[tuple[Advances, Direction]] = deque()
         """Who goes on when the others had their turn."""
         self._serving = False
+        self._asked = 0.0, 0.0
+        """When it was last asked how much of a core this thread has had, by perf_counter, and what was said; seconds."""
         self._failed = failed
         """Is told of errors of the poller's own."""
         self.owes_trio = False
@@ -102,30 +104,35 @@ class Poller:
 
     async def run(self) -> None:
         """Serve until cancelled. An error of the poller's own costs a new epoll, and nobody a wake-up."""
+        pause_seconds = 0.0
         while True:
             began = trio.current_time()
             try:
+                await trio.sleep(pause_seconds)
                 await self._serve()
             except Exception as error:  # noqa: BLE001 - told, and all that was waited for is looked at again
-                if self._failed is not None:
-                    self._failed(error)
-                self._renew(error)
-                if trio.current_time() - began < RETRY_SECONDS:
-                    await trio.sleep(RETRY_SECONDS)
+                self._survive(error)
+                pause_seconds = RETRY_SECONDS if trio.current_time() - began < RETRY_SECONDS else 0.0
 
     async def _serve(self) -> None:
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
-            round_ends = perf_counter() + ROUND_SECONDS
+            round_ends = self._round_begins()
             self._serving = True
             try:
                 while self._poll():
                     if self.owes_trio or perf_counter() > round_ends:
                         self.owes_trio = False
                         await trio.lowlevel.checkpoint()
-                        round_ends = perf_counter() + ROUND_SECONDS
+                        round_ends = self._round_begins()
             finally:
                 self._serving = False
+
+    def _round_begins(self) -> float:
+        """Return when it is to end."""
+        began = perf_counter()
+        self._asked = began, thread_time()
+        return began + ROUND_SECONDS
 
     def _poll(self) -> bool:
         """Let every direction go on that can, and some whose turn it is; False if there is none."""
@@ -173,23 +180,37 @@ class Poller:
             if now >= ends:
                 break
 
-    @staticmethod
-    def _turn(connection: Advances, direction: Direction, began: float) -> float:
+    def _turn(self, connection: Advances, direction: Direction, began: float) -> float:
         connection.advance(direction, began + TURN_SECONDS)
         ended = perf_counter()
-        connection.share.used(began, ended)
+        seconds = ended - began
+        connection.share.used(began, ended, seconds if seconds < LONG_SECONDS else self._ours(began, ended))
         return ended
+
+    def _ours(self, began: float, ended: float) -> float:
+        """Return for how long of that turn this thread had a core. To ask takes 2 µs, a turn some 20."""
+        asked, used = self._asked
+        self._asked = ended, thread_time()
+        return min(max(self._asked[1] - used - (began - asked), 0.0), ended - began)
 
     def _serve_line_soon(self) -> None:
         """By Trio, while no event is being served."""
         if self._line:
             self._serving = True
             try:
+                self._round_begins()
                 self._serve_line(perf_counter())
+            except Exception as error:  # noqa: BLE001 - Trio would end the process for it
+                self._survive(error)
             finally:
                 self._serving = False
         if self._line:
             trio.lowlevel.current_trio_token().run_sync_soon(self._serve_line_soon, idempotent=True)
+
+    def _survive(self, error: Exception) -> None:
+        if self._failed is not None:
+            self._failed(error)
+        self._renew(error)
 
     def _renew(self, error: Exception) -> None:
         """Wait by a new epoll, and look at everything again: events of the old one may be lost. Where none is to be

@@ -5,7 +5,11 @@ nothing. So a turn ends by the clock, and a connection that has had more than `E
 those that had less were served (Linux's interactive tasks, nginx's and HAProxy's budgets are the same thought).
 Nobody is refused: what is left of the core is shared in turns.
 
-Invariant: who used less than `EASY_SHARE` lately never waits in line.
+Nor is anybody easy before that is known: thirty connections a second that each come with much to do would be served
+before everybody else otherwise. And the time is the core's, not the clock's: where other processes want the cores, too,
+whoever happens to be relayed when ours has to wait for 20 ms has used none of them.
+
+Invariant: who used less than `EASY_SHARE` lately never waits in line, but for the first moments of a connection.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ TURN_SECONDS = 0.001
 """The longest that a direction goes on while others may be waiting."""
 SLICE_SECONDS = 0.0005
 """The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
+LONG_SECONDS = 0.0015
+"""Of a turn that is longer it is asked how much of it was ours."""
 LITTLE_SECONDS = 0.0002
 """Who had no more than this lately is served in any case before those who had more."""
 EASY_SHARE = 0.03
@@ -25,15 +31,15 @@ class Share:
 
     __slots__ = ("_ended", "_used")
 
-    def __init__(self) -> None:
-        self._used = 0.0
-        """Seconds in excess of its easy share when its last turn ended: a leaky bucket."""
-        self._ended = 0.0
+    def __init__(self, now: float) -> None:
+        self._used = TURN_SECONDS
+        """Seconds in excess of its easy share when its last turn ended: a leaky bucket. A newcomer's is a turn."""
+        self._ended = now
 
-    def used(self, began: float, ended: float) -> None:
-        """A turn is over."""
+    def used(self, began: float, ended: float, seconds: float) -> None:
+        """A turn is over, of which it used so many seconds."""
         left = self._used - (began - self._ended) * EASY_SHARE
-        self._used = (max(0.0, left)) + ended - began
+        self._used = (max(0.0, left)) + seconds
         self._ended = ended
 
     def excess(self, now: float) -> float:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from contextlib import contextmanager
-from time import perf_counter
+from contextlib import ExitStack, contextmanager
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +17,7 @@ from proxy.relay.share import TURN_SECONDS, Share
 from proxy.relay.transport import PlainSocket, Wait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from proxy.relay.direction import Direction
 
@@ -27,9 +27,10 @@ class Echo:
 
     def __init__(self, poller: Poller, sock: socket.socket, *, most: int = 1 << 30, spin_seconds: float = 0.0) -> None:
         self.transport = PlainSocket(sock)
-        self.share = Share()
+        self.share = Share(perf_counter())
         self.wants = Wait.READ
         self.errors: list[Exception] = []
+        self.advanced: Callable[[], None] = lambda: None
         self.turns = self.passed = 0
         self._poller, self._most, self._spin_seconds = poller, most, spin_seconds
         self._owed = b""
@@ -42,6 +43,7 @@ class Echo:
     def advance(self, _: Direction, turn_ends: float) -> None:
         del turn_ends
         self.turns += 1
+        self.advanced()
         ends = perf_counter() + self._spin_seconds
         while perf_counter() < ends:
             pass
@@ -253,3 +255,46 @@ async def test_where_no_epoll_is_to_be_had_those_who_wait_are_told(monkeypatch: 
             monkeypatch.setattr("proxy.relay.poller.select.epoll", refused)
             poller._renew(RuntimeError("in the poller"))
             assert [str(error) for error in each.errors] == ["in the poller"]
+
+
+async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller: Poller) -> None:
+    """Thirty that come at once, each with a turn's work, and one that has been here for long: all are told at once."""
+    with ExitStack() as stack, trio.fail_after(5):
+        known, peer = stack.enter_context(echo(poller))
+        known.share = Share(perf_counter() - 1)
+        newcomers = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
+        await settle()
+        before: list[int] = []
+        known.advanced = lambda: before.append(sum(each.turns for each, _ in newcomers))
+        for each, other in newcomers:
+            each.share = Share(perf_counter())
+            other.sendall(b"x")
+        peer.sendall(b"x")
+        while not before or sum(each.turns for each, _ in newcomers) < len(newcomers):
+            await settle()
+        assert before[0] < 5
+
+
+async def test_time_that_others_had_the_core_for_is_not_held_against_a_connection(poller: Poller) -> None:
+    with echo(poller) as (each, peer), trio.fail_after(5):
+        each.share = Share(perf_counter() - 1)
+        each.advanced = lambda: sleep(0.05)
+        await ask(peer, b"x")
+        await settle()
+        assert each.turns >= 1
+        assert each.share.excess(perf_counter()) < 0.01
+
+
+async def test_an_error_between_two_rounds_is_told_and_survived() -> None:
+    told: list[BaseException] = []
+    async with open_poller(told.append) as poller:
+        assert poller is not None
+        with echo(poller, most=1) as (each, peer), trio.fail_after(5):
+            serve = poller._serve_line
+            poller._serve_line = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+            poller.later(each, each.direction)
+            while not told:
+                await settle()
+            poller._serve_line = serve  # type: ignore[method-assign]
+            assert await ask(peer, b"goes on") == b"goes on"
+    assert isinstance(told[0], ZeroDivisionError)

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, TURN_SECONDS, Share
+
+
+def share(*turns: tuple[float, float], born: float = 100.0) -> Share:
+    """After turns that (began, lasted)."""
+    made = Share(born)
+    for began, lasted in turns:
+        made.used(began, began + lasted, lasted)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("of", "now", "excess"),
+    [
+        (share(), 100.0, TURN_SECONDS),
+        (share(), 100.0 + TURN_SECONDS / EASY_SHARE, 0.0),
+        (share((101.0, 0.010)), 101.010, 0.010),
+        (share((101.0, 0.010)), 101.110, 0.007),
+        (share((101.0, 0.010), (102.0, 0.001)), 102.001, 0.001),  # what it did not use is not saved up
+    ],
+)
+def test_what_was_had_beyond_an_easy_share_wears_off(of: Share, now: float, excess: float) -> None:
+    assert of.excess(now) == pytest.approx(excess, abs=1e-6)
+
+
+def test_a_newcomer_is_not_easy_before_it_was_seen_to_be() -> None:
+    assert share().excess(100.0) > LITTLE_SECONDS
+    assert share().excess(100.0 + TURN_SECONDS / EASY_SHARE) <= LITTLE_SECONDS
+
+
+def test_time_in_which_other_processes_had_the_core_is_nobodys() -> None:
+    made = Share(100.0)
+    made.used(101.0, 101.5, 0.0001)
+    assert made.excess(101.5) == pytest.approx(0.0001)
