@@ -33,7 +33,12 @@ if TYPE_CHECKING:
     from .trust import Trust
     from .turn import Turn
 
-_BACKLOG = 128
+_BACKLOG = 1024
+"""What comes beyond it is not answered by the kernel, and tried again after a second, a probe as well."""
+_MOST_ACCEPTED = 8
+"""In one turn of the loop, some 60 µs each. One in each would let a probe wait behind all that came and went."""
+_GRACE_SECONDS = 0.05
+"""Nobody makes room who has waited for less: what it sent may be here, and nobody has looked at it yet."""
 _RETRY_SECONDS = 0.1
 """After the kernel had no descriptor or memory for a connection."""
 _QUIET_SECONDS = 60.0
@@ -102,18 +107,16 @@ class HttpServer:
             task_status.started()
             while True:
                 await trio.lowlevel.wait_readable(self._listener)
-                if not self._has_room():
-                    await self._changed.wait()
-                    continue
-                accepted = self._accept()
-                if accepted is None:
-                    await trio.sleep(_RETRY_SECONDS)
-                    continue
-                stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted[0]))
-                connection = HttpConnection(stream, accepted[1], service)
-                self._open[connection] = None
-                self._statistics.connections = len(self._open)
-                connections.start_soon(self._serve, connection)
+                for _ in range(_MOST_ACCEPTED):
+                    try:
+                        accepted, address = self._listener.accept()
+                    except BlockingIOError:
+                        break
+                    except OSError as error:
+                        await self._cannot_accept(error)
+                        break
+                    await self._wait_for_room(accepted)
+                    connections.start_soon(self._serve, self._connection(accepted, address, service))
 
     async def _serve(self, connection: HttpConnection) -> None:
         try:
@@ -123,30 +126,39 @@ class HttpServer:
             self._statistics.connections = len(self._open)
             self._changed.notify()
 
-    def _has_room(self) -> bool:
+    async def _wait_for_room(self, accepted: socket.socket) -> None:
+        try:
+            while not self._has_room(trio.current_time()):
+                with trio.move_on_after(_GRACE_SECONDS):
+                    await self._changed.wait()
+        except BaseException:
+            accepted.close()
+            raise
+
+    def _has_room(self, now: float) -> bool:
         """Whether one more may be accepted, after another has been ended for it if need be."""
         if len(self._open) < self._bounds.connections:
             return True
-        waiting = [each for each in self._open if each.waits_since is not None]
-        if not waiting:
+        longest = min(self._open, key=lambda each: now if each.waits_since is None else each.waits_since)
+        if longest.waits_since is None or now - longest.waits_since < _GRACE_SECONDS:
             return False
-        longest = min(waiting, key=lambda each: each.waits_since or 0.0)
         del self._open[longest]
         longest.make_room()
         return True
 
-    def _accept(self) -> tuple[socket.socket, str] | None:
-        """None: not now."""
-        try:
-            accepted, address = self._listener.accept()
-        except BlockingIOError:  # reset before it was accepted
-            return None
-        except OSError as error:
-            if error.errno in _NO_LISTENER:
-                raise
-            self._refused(Refusal.NOT_ACCEPTED, "", os.strerror(error.errno or 0))
-            return None
-        return accepted, str(address[0])
+    def _connection(self, accepted: socket.socket, address: tuple[object, ...], service: Service) -> HttpConnection:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
+        connection = HttpConnection(stream, str(address[0]), service)
+        self._open[connection] = None
+        self._statistics.connections = len(self._open)
+        return connection
+
+    async def _cannot_accept(self, error: OSError) -> None:
+        """Wait for a moment. Raises `error` if waiting does not help."""
+        if error.errno in _NO_LISTENER:
+            raise error
+        self._refused(Refusal.NOT_ACCEPTED, "", os.strerror(error.errno or 0))
+        await trio.sleep(_RETRY_SECONDS)
 
     def _refused(self, reason: Refusal, peer: str, found: str) -> None:
         self._statistics.refused[reason] += 1

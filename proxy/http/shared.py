@@ -64,7 +64,8 @@ class Shared(Generic[_T]):
 
     async def recent(self) -> _T:
         """Return what the last go found, if it is resting from that, or else a fresh result."""
-        if self._last is None:
+        last = self._last
+        if last is None:
             return await self.fresh()
         await trio.lowlevel.checkpoint()
-        return self._last.result[0]
+        return last.result[0]

@@ -42,13 +42,13 @@ class Exposition:
         self._sources = sources
         self._platform = tuple(PlatformCollector(registry=None).collect())
 
-    def encode(self, accept: str, process: Iterable[Family] = ()) -> Generator[None, None, tuple[bytes, str]]:
-        """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics if that is listed.
+    def encode(self, process: Iterable[Family] = (), *, openmetrics: bool) -> Generator[None, None, tuple[bytes, str]]:
+        """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics.
 
         Yields after each family, and in a long one after every `_SAMPLES_A_STEP` samples: 0.3 ms at most. `process`:
         what is known of the process beside.
         """
-        encoder, content_type = choose_encoder(_OPENMETRICS if _lists_openmetrics(accept) else "")
+        encoder, content_type = choose_encoder(_OPENMETRICS if openmetrics else "")
         pieces = []
         for family in chain(self._platform, process):
             pieces.append(encoder(_One(family)).removesuffix(_END))
@@ -90,12 +90,6 @@ class _One(Collector):
 
     def collect(self) -> tuple[Family]:
         return (self._family,)
-
-
-def _lists_openmetrics(accept: str) -> bool:
-    """As prometheus_client chooses, whatever the order and the weights; but versions and escapings that are asked for
-    are not looked at: it repeats them, and some of them make it raise."""
-    return any(kind.partition(";")[0].strip() == _OPENMETRICS for kind in accept.split(","))
 
 
 def _family(metric: Metric, samples: Iterable[Sample]) -> Family:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..network.accepting import Pause
-from ..relay.exchange import Cause
+from ..relay.exchange import Cause, Full
 from ..roles import Role
 from .metric_row import PREFIX, Metric, per_role
 

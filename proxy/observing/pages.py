@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..http.routing import Request
 
 Json = Mapping[str, Any]
+OPENMETRICS = "application/openmetrics-text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +74,9 @@ def pages(endpoints: Endpoints, others: Iterable[Route] = ()) -> Routes:
             *others,
         ]
     )
+
+
+def lists_openmetrics(accept: str) -> bool:
+    """As prometheus_client chooses, whatever the order and the weights; but versions and escapings that are asked for
+    are not looked at: it repeats them, and some of them make it raise."""
+    return any(kind.partition(";")[0].strip() == OPENMETRICS for kind in accept.split(","))

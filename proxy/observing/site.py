@@ -1,7 +1,8 @@
 """What stands behind the pages: who may ask for them, the work that they cost, and its share of the loop.
 
 Thin: what pages say is `status_page` and `exposition`, how they are served `http`. Invariant: no page costs the loop
-more than a slice at a time, and whoever asks for a reload shares it with all who do.
+more than a slice at a time, and whoever asks for one, or for a reload, shares it with all who do; a page is never older
+than the request.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..http.own_names import names_of_this_machine
 from ..http.shared import Shared
 from ..http.trust import Trust
 from ..process.supervision import Task
-from .pages import Endpoints, Json, pages
+from .pages import Endpoints, Json, lists_openmetrics, pages
 from .process_figures import ProcessFigures
 from .quota_page import quota_routes
 
@@ -67,6 +68,12 @@ class Site:
         self._surveyor = surveyor
         self._process = ProcessFigures()
         self._reloads = Shared(self._reload, lambda _: LEAST_PAUSE_SECONDS)
+        self._metrics = {
+            openmetrics: Shared(partial(self._work_out_metrics, openmetrics=openmetrics), _at_once)
+            for openmetrics in (False, True)
+        }
+        self._config = Shared(self._work_out_config, _at_once)
+        self._throttle = Shared(self._work_out_throttle, _at_once)
 
     def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor."""
@@ -79,30 +86,37 @@ class Site:
             **more,
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn),
             Task.HTTP_RELOAD: self._reloads.run,
+            Task.HTTP_PAGES: self._work_out_pages,
             Task.SURVEY: self._surveyor.run,
         }
 
     def endpoints(self) -> Endpoints:
         return Endpoints(
-            metrics=self._metrics,
+            metrics=lambda accept: self._metrics[lists_openmetrics(accept)].fresh(),
             ready=lambda: self._page.readiness(draining=self._is_draining()),
-            config=self._config,
-            throttle=self._throttle,
+            config=self._config.fresh,
+            throttle=self._throttle.fresh,
             reload=self._reloads.fresh,
         )
 
-    async def _metrics(self, accept: str) -> tuple[bytes, str]:
+    async def _work_out_pages(self) -> None:
+        """Each when it is asked for."""
+        async with trio.open_nursery() as nursery:
+            for run in (*(page.run for page in self._metrics.values()), self._config.run, self._throttle.run):
+                nursery.start_soon(run)
+
+    async def _work_out_metrics(self, *, openmetrics: bool) -> tuple[bytes, str]:
         await self._surveyor.refresh()
         process = await self._process.read()
         if self._exposition is None:
             # In a thread, when it is first asked for: to load what knows the format takes 0.1 s of CPU.
             self._exposition = await trio.to_thread.run_sync(self._make_exposition, limiter=_LOADING)
-        return await self._turn.work_out(self._exposition.encode(accept, process))
+        return await self._turn.work_out(self._exposition.encode(process, openmetrics=openmetrics))
 
-    async def _config(self) -> Json:
+    async def _work_out_config(self) -> Json:
         return await self._turn.work_out(self._page.config())
 
-    async def _throttle(self) -> Json:
+    async def _work_out_throttle(self) -> Json:
         await self._surveyor.refresh()
         return await self._turn.work_out(self._page.throttle(trio.current_time()))
 
@@ -110,3 +124,8 @@ class Site:
         outcome = await self._watch.reload("http")
         facts = {"outcome": outcome.result.value, "error": outcome.error, "changes": dict(outcome.changes)}
         return outcome.error is None, facts
+
+
+def _at_once(_: float) -> float:
+    """Without a pause: a page is as fresh as the request for it."""
+    return 0.0

@@ -51,6 +51,8 @@ class Task(enum.StrEnum):
     """Reads the token of the quotas page again."""
     HTTP_RELOAD = "http_reload"
     """Reads quotas.toml again when it is asked to over HTTP."""
+    HTTP_PAGES = "http_pages"
+    """Works pages out, each once for all who wait for it."""
     SURVEY = "survey"
     """Looks at every replica, for the pages."""
     TLS_FILES = "tls_files"

@@ -73,7 +73,7 @@ class Poller:
         """Who goes on when the others had their turn."""
         self._serving = False
         self._asked = 0.0, 0.0
-        """When it was last asked how much of a core this thread has had, by perf_counter, and what was said; seconds."""
+        """When it was last asked how long this thread has had a core, by perf_counter, and what was said; seconds."""
         self._failed = failed
         """Is told of errors of the poller's own."""
         self.owes_trio = False

@@ -68,6 +68,54 @@ async def test_a_thousand_that_say_nothing_keep_no_probe_out() -> None:
             await stream.aclose()
 
 
+async def test_who_has_just_come_makes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others are being worked for, a probe was the only one that waited, and was cut off for the next."""
+    monkeypatch.setattr("proxy.http.server._GRACE_SECONDS", 10.0)
+    gate = trio.Event()
+
+    async def slow(request: Request) -> Answer:
+        await gate.wait()
+        return await up(request)
+
+    async with serving(FEW, routes=[*ROUTES, Route("GET", "/slow", slow)]) as served:
+        busy = [await served.connect() for _ in range(3)]
+        for stream in busy:
+            await stream.send_all(GET.replace(b"/up", b"/slow"))
+        probe = await served.connect()
+        await until(lambda: served.statistics.connections == 4)
+        late = [await served.connect() for _ in range(5)]
+        await trio.sleep(0.05)
+        await probe.send_all(GET)
+        assert (await one_answer(probe)).endswith(b"up\n")
+        assert served.refused == {}
+        gate.set()
+        for stream in (probe, *busy, *late):
+            await stream.aclose()
+
+
+async def test_who_came_and_went_costs_the_next_little(log: RecordedLog) -> None:
+    """The kernel keeps them until they are accepted; one in each turn of the loop made a probe wait for all."""
+    many, turns = 600, 0
+    with closing(HttpServer.bind(ANY_PORT, log=log)) as server:
+        for _ in range(many):
+            socket.create_connection(server.address, timeout=0.5).close()
+        async with trio.open_nursery() as nursery:
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    await trio.lowlevel.checkpoint()
+                    turns += 1
+
+            async with await trio.open_tcp_stream(*server.address) as probe:
+                await probe.send_all(GET)
+                await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=Turn()))
+                nursery.start_soon(count)
+                assert (await one_answer(probe)).endswith(b"up\n")
+            nursery.cancel_scope.cancel()
+    assert turns < many / 2
+
+
 async def test_where_all_are_being_worked_for_the_next_waits_its_turn() -> None:
     """It is not refused: what is worked for has an end that no peer draws out."""
     gate = trio.Event()

@@ -81,6 +81,24 @@ async def test_what_is_recent_is_what_was_found_before_the_rest(
     assert await shared.recent() == 2
 
 
+async def test_what_is_recent_is_had_even_as_the_rest_ends(work: Work, autojump_clock: MockClock) -> None:
+    """Tasks of one turn run in any order: the rest may end while somebody who asked is let others go first."""
+    shared = Shared(work, lambda _: 9.0)
+
+    async def ask_at(moment: float) -> None:
+        await trio.sleep_until(moment)
+        assert await shared.recent() in (1, 2)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(shared.run)
+        await shared.fresh()
+        ends = trio.current_time() + 9.0
+        async with trio.open_nursery() as asking:
+            for _ in range(40):
+                asking.start_soon(ask_at, ends)
+        nursery.cancel_scope.cancel()
+
+
 async def test_who_stops_waiting_does_not_stop_the_work(
     shared: Shared[int], work: Work, autojump_clock: MockClock
 ) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from proxy.http.turn import SLICE_SECONDS, Turn
 
@@ -29,8 +30,12 @@ class Clock:
         return "result"
 
 
-async def test_work_is_done_slice_by_slice_and_others_run_between() -> None:
-    clock = Clock()
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+async def test_work_is_done_slice_by_slice_and_others_run_between(clock: Clock) -> None:
     turn, done, seen = Turn(clock), list[int](), list[int]()
 
     async def beside() -> None:
@@ -46,8 +51,7 @@ async def test_work_is_done_slice_by_slice_and_others_run_between() -> None:
     assert max(steps) <= 6
 
 
-async def test_in_one_turn_of_the_loop_one_works() -> None:
-    clock = Clock()
+async def test_in_one_turn_of_the_loop_one_works(clock: Clock) -> None:
     turn, done = Turn(clock), list[int]()
     most = 0
 
@@ -64,6 +68,58 @@ async def test_in_one_turn_of_the_loop_one_works() -> None:
         for _ in range(10):
             nursery.start_soon(turn.work_out, clock.steps(30, done))
     assert 0 < most <= 6
+
+
+async def test_what_is_short_does_not_wait_for_pages(clock: Clock) -> None:
+    """A probe waited for a slice of every page in its line: with sixty of them for seconds."""
+    turn, done = Turn(clock), list[int]()
+    async with trio.open_nursery() as nursery:
+        for _ in range(60):
+            nursery.start_soon(turn.work_out, clock.steps(30, done))
+        await trio.testing.wait_all_tasks_blocked()  # they never are, so this is once round
+        before = len(done)
+        for _ in range(3):
+            async with turn:
+                clock.now += 0.1 * SLICE_SECONDS
+        assert len(done) - before < 40
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_is_short_is_done_together_up_to_a_slice(clock: Clock) -> None:
+    turn, turns = Turn(clock), list[int]()
+    seconds: dict[int, float] = {}
+    now = 0
+
+    async def step() -> None:
+        async with turn:
+            seconds[now] = seconds.get(now, 0.0) + 0.3 * SLICE_SECONDS
+            clock.now += 0.3 * SLICE_SECONDS
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(40):
+            nursery.start_soon(step)
+        while sum(seconds.values()) < 40 * 0.29 * SLICE_SECONDS:
+            await trio.lowlevel.checkpoint()
+            now += 1
+            turns.append(now)
+    # Four of them are a slice: the fourth is the one that is over time.
+    assert max(seconds.values()) <= 8 * 0.31 * SLICE_SECONDS
+    assert len(turns) < 30
+
+
+async def test_who_stops_waiting_keeps_nobody_waiting(clock: Clock) -> None:
+    turn, done = Turn(clock), list[int]()
+    for after in range(6):
+        async with trio.open_nursery() as nursery:
+            for _ in range(20):
+                nursery.start_soon(turn.work_out, clock.steps(4, done))
+                nursery.start_soon(turn.__aenter__)  # is cancelled before its end, or never leaves
+            for _ in range(after):
+                await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+        turn = turn if turn._inside == 0 else Turn(clock)
+    with trio.fail_after(1):
+        assert await turn.work_out(clock.steps(4, done)) == "result"
 
 
 async def test_what_the_work_raises_is_raised_and_the_turn_is_free() -> None:

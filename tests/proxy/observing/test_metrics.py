@@ -11,6 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from proxy.config.reload import ReloadResult, ReloadStatistics
 from proxy.observing.exposition import Exposition
+from proxy.observing.pages import lists_openmetrics
+from proxy.observing.metrics import PartitionRate, Sources
 from proxy.observing.metrics import Sources
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
@@ -73,7 +75,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
 
 def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[bytes, str]:
     """The exposition, worked out without a pause."""
-    steps = Exposition(of).encode(accept, process)
+    steps = Exposition(of).encode(process, openmetrics=lists_openmetrics(accept))
     while True:
         try:
             next(steps)
