@@ -308,11 +308,15 @@ class Server:
         async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
             async with trio.open_nursery() as accepting:
                 for route, listener in listeners:
-                    handler = self._handler(route, poller)
-                    accepting.start_soon(self._doorkeeper.serve, listener, handler, handlers)
+                    run = partial(self._doorkeeper.serve, listener, self._handler(route, poller), handlers)
+                    accepting.start_soon(self._keep_open, listener, run)
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
+
+    async def _keep_open(self, listener: trio.SocketListener, run: Callable[[], Awaitable[None]]) -> None:
+        async with listener:
+            await self.supervisor.keep(Task.ACCEPT, run)
 
     def _poller_failed(self, error: BaseException) -> None:
         self.supervisor.tell(Task.POLLER, error, pause_seconds=0.0)

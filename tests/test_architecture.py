@@ -194,6 +194,7 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
         "proxy/http/connection.py",
         "proxy/journal/writer.py",
         "proxy/logs/log.py",
+        "proxy/network/accepting.py",
         "proxy/process/supervision.py",
         "proxy/relay/connection.py",
         "proxy/relay/poller.py",

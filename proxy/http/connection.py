@@ -102,6 +102,8 @@ class HttpConnection:
                 await self._serve()
         except _GONE:
             pass
+        except Exception as error:  # noqa: BLE001 - the others share a nursery with this connection
+            self._service.failed(error, self._place)
         finally:
             self._transport.socket.close()
 

@@ -66,26 +66,28 @@ class Doorkeeper:
         handle: Callable[[trio.SocketStream], Awaitable[None]],
         handlers: trio.Nursery,
     ) -> None:
-        """Accept until cancelled, and close the listener then; each connection is handled in `handlers`."""
-        async with listener:
-            while True:
-                await self._wait_for_room()
-                try:
-                    stream = await listener.accept()
-                except OSError as error:
-                    await self._cannot_accept(error)
-                    continue
-                source = _source(stream)
-                if source is not None and self._enters(source):
-                    handlers.start_soon(self._handle, handle, stream, source)
-                else:
-                    stream.socket.close()
+        """Accept until cancelled; each connection is handled in `handlers`, and what that raises costs it alone."""
+        while True:
+            await self._wait_for_room()
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                await self._cannot_accept(error)
+                continue
+            source = _source(stream)
+            if source is not None and self._enters(source):
+                handlers.start_soon(self._handle, handle, stream, source)
+            else:
+                stream.socket.close()
 
     async def _handle(
         self, handle: Callable[[trio.SocketStream], Awaitable[None]], stream: trio.SocketStream, source: str
     ) -> None:
         try:
             await handle(stream)
+        except* Exception as errors:  # noqa: BLE001 - the others share a nursery with this connection
+            stream.socket.close()
+            self._log.error("connection_failed", peer=source, exc_info=errors)
         finally:
             self.open -= 1
             self._by_source[source] -= 1

@@ -31,6 +31,8 @@ _MOST_ERRORS_TOLD = 5
 class Task(enum.StrEnum):
     """The value is the metric label `task`."""
 
+    ACCEPT = "accept"
+    """Accepts connections to one of the listeners."""
     QUOTAS_FILE = "quotas_file"
     """Reads quotas.toml again when it changes."""
     QUOTAS_CLOCK = "quotas_clock"
@@ -82,18 +84,18 @@ class Supervisor:
         A `run` that returns has failed as well: what is kept here has no end of its own. What `run` was given must
         bear to be used again.
         """
-        pause_seconds = FIRST_PAUSE_SECONDS
+        pause_seconds, rests_until = FIRST_PAUSE_SECONDS, trio.current_time()
         while True:
-            began = trio.current_time()
             failure: BaseException | None = None
             try:
+                await trio.sleep_until(rests_until)
                 await run()
             except* Exception as errors:  # noqa: BLE001 - the one boundary of background tasks
                 failure = errors
-            if trio.current_time() - began >= STEADY_SECONDS:
+            if trio.current_time() - rests_until >= STEADY_SECONDS:
                 pause_seconds = FIRST_PAUSE_SECONDS
             self.tell(task, failure, pause_seconds)
-            await trio.sleep(pause_seconds)
+            rests_until = trio.current_time() + pause_seconds
             pause_seconds = min(2 * pause_seconds, MOST_PAUSE_SECONDS)
 
     def tell(self, task: Task, failure: BaseException | None, pause_seconds: float) -> None:
