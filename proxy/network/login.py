@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from ..config.names_settings import LoginSettings
 
+LOGIN_THREADS = trio.CapacityLimiter(1)
 MOST_SECRET_BYTES = 2**20
 MOST_EXCHANGES = 8
 """SCRAM has two, the others one."""
@@ -84,14 +85,14 @@ class Login:
 
     async def run(self, ask: Callable[[bytes], Awaitable[bytes]], *, client_id: str) -> None:
         """Log in; `ask` sends a frame and returns its answer. Raises SaslRefusedError, and what `ask` does."""
-        mechanism = await trio.to_thread.run_sync(self.mechanism)
+        mechanism = await trio.to_thread.run_sync(self.mechanism, limiter=LOGIN_THREADS)
         name = self._settings.mechanism
         read_handshake(await ask(handshake_request(0, name, client_id=client_id)), name)
         for number in range(1, MOST_EXCHANGES):
             try:
-                says = await trio.to_thread.run_sync(mechanism.auth_bytes)
+                says = await trio.to_thread.run_sync(mechanism.auth_bytes, limiter=LOGIN_THREADS)
                 answer = read_authenticate(await ask(authenticate_request(number, says, client_id=client_id)))
-                await trio.to_thread.run_sync(mechanism.receive, answer)
+                await trio.to_thread.run_sync(mechanism.receive, answer, limiter=LOGIN_THREADS)
             except ProtocolError:
                 raise
             except (ValueError, KeyError) as error:  # of kafka-python, about what the broker says
