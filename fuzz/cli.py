@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import trio
@@ -14,7 +15,7 @@ from lab.sidecars import throttle_sidecar_script
 from .invariant import MIB, Bounds
 from .modes import MODES
 from .priority import be_nice
-from .reporting import as_json, table
+from .reporting import as_json, from_json, summed, table
 from .running import Order, replay, run
 from .scenes import SCENES
 from .stage import Program
@@ -42,6 +43,19 @@ NO_SCENE = "none"
 @click.option(
     "--replay", "files", multiple=True, type=click.Path(path_type=Path, exists=True), help="Only these files."
 )
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="A million requests, a million answers, 100 000 HTTP requests and 1000 files over the six modes, no scene; "
+    "with --mode that mode's sixth. Half an hour.",
+)
+@click.option(
+    "--sum",
+    "parts",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    help="Only add up what runs wrote with --json, by what was thrown.",
+)
 @click.option("--json", "json_to", default=None, type=click.Path(path_type=Path), help="Write results, as JSON lines.")
 def main(
     *,
@@ -59,6 +73,8 @@ def main(
     program: str | None,
     corpus: Path,
     files: tuple[Path, ...],
+    whole: bool,
+    parts: tuple[Path, ...],
     json_to: Path | None,
 ) -> None:
     """Throw bytes at a running sidecar; whoever else is relayed by it must not notice.
@@ -70,11 +86,14 @@ def main(
     \b
     Examples:
       make fuzz
-      make fuzz ARGS="--requests 1000000 --answers 1000000 --http 100000 --quota-files 1000 --json fuzz.jsonl"
+      make fuzz ARGS="--whole --mode none --json none.jsonl"
+      make fuzz ARGS="--sum none.jsonl --sum quotas.jsonl"
       make fuzz ARGS="--seed 7 --mode kip73 --scene none --http 0"
       make fuzz ARGS="--replay build/fuzz/requests-none-0123456789.json"
     """
-    be_nice()
+    if parts:
+        click.echo(table(summed(one for part in parts for one in from_json(part.read_text("utf-8")))))
+        return
     order = Order(
         seed=seed,
         program=Program(program or throttle_sidecar_script()),
@@ -87,6 +106,11 @@ def main(
         at_once=at_once,
         bounds=Bounds(slow_ms=slow_ms, memory_bytes=memory * MIB),
     )
+    _carry_out(order.as_whole() if whole else order, files, json_to)
+
+
+def _carry_out(order: Order, files: tuple[Path, ...], json_to: Path | None) -> NoReturn:
+    be_nice()
     say = partial(click.echo, err=True)
     results = trio.run(replay, files, order, say) if files else trio.run(run, order, say)
     click.echo(table(results))

@@ -202,6 +202,10 @@ class LogReader:
         if event == "connection_closed":
             cause = str(said.get("cause"))
             self.ended[cause] = self.ended.get(cause, 0) + 1
-        defect = said.get("cause") == "internal_error" or event in ("http_failed", "task_failed")
+        defect = said.get("cause") == "internal_error" or event in (
+            "http_failed",
+            "task_restarted",
+            "connection_failed",
+        )
         if defect:
             self.defects.append(f"{event}: {said.get('error')}\n{said.get('exception', '')}")

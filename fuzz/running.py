@@ -6,7 +6,7 @@ Invariant: what was asked for over all modes is what is sent over all modes, as 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,9 @@ FAMILIES: dict[str, Callable[[int, int], Case]] = {
     "answers": answer_case,
     "http": http_case,
 }
+WHOLE = {"requests": 1_000_000, "answers": 1_000_000, "http": 100_000}
+WHOLE_QUOTA_FILES = 1000
+WHOLE_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +62,13 @@ class Order:
     scene_size: float = 1.0
     at_once: int = 24
     bounds: Bounds = field(default_factory=Bounds)
+
+    def as_whole(self) -> Order:
+        """The same with a million requests, a million answers and so on over all modes: of some modes their share."""
+        share = len(self.modes) / len(MODES)
+        frames = {family: round(count * share) for family, count in WHOLE.items()}
+        files = round(WHOLE_QUOTA_FILES * share)
+        return replace(self, frames=frames, quota_files=files, scenes=(), at_once=WHOLE_AT_ONCE)
 
 
 async def run(order: Order, say: Callable[[str], None]) -> list[Result]:

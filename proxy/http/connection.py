@@ -149,6 +149,7 @@ class HttpConnection:
             if self._h11.our_state is not h11.DONE or self._h11.their_state is not h11.DONE:
                 return
             self._h11.start_next_cycle()
+            self._head_alone = False
             self._place = _READING
             patience = self._bounds.idle_seconds
 

@@ -164,10 +164,10 @@ class Poller:
         return waited or bool(events)
 
     def _wake(self, connection: Advances, direction: Direction, now: float, allowed: float) -> float:
-        """Return what time it is after what came of it: at once if the connection has had no more than is `allowed`,
-        else in line."""
+        """Return what time it is after what came of it: at once, and for so long, if the connection has had no more
+        than is `allowed`, else in line."""
         if connection.share.excess(now) <= allowed:
-            return self._turn(connection, direction, now)
+            return self._turn(connection, direction, now, allowed)
         direction.wants = TURN
         self._line.append((connection, direction))
         return now
@@ -176,12 +176,12 @@ class Poller:
         """Those who have to wait for others, for one turn in all: then others may be ready again."""
         ends, line = now + TURN_SECONDS, self._line
         for _ in range(len(line)):
-            now = self._turn(*line.popleft(), now)
+            now = self._turn(*line.popleft(), now, TURN_SECONDS)
             if now >= ends:
                 break
 
-    def _turn(self, connection: Advances, direction: Direction, began: float) -> float:
-        connection.advance(direction, began + TURN_SECONDS)
+    def _turn(self, connection: Advances, direction: Direction, began: float, allowed: float) -> float:
+        connection.advance(direction, began + allowed)
         ended = perf_counter()
         seconds = ended - began
         connection.share.used(began, ended, seconds if seconds < LONG_SECONDS else self._ours(began, ended))

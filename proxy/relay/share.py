@@ -21,7 +21,8 @@ SLICE_SECONDS = 0.0005
 LONG_SECONDS = 0.0015
 """Of a turn that is longer it is asked how much of it was ours."""
 LITTLE_SECONDS = 0.0002
-"""Who had no more than this lately is served in any case before those who had more."""
+"""Who had no more than this lately is served in any case before those who had more, and for no longer than this where
+many wait."""
 EASY_SHARE = 0.03
 """Of a core: what a follower in sync takes that asks 400 times a second."""
 

@@ -198,6 +198,16 @@ async def test_requests_in_a_row_are_answered_in_a_row() -> None:
         assert served.statistics.answers == {200: 44}
 
 
+async def test_what_is_refused_after_a_head_has_a_body_again() -> None:
+    """It was left out as after HEAD, which the library took for an error of ours, and all connections ended."""
+    async with serving() as served, await served.connect() as stream:
+        await stream.send_all(head("HEAD", "/up") + b"nonsense\r\n\r\n")
+        said = await heard(stream)
+        assert statuses(said) == [200, 400]
+        assert said.rstrip().endswith(b"}")
+        assert "http_failed" not in served.log.events
+
+
 async def test_a_body_is_read_as_a_whole_and_asked_for_first() -> None:
     body = bytes(range(256)) * 300
     async with serving() as served, await served.connect() as stream:

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from proxy.relay.poller import LINGER_SECONDS, Poller, open_poller
-from proxy.relay.share import TURN_SECONDS, Share
+from proxy.relay.share import LITTLE_SECONDS, TURN_SECONDS, Share
 from proxy.relay.transport import PlainSocket, Wait
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class Echo:
         self.share = Share(perf_counter())
         self.wants = Wait.READ
         self.errors: list[Exception] = []
+        self.allowed: list[float] = []
+        """Seconds of each turn."""
         self.advanced: Callable[[], None] = lambda: None
         self.turns = self.passed = 0
         self._poller, self._most, self._spin_seconds = poller, most, spin_seconds
@@ -41,7 +43,7 @@ class Echo:
         return self  # type: ignore[return-value]
 
     def advance(self, _: Direction, turn_ends: float) -> None:
-        del turn_ends
+        self.allowed.append(turn_ends - perf_counter())
         self.turns += 1
         self.advanced()
         ends = perf_counter() + self._spin_seconds
@@ -273,6 +275,21 @@ async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller:
         while not before or sum(each.turns for each, _ in newcomers) < len(newcomers):
             await settle()
         assert before[0] < 5
+
+
+async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> None:
+    """Thirty that were easy so far may not each have a whole turn in one go."""
+    with ExitStack() as stack, trio.fail_after(5):
+        easy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
+        await settle()
+        for each, _ in easy:
+            each.share = Share(perf_counter() - 1)
+            each.allowed.clear()
+        for _, peer in easy:
+            peer.sendall(b"x")
+        while sum(len(each.allowed) for each, _ in easy) < len(easy):
+            await settle()
+        assert sum(each.allowed[0] > LITTLE_SECONDS for each, _ in easy) <= 2
 
 
 async def test_time_that_others_had_the_core_for_is_not_held_against_a_connection(poller: Poller) -> None:
