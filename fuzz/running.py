@@ -50,6 +50,7 @@ class Order:
         scenes: which, in each mode that they are for.
         scene_size: of how long or how many a scene is; 1 is the usual.
         at_once: attackers.
+        control: whether another victim is relayed by an idle sidecar; without one nothing can be called slow.
     """
 
     seed: int
@@ -61,6 +62,7 @@ class Order:
     corpus: Path
     scene_size: float = 1.0
     at_once: int = 24
+    control: bool = True
     bounds: Bounds = field(default_factory=Bounds)
 
     def as_whole(self) -> Order:
@@ -76,7 +78,7 @@ async def run(order: Order, say: Callable[[str], None]) -> list[Result]:
     results: list[Result] = []
     for name in order.modes:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as home:
-            async with open_stage(MODES[name], order.program, Path(home)) as stage:
+            async with open_stage(MODES[name], order.program, Path(home), control=order.control) as stage:
                 campaign = Campaign(order.seed, order.bounds, order.corpus, order.at_once, say)
                 await _on_stage(order, campaign, stage, results)
     return results

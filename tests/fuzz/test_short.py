@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BOUNDS = Bounds(slow_ms=5000.0, stall_seconds=10.0, memory_bytes=300 * MIB)
-"""Nothing of this is timed: other tests run beside."""
+"""Nothing of this is timed: other tests run beside, and no control."""
 
 
 @pytest.mark.parametrize("mode", ["listed", "kip73"])
 async def test_the_victim_does_not_notice(mode: str, tmp_path: Path) -> None:
     order = Order(
         seed=1, program=Program(throttle_sidecar_script()), frames={"requests": 1200, "answers": 600, "http": 120},
-        quota_files=0, modes=(mode,), scenes=(), corpus=tmp_path / "corpus", at_once=8, bounds=BOUNDS,
+        quota_files=0, modes=(mode,), scenes=(), corpus=tmp_path / "corpus", at_once=8, bounds=BOUNDS, control=False,
     )  # fmt: skip
     results = await run(order, print)
     assert {result.family: result.things for result in results} == {
