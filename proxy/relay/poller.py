@@ -14,8 +14,9 @@ Invariant: what a direction costs is its connection's to answer for; nothing tha
 from __future__ import annotations
 
 import select
-from collections import deque
 from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -69,8 +70,9 @@ class Poller:
     def __init__(self, failed: Callable[[BaseException], None] | None = None) -> None:
         self._epoll = select.epoll()
         self._ends: dict[int, _End] = {}
-        self._line: deque[tuple[Advances, Direction]] = deque()
-        """Who goes on when the others had their turn."""
+        self._line: list[tuple[float, int, Advances, Direction]] = []
+        """Who goes on when the others had their turn: a heap."""
+        self._entered = count()
         self._serving = False
         self._asked = 0.0, 0.0
         """When it was last asked how long this thread has had a core, by perf_counter, and what was said; seconds."""
@@ -97,9 +99,13 @@ class Poller:
         """Let the direction go on when the others had their turn."""
         if not self._line and not self._serving:
             trio.lowlevel.current_trio_token().run_sync_soon(self._serve_line_soon, idempotent=True)
-        self._line.append((connection, direction))
+        self._line_up(connection, direction)
+
+    def _line_up(self, connection: Advances, direction: Direction) -> None:
+        heappush(self._line, (connection.share.rank, next(self._entered), connection, direction))
 
     def close(self) -> None:
+        self._line.clear()  # nothing is asked of a run of Trio's that is over
         self._epoll.close()
 
     async def run(self) -> None:
@@ -169,14 +175,16 @@ class Poller:
         if connection.share.excess(now) <= allowed:
             return self._turn(connection, direction, now, allowed)
         direction.wants = TURN
-        self._line.append((connection, direction))
+        self._line_up(connection, direction)
         return now
 
     def _serve_line(self, now: float) -> None:
-        """Those who have to wait for others, for one turn in all: then others may be ready again."""
+        """Those who have to wait for others, who has had least first, for one turn in all: then others may be ready
+        again."""
         ends, line = now + TURN_SECONDS, self._line
         for _ in range(len(line)):
-            now = self._turn(*line.popleft(), now, TURN_SECONDS)
+            _, _, connection, direction = heappop(line)
+            now = self._turn(connection, direction, now, TURN_SECONDS)
             if now >= ends:
                 break
 

@@ -23,6 +23,8 @@ LONG_SECONDS = 0.0015
 LITTLE_SECONDS = 0.0002
 """Who had no more than this lately is served in any case before those who had more, and for no longer than this where
 many wait."""
+MOST_SECONDS = 0.05
+"""More is not held against anybody: who had the core alone for a minute would wait for half an hour otherwise."""
 EASY_SHARE = 0.03
 """Of a core: what a follower in sync takes that asks 400 times a second."""
 
@@ -40,8 +42,13 @@ class Share:
     def used(self, began: float, ended: float, seconds: float) -> None:
         """A turn is over, of which it used so many seconds."""
         left = self._used - (began - self._ended) * EASY_SHARE
-        self._used = (max(0.0, left)) + seconds
+        self._used = min((max(0.0, left)) + seconds, MOST_SECONDS)
         self._ended = ended
+
+    @property
+    def rank(self) -> float:
+        """Whose is lower has had less; while both wait that stays so, since what they had wears off alike."""
+        return self._used + self._ended * EASY_SHARE
 
     def excess(self, now: float) -> float:
         """Seconds that it has had lately beyond its easy share; 0 or less: none."""

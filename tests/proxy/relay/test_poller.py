@@ -277,6 +277,26 @@ async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller:
         assert before[0] < 5
 
 
+async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
+    """A follower in sync that takes more than an easy share waited behind everybody who came before it."""
+    with ExitStack() as stack, trio.fail_after(5):
+        greedy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS))[0] for _ in range(30)]
+        modest, _ = stack.enter_context(echo(poller))
+        await settle()
+        before = len(greedy)
+        modest.advanced = lambda: before_it.append(sum(each.turns for each in greedy) - before)
+        before_it: list[int] = []
+        before, now = sum(each.turns for each in greedy), perf_counter()
+        for each in greedy:
+            each.share.used(now, now, 0.02)
+            poller.later(each, each.direction)
+        modest.share.used(now, now, 0.01)
+        poller.later(modest, modest.direction)
+        while not before_it:
+            await settle()
+        assert before_it[0] == 0
+
+
 async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> None:
     """Thirty that were easy so far may not each have a whole turn in one go."""
     with ExitStack() as stack, trio.fail_after(5):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, TURN_SECONDS, Share
+from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, MOST_SECONDS, TURN_SECONDS, Share
 
 
 def share(*turns: tuple[float, float], born: float = 100.0) -> Share:
@@ -21,6 +21,7 @@ def share(*turns: tuple[float, float], born: float = 100.0) -> Share:
         (share((101.0, 0.010)), 101.010, 0.010),
         (share((101.0, 0.010)), 101.110, 0.007),
         (share((101.0, 0.010), (102.0, 0.001)), 102.001, 0.001),  # what it did not use is not saved up
+        (share((101.0, 60.0)), 161.0, MOST_SECONDS),  # nor does it wait for ever for what it had
     ],
 )
 def test_what_was_had_beyond_an_easy_share_wears_off(of: Share, now: float, excess: float) -> None:
@@ -36,3 +37,10 @@ def test_time_in_which_other_processes_had_the_core_is_nobodys() -> None:
     made = Share(100.0)
     made.used(101.0, 101.5, 0.0001)
     assert made.excess(101.5) == pytest.approx(0.0001)
+
+
+def test_who_has_had_less_stays_before_who_has_had_more() -> None:
+    one, other = share((101.49, 0.010)), share((101.5, 0.002))
+    assert other.rank < one.rank
+    for later in (0.0, 0.1, 0.2):
+        assert other.excess(101.6 + later) < one.excess(101.6 + later)
