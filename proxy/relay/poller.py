@@ -38,6 +38,7 @@ ROUND_SECONDS = 0.003
 """However much is to be done, everything else that runs under Trio comes at least so often."""
 RETRY_SECONDS = 0.1
 """Between two errors of the poller's own, so that they cannot take all the time there is."""
+_ALL_EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET if hasattr(select, "epoll") else 0
 _READ_EVENTS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR if hasattr(select, "epoll") else 0
 _HANGUP_EVENTS = _READ_EVENTS & ~select.EPOLLIN if hasattr(select, "epoll") else 0
 _WRITE_EVENTS = select.EPOLLOUT | select.EPOLLHUP | select.EPOLLERR if hasattr(select, "epoll") else 0
@@ -88,7 +89,7 @@ class Poller:
         self._register(number)
 
     def _register(self, number: int) -> None:
-        self._epoll.register(number, select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET)
+        self._epoll.register(number, _ALL_EVENTS)
 
     def detach(self, transport: Transport) -> None:
         number = transport.fileno()
@@ -209,7 +210,7 @@ class Poller:
                 self._round_begins()
                 self._serve_line(perf_counter())
             except Exception as error:  # noqa: BLE001 - Trio would end the process for it
-                self._survive(error)
+                self._look_again(error)
             finally:
                 self._serving = False
         if self._line:
@@ -219,6 +220,16 @@ class Poller:
         if self._failed is not None:
             self._failed(error)
         self._renew(error)
+
+    def _look_again(self, error: Exception) -> None:
+        """By the same epoll, which `run` waits for: what is ready is told again."""
+        if self._failed is not None:
+            self._failed(error)
+        for number, end in tuple(self._ends.items()):
+            try:
+                self._epoll.modify(number, _ALL_EVENTS)
+            except (OSError, ValueError) as lost:
+                end.connection.lost(lost)
 
     def _renew(self, error: Exception) -> None:
         """Wait by a new epoll, and look at everything again: events of the old one may be lost. Where none is to be
