@@ -288,8 +288,10 @@ async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
         before_it: list[int] = []
         before, now = sum(each.turns for each in greedy), perf_counter()
         for each in greedy:
+            each.share = Share(now - 10)
             each.share.used(now, now, 0.02)
             poller.later(each, each.direction)
+        modest.share = Share(now - 10)
         modest.share.used(now, now, 0.01)
         poller.later(modest, modest.direction)
         while not before_it:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, MOST_SECONDS, TURN_SECONDS, Share
+from proxy.relay.share import EASY_SHARE, LITTLE_SECONDS, MOST_SECONDS, Share
 
 
 def share(*turns: tuple[float, float], born: float = 100.0) -> Share:
@@ -16,10 +16,10 @@ def share(*turns: tuple[float, float], born: float = 100.0) -> Share:
 @pytest.mark.parametrize(
     ("of", "now", "excess"),
     [
-        (share(), 100.0, TURN_SECONDS),
-        (share(), 100.0 + TURN_SECONDS / EASY_SHARE, 0.0),
+        (share(born=101.0), 101.0, MOST_SECONDS),
+        (share(born=101.0), 101.0 + MOST_SECONDS / EASY_SHARE, 0.0),
         (share((101.0, 0.010)), 101.010, 0.010),
-        (share((101.0, 0.010)), 101.110, 0.007),
+        (share((101.0, 0.010)), 101.060, 0.005),
         (share((101.0, 0.010), (102.0, 0.001)), 102.001, 0.001),  # what it did not use is not saved up
         (share((101.0, 60.0)), 161.0, MOST_SECONDS),  # nor does it wait for ever for what it had
     ],
@@ -29,8 +29,10 @@ def test_what_was_had_beyond_an_easy_share_wears_off(of: Share, now: float, exce
 
 
 def test_a_newcomer_is_not_easy_before_it_was_seen_to_be() -> None:
-    assert share().excess(100.0) > LITTLE_SECONDS
-    assert share().excess(100.0 + TURN_SECONDS / EASY_SHARE) <= LITTLE_SECONDS
+    made = share(born=101.0)
+    assert made.excess(101.0) > LITTLE_SECONDS
+    assert made.excess(101.0 + MOST_SECONDS / EASY_SHARE) <= LITTLE_SECONDS
+    assert share((102.0, 10.0)).rank <= share(born=112.0).rank
 
 
 def test_time_in_which_other_processes_had_the_core_is_nobodys() -> None:
