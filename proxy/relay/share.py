@@ -6,8 +6,8 @@ those that had less were served (Linux's interactive tasks, nginx's and HAProxy'
 Nobody is refused: what is left of the core is shared in turns.
 
 Nor is anybody easy before that is known: of a hundred connections a second that each come with much to do, each went
-before a follower in sync otherwise, which waited for half a second. And the time is the core's, not the clock's: where
-other processes want the cores, too, whoever happens to be relayed when ours has to wait for 20 ms has used none of them.
+before a follower in sync otherwise, which waited for half a second. And the time is the core's, not the clock's: who
+happens to be relayed when other processes have the cores for 20 ms has used none of them.
 
 Invariant: who used less than `EASY_SHARE` lately never waits in line, but for the first moments of a connection.
 """
