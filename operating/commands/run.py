@@ -28,6 +28,10 @@ from .options import config_option, set_option
 if TYPE_CHECKING:
     from pathlib import Path
 
+SWITCH_SECONDS = 0.0005
+"""For so long a thread keeps the interpreter to itself while the loop wants it back, which gives it up at every send
+and receive; 5 ms by default. Beside a thread that computes four pairs of these take 0.16 ms in the mean, so 0.09."""
+
 
 @click.command("run")
 @config_option
@@ -59,6 +63,7 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
             settings.limits.stall_seconds, settings.limits.stall_action, log, partial(_end_stalled, queue)
         )
         watchdog.start()
+        sys.setswitchinterval(SWITCH_SECONDS)
         trio.run(
             partial(
                 serve,

@@ -45,6 +45,14 @@ def test_it_starts_logs_json_and_ends_on_sigterm(config: Path) -> None:
     assert (process.returncode, errors) == (0, b"")
 
 
+def test_a_thread_keeps_the_interpreter_for_half_a_millisecond(config: Path) -> None:
+    code = (
+        "import sys, trio\ntrio.run = lambda _: print(sys.getswitchinterval())\nfrom operating.cli import main; main()"
+    )
+    said = subprocess.check_output([sys.executable, "-c", code, "run", "--config", config], timeout=LIMIT_SECONDS)
+    assert float(said) == pytest.approx(0.0005)
+
+
 def test_it_takes_what_set_writes_and_says_so(config: Path, sidecar: Sidecar) -> None:
     code = "from operating.cli import main; main()"
     with subprocess.Popen([sys.executable, "-c", code, "run", "--config", config], stdout=subprocess.PIPE) as process:
