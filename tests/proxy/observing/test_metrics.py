@@ -11,9 +11,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 
 from proxy.config.reload import ReloadResult, ReloadStatistics
 from proxy.observing.exposition import Exposition
-from proxy.observing.pages import lists_openmetrics
-from proxy.observing.metrics import PartitionRate, Sources
 from proxy.observing.metrics import Sources
+from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
 from proxy.roles import Role
