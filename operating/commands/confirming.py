@@ -21,9 +21,8 @@ from .page import read
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from proxy.observing.throttle_page import Page
     from proxy.quotas import QuotaFile
-
-    from .page import Page
 
 WAIT_SECONDS = 5.0
 """A change takes effect within 250 ms; a busy machine gets twenty times as long."""

@@ -16,7 +16,7 @@ from .page import read
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .page import Page
+    from proxy.observing.throttle_page import Page
 
 
 @dataclass(frozen=True, slots=True)

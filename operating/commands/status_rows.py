@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .page import ConnectionState, Page, PartitionState, RoleState
+    from proxy.observing.throttle_page import Page, RoleState
+    from proxy.throttle.survey import LinkSurvey, PartitionSurvey
 
 OVER = 1.05
 """The promise for any eleven seconds, which is what the rate is measured over; above it something is wrong."""
@@ -107,8 +108,8 @@ class Rows(NamedTuple):
 
     silent: tuple[Sidecar, ...]
     roles: tuple[RoleRow, ...]
-    links: tuple[tuple[Page, str, ConnectionState], ...]
-    partitions: tuple[tuple[Page, str, PartitionState], ...]
+    links: tuple[tuple[Page, str, LinkSurvey], ...]
+    partitions: tuple[tuple[Page, str, PartitionSurvey], ...]
 
     @property
     def pages(self) -> tuple[Page, ...]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from .page import ConnectionState, Page, PartitionState
+    from proxy.observing.throttle_page import Page
+    from proxy.throttle.survey import LinkSurvey, PartitionSurvey
+
     from .status_rows import Total
 
 __all__ = ["Filter", "Sidecar", "Sort", "layout", "WIDE"]
@@ -152,7 +154,7 @@ def _cut(text: str) -> Text:
     return Text(text, no_wrap=True, overflow="ellipsis")
 
 
-def _connections(found: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
+def _connections(found: Sequence[tuple[Page, str, LinkSurvey]]) -> Table:
     table = _table(
         ("broker", "role", "peer", "Fetch"),
         ("partitions\nbehind/all", "lag in\nmessages", "rate", "ETA"),
@@ -174,7 +176,7 @@ def _connections(found: Sequence[tuple[Page, str, ConnectionState]]) -> Table:
     return table
 
 
-def _partitions(found: Sequence[tuple[Page, str, PartitionState]], *, most: int | None) -> Table:
+def _partitions(found: Sequence[tuple[Page, str, PartitionSurvey]], *, most: int | None) -> Table:
     table = _table(
         ("broker", "role", "topic", "peer"), ("partition", "lag in\nmessages", "rate", "in sync"), elastic="topic"
     )

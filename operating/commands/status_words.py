@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from .page import ChangeState, Page
+    from proxy.observing.throttle_page import ChangeState, Page
+
     from .status_rows import RoleRow
 
 MOST_NAMED = 12

@@ -67,7 +67,9 @@ class Route:
     """Asked before the body is read, with an empty one: an answer refuses the request, and ends the connection."""
 
 
-def json_answer(status: int, body: Mapping[str, Any], *, headers: tuple[tuple[str, str], ...] = ()) -> Answer:
+def json_answer(
+    status: int, body: Mapping[str, Any] | msgspec.Struct, *, headers: tuple[tuple[str, str], ...] = ()
+) -> Answer:
     """`body` as one line of JSON; what JSON has no word for (an infinity) is null, or its text."""
     return Answer(status, msgspec.json.encode(body, enc_hook=str) + b"\n", headers=headers)
 

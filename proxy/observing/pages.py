@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..http.routing import Request
+    from .throttle_page import Page
 
 Json = Mapping[str, Any]
 OPENMETRICS = "application/openmetrics-text"
@@ -32,7 +33,7 @@ class Endpoints:
     ready: Callable[[], tuple[bool, Json]]
     """Whether traffic may be sent here, and the reasons."""
     config: Callable[[], Awaitable[Json]]
-    throttle: Callable[[], Awaitable[Json]]
+    throttle: Callable[[], Awaitable[Page]]
     reload: Callable[[], Awaitable[tuple[bool, Json]]]
     """Whether the file was good, and what changed or what is wrong."""
 

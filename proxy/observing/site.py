@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .exposition import Exposition
     from .status_page import StatusPage
     from .surveying import Surveyor
+    from .throttle_page import Page
 
 LEAST_PAUSE_SECONDS = 0.2
 """Between two reloads that HTTP asks for: whoever asks meanwhile shares the next."""
@@ -116,7 +117,7 @@ class Site:
     async def _work_out_config(self) -> Json:
         return await self._turn.work_out(self._page.config())
 
-    async def _work_out_throttle(self) -> Json:
+    async def _work_out_throttle(self) -> Page:
         await self._surveyor.refresh()
         return await self._turn.work_out(self._page.throttle(trio.current_time()))
 

@@ -19,6 +19,17 @@ from ..config.starting import Source
 from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey
+from .throttle_page import (
+    ChangeState,
+    DoubtState,
+    JournalState,
+    Page,
+    PassingState,
+    QuotasState,
+    RoleChangeState,
+    RoleState,
+    ThrottledBytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -71,35 +82,46 @@ class StatusPage:
         """Further warnings, ready to print."""
         self._not_kept = not_kept
 
-    def throttle(self, now: float) -> Steps:
+    def throttle(self, now: float) -> Generator[None, None, Page]:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
         ahead = self._watch.upcoming
         next_change = None if ahead is None else (yield from _change(ahead))
-        return {
-            "broker": self._settings.broker.id,
-            "version": self._version(),
-            "policy": self._settings.quotas.policy.value,
-            "enforce": self._watch.current.enforce,
-            "quotas": {**self._reloads(), "next_change": next_change},
-            "journal": None
-            if self._journal is None
-            else {"lines_total": self._journal.lines, "dropped_total": self._journal.dropped},
-            "roles": {role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
-        }
+        return Page(
+            broker=self._settings.broker.id,
+            version=self._version(),
+            policy=self._settings.quotas.policy.value,
+            enforce=self._watch.current.enforce,
+            quotas=self._reloads(next_change),
+            journal=None if self._journal is None else JournalState(self._journal.lines, self._journal.dropped),
+            roles={role.value: self._role(role, throttle, now) for role, throttle in self._throttles.items()},
+        )
 
-    def _role(self, role: Role, throttle: RoleThrottle, now: float) -> dict[str, Any]:
-        passing = self._passing(role)
-        return {
-            "served": (self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
-            "until": _written_time(self._watch.current.until.get(role)),
-            "doubts": [{"reason": doubt.reason.value, "text": doubt.text} for doubt in self._doubts(role)],
-            "passing_bytes_per_second": {
-                "catching_up": passing.catching_up,
-                "in_sync": passing.in_sync,
-                "other": passing.other,
-            },
-            **_role(throttle, self._survey(role, now), now),
-        }
+    def _role(self, role: Role, throttle: RoleThrottle, now: float) -> RoleState:
+        statistics, survey = throttle.statistics, self._survey(role, now)
+        return RoleState(
+            quota_bytes_per_second=_finite(throttle.quota.bytes_per_second),
+            rate_bytes_per_second=throttle.rate.measure(now),
+            throttled_bytes_total=ThrottledBytes(
+                in_sync=statistics.throttled_bytes_in_sync, catching_up=statistics.throttled_bytes_catching_up
+            ),
+            omitted_partitions_total=statistics.omitted_partitions,
+            substituted_partitions_total=statistics.substituted_partitions,
+            withheld_bytes_total=statistics.withheld_bytes,
+            local_answers_total=statistics.local_answers,
+            connections=statistics.connections,
+            connections_without_fetches=max(statistics.connections - survey.fetching, 0),
+            held_requests=statistics.held_requests,
+            lag_messages=survey.lag_messages,
+            eta_seconds=survey.eta_seconds,
+            until=_in_utc(self._watch.current.until.get(role)),
+            undecoded=dict(statistics.undecoded),
+            fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
+            doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
+            passing_bytes_per_second=PassingState(*self._passing(role)),
+            served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
+            links=survey.links,
+            partitions=survey.partitions,
+        )
 
     def config(self) -> Steps:
         """Return the configuration in effect, without what is secret in it."""
@@ -156,27 +178,26 @@ class StatusPage:
         warnings += self._others()
         return not draining, {"reasons": ["draining"] if draining else [], "warnings": warnings}
 
-    def _reloads(self) -> dict[str, Any]:
+    def _reloads(self, next_change: ChangeState | None) -> QuotasState:
         reloads = self._watch.statistics
-        return {
-            "hash": self._watch.current.hash,
-            "source": self._watch.source.value,
-            "last_reload_successful": reloads.last_reload_successful,
-            "last_error": reloads.last_error,
-            "last_success_timestamp_seconds": reloads.last_success_timestamp_seconds,
-        }
+        return QuotasState(
+            hash=self._watch.current.hash,
+            source=self._watch.source.value,
+            last_reload_successful=reloads.last_reload_successful,
+            last_error=reloads.last_error,
+            last_success_timestamp_seconds=reloads.last_success_timestamp_seconds,
+            next_change=next_change,
+        )
 
 
-def _change(change: Change) -> Steps:
+def _change(change: Change) -> Generator[None, None, ChangeState]:
     """What will hold next, by the clock alone."""
     roles = {}
     for role in Role:
         after, before = change.after.of(role), change.before.of(role)
-        roles[role.value] = {
-            "quota_bytes_per_second": _finite(after.bytes_per_second),
-            "replicas_change": (yield from _listed(after)) != (yield from _listed(before)),
-        }
-    return {"at": _written_time(change.at), "enforce": change.after.enforce, "roles": roles}
+        differ = (yield from _listed(after)) != (yield from _listed(before))
+        roles[role.value] = RoleChangeState(_finite(after.bytes_per_second), replicas_change=differ)
+    return ChangeState(change.at.astimezone(UTC), change.after.enforce, roles)
 
 
 def _listed(quota: RoleQuota) -> Steps:
@@ -187,31 +208,6 @@ def _listed(quota: RoleQuota) -> Steps:
         if number % _LISTS_A_STEP == 0:
             yield
     return written
-
-
-def _role(throttle: RoleThrottle, survey: RoleSurvey, now: float) -> dict[str, Any]:
-    statistics = throttle.statistics
-    return {
-        "quota_bytes_per_second": _finite(throttle.quota.bytes_per_second),
-        "rate_bytes_per_second": throttle.rate.measure(now),
-        "throttled_bytes_total": {
-            "in_sync": statistics.throttled_bytes_in_sync,
-            "catching_up": statistics.throttled_bytes_catching_up,
-        },
-        "omitted_partitions_total": statistics.omitted_partitions,
-        "substituted_partitions_total": statistics.substituted_partitions,
-        "withheld_bytes_total": statistics.withheld_bytes,
-        "local_answers_total": statistics.local_answers,
-        "connections": statistics.connections,
-        "connections_without_fetches": max(statistics.connections - survey.fetching, 0),
-        "held_requests": statistics.held_requests,
-        "lag_messages": survey.lag_messages,
-        "eta_seconds": survey.eta_seconds,
-        "undecoded": dict(statistics.undecoded),
-        "fetch_versions": {str(version): count for version, count in statistics.fetch_requests.items()},
-        "links": survey.links,
-        "partitions": survey.partitions,
-    }
 
 
 def _written(value: Any) -> Any:
@@ -228,8 +224,8 @@ def _written(value: Any) -> Any:
     return [_written(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _written_time(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat()
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)
 
 
 def _finite(bytes_per_second: float) -> float | None:

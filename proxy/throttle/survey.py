@@ -40,10 +40,10 @@ class PartitionSurvey:
 
     topic: str
     partition: int
-    peer: str
-    in_sync: bool
-    lag_messages: int
-    rate_bytes_per_second: float
+    peer: str | None = None
+    in_sync: bool = True
+    lag_messages: int = 0
+    rate_bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,13 @@ class LinkSurvey:
     """One connection with replicas' fetches on it."""
 
     peer: str
-    fetch_version: int
-    partitions: int
+    fetch_version: int | None = None
+    partitions: int = 0
     """Throttled ones."""
-    behind: int
-    lag_messages: int
-    rate_bytes_per_second: float
-    eta_seconds: float | None
+    behind: int = 0
+    lag_messages: int = 0
+    rate_bytes_per_second: float = 0.0
+    eta_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from operating.commands.page import Page
 from operating.commands.status_table import Filter, Sidecar, Sort, layout
+from proxy.observing.throttle_page import Page
 from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 from .fleet_of_fifty import SILENT, page

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from operating.commands.page import DoubtState, Page, PartitionState, PassingState, QuotasState, RoleState
 from operating.commands.status_rows import Filter, Sidecar, Sort, rows, totals
+from proxy.observing.throttle_page import DoubtState, Page, PassingState, QuotasState, RoleState
+from proxy.throttle.survey import PartitionSurvey
 
 MIB = 2.0**20
 
@@ -22,7 +23,7 @@ FLEET = (
     sidecar(3, leader=RoleState(8 * MIB, 0.0, lag_messages=7, eta_seconds=None),
             follower=RoleState(None, 0.0, served=False)),
     sidecar(4, leader=RoleState(MIB, 0.0, doubts=(DoubtState("tiny_rate", "x"),),
-                                partitions=(PartitionState("orders", 0), PartitionState("clicks", 1)))),
+                                partitions=(PartitionSurvey("orders", 0), PartitionSurvey("clicks", 1)))),
     Sidecar("http://5", error="no answer", broker=5),
 )  # fmt: skip
 

@@ -6,18 +6,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from operating.commands.page import (
+from operating.commands.status_table import Sidecar, layout
+from proxy.observing.throttle_page import (
     ChangeState,
-    ConnectionState,
     DoubtState,
     JournalState,
     Page,
-    PartitionState,
     QuotasState,
     RoleChangeState,
     RoleState,
 )
-from operating.commands.status_table import Sidecar, layout
+from proxy.throttle.survey import LinkSurvey, PartitionSurvey
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
 HEADINGS = [
@@ -40,7 +39,17 @@ def page(role: RoleState, *, enforce: bool = True, quotas: QuotasState = GOOD) -
 
 
 def test_a_row_per_role_and_what_holds() -> None:
-    role = RoleState(2**20, 2.0**19, 3, 4, 5, connections=6, held_requests=7, lag_messages=8, eta_seconds=90)
+    role = RoleState(
+        2**20,
+        2.0**19,
+        omitted_partitions_total=3,
+        substituted_partitions_total=4,
+        withheld_bytes_total=5,
+        connections=6,
+        held_requests=7,
+        lag_messages=8,
+        eta_seconds=90,
+    )
     assert shown(page(role)) == [
         *HEADINGS,
         "101 follower enforcing 1.00 MiB/s 512 KiB/s 50% - 8 1m30s - 7 6 7",
@@ -64,8 +73,8 @@ def test_a_sidecar_that_does_not_answer_is_a_row_with_its_error() -> None:
 
 def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
     links = (
-        ConnectionState("102", 11, 40, 3, 1000, 2.0**20, 12.0),
-        ConnectionState("103", 3, 5, 5, 5000, 1.0, None),
+        LinkSurvey("102", 11, 40, 3, 1000, 2.0**20, 12.0),
+        LinkSurvey("103", 3, 5, 5, 5000, 1.0, None),
     )
     assert shown(page(RoleState(None, 1.0, links=links)))[-4:] == [
         "partitions lag in",
@@ -73,12 +82,12 @@ def test_connections_say_what_they_speak_and_when_they_are_done() -> None:
         "101 follower 103 v3 5/5 5000 1 B/s -",
         "101 follower 102 v11 3/40 1000 1.00 MiB/s 12s",
     ]
-    many = tuple(ConnectionState(str(n)) for n in range(25))
+    many = tuple(LinkSurvey(str(n)) for n in range(25))
     assert "… 5 more" in shown(page(RoleState(None, 1.0, links=many)))
 
 
 def test_the_partitions_furthest_behind_come_first() -> None:
-    partitions = tuple(PartitionState("t", n, "102", n % 2 == 0, n * 10, 1.0) for n in range(15))
+    partitions = tuple(PartitionSurvey("t", n, "102", n % 2 == 0, n * 10, 1.0) for n in range(15))
     lines = shown(page(RoleState(None, 1.0, partitions=partitions)))
     assert lines[6:10] == [
         "lag in",
@@ -118,7 +127,7 @@ def test_what_is_amiss_is_said_below() -> None:
 
 def test_eighty_columns_are_enough() -> None:
     """For what matters: what is left out, connections and holding need a wider terminal."""
-    link = ConnectionState("102", 11, 4000, 300, 10**7, 500 * 2.0**20, 90000)
+    link = LinkSurvey("102", 11, 4000, 300, 10**7, 500 * 2.0**20, 90000)
     role = RoleState(500 * 2.0**20, 499 * 2.0**20, lag_messages=10**7, eta_seconds=90000, links=(link,))
     found = page(role)
     console = Console(file=io.StringIO(), width=80)

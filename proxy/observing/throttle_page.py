@@ -1,0 +1,111 @@
+"""What `/throttle` says, declared once for the sidecar that writes it and the commands that read it.
+
+Every number is bytes, seconds or messages, and says which in its key; unlimited is null. Invariant: a key that is new
+does not break an older command, and one that an older sidecar does not write has a default, so that a newer command
+reads its page as well.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003 - msgspec reads the annotations
+
+import msgspec
+
+from ..throttle.survey import LinkSurvey, PartitionSurvey  # noqa: TC001 - msgspec reads the annotations
+
+
+class PassingState(msgspec.Struct, frozen=True):
+    """Bytes per second on their way to followers; `PassingRates` says what each is."""
+
+    catching_up: float = 0.0
+    in_sync: float = 0.0
+    other: float = 0.0
+
+
+class DoubtState(msgspec.Struct, frozen=True):
+    """Why the quota may not do what was meant, and what to look at."""
+
+    reason: str
+    text: str
+
+
+class ThrottledBytes(msgspec.Struct, frozen=True):
+    """That went on since the start."""
+
+    in_sync: int = 0
+    catching_up: int = 0
+
+
+class RoleState(msgspec.Struct, frozen=True):
+    quota_bytes_per_second: float | None
+    """None: unlimited."""
+    rate_bytes_per_second: float
+    throttled_bytes_total: ThrottledBytes = ThrottledBytes()
+    omitted_partitions_total: int = 0
+    substituted_partitions_total: int = 0
+    withheld_bytes_total: int = 0
+    local_answers_total: int = 0
+    connections: int = 0
+    held_requests: int = 0
+    lag_messages: int = 0
+    eta_seconds: float | None = None
+    until: datetime | None = None
+    undecoded: dict[str, int] = {}
+    """Frames or connections that passed unthrottled because they were not understood, by reason."""
+    fetch_versions: dict[str, int] = {}
+    """Replicas' Fetch requests by api version."""
+    doubts: tuple[DoubtState, ...] = ()
+    passing_bytes_per_second: PassingState | None = None
+    """None: an older sidecar, which does not say."""
+    connections_without_fetches: int = 0
+    """Of clients, or of brokers whose fetches are not understood (TLS)."""
+    served: bool = True
+    links: tuple[LinkSurvey, ...] = ()
+    partitions: tuple[PartitionSurvey, ...] = ()
+
+
+class RoleChangeState(msgspec.Struct, frozen=True):
+    quota_bytes_per_second: float | None
+    replicas_change: bool = False
+
+
+class ChangeState(msgspec.Struct, frozen=True):
+    """What will hold next, by the clock alone."""
+
+    at: datetime
+    enforce: bool
+    roles: dict[str, RoleChangeState]
+
+
+class QuotasState(msgspec.Struct, frozen=True):
+    hash: str
+    source: str = "file"
+    """Where the quotas come from; an older sidecar does not say, and knows the file alone."""
+    last_reload_successful: bool = True
+    last_error: str | None = None
+    last_success_timestamp_seconds: float | None = None
+    next_change: ChangeState | None = None
+
+    @property
+    def what_holds(self) -> str:
+        """Which quotas hold while the file is wrong."""
+        if self.source == "none":
+            return "NO QUOTA HOLDS, nothing is throttled, as none were kept from before the start"
+        return "the last good one holds"
+
+
+class JournalState(msgspec.Struct, frozen=True):
+    lines_total: int = 0
+    dropped_total: int = 0
+
+
+class Page(msgspec.Struct, frozen=True):
+    """All of it; `roles` by "leader" and "follower"."""
+
+    broker: int
+    policy: str
+    enforce: bool
+    quotas: QuotasState
+    roles: dict[str, RoleState]
+    version: str | None = None
+    journal: JournalState | None = None
