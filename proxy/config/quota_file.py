@@ -21,7 +21,7 @@ NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift ev
 
 
 MOST_BYTES = 4 * 2**20
-"""Lists of 300 000 partitions. To parse so much takes some seconds of a thread."""
+"""The longest quotas.toml that is read: lists of 300 000 partitions, which take a thread some seconds to parse."""
 
 
 class WrittenQuotas(NamedTuple):

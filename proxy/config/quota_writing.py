@@ -32,11 +32,11 @@ _Arguments = TypeVarTuple("_Arguments")
 _Result = TypeVar("_Result")
 
 SOURCE = "PUT /quotas"
-"""Leads what is said of a file that came over HTTP."""
+"""Names the source in messages about quotas that came over HTTP."""
 
 
 class StaleError(Exception):
-    """The quotas are others than those that were to be replaced. `found`: their hash."""
+    """The quotas in force are not those that the request meant to replace. `found` is the hash of those in force."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(f"expected to replace quotas {expected}, found {found}: read them, and try again")

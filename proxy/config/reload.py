@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from ..logs.log import Log
 
 _MAX_SLEEP_SECONDS = 30.0
-"""What changes by the clock goes by the wall clock, which may be set while we sleep: look again at least this often."""
+"""Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
 _RETRY_SECONDS = 1.0
 """After the directory of the file could not be watched."""
 _MOMENTS_AHEAD = 8
-"""At which something could change that are looked at for `upcoming`, each time the quotas change."""
+"""How many moments at which something could change are looked at for `upcoming`, each time the quotas change."""
 
 
 class ReloadResult(enum.Enum):
@@ -54,7 +54,7 @@ class ReloadOutcome:
     error: str | None = None
     """Ready to print; only when it failed."""
     changes: Mapping[str, tuple[object, object]] = field(default_factory=dict)
-    """What differs now: key, (before, after). Rates in bytes per second."""
+    """What has changed: before and after by key. Rates are bytes per second."""
     reason: str | None = None
     peer: str | None = None
     """Who brought it over HTTP."""
@@ -90,7 +90,7 @@ class QuotaWatch:
         self._reading = trio.Lock()
         self._changes = Changes()
         self._worked_out_at = clock()
-        """A clock that shows less has been set back."""
+        """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MAX_BYTES = 64 * 2**20
-"""Far above any real file: a reassignment of 100 000 partitions has 8 MB on one line."""
+"""Well above any real file: the JSON of a reassignment of 100 000 partitions is 8 MB."""
 _KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",
@@ -30,7 +30,7 @@ def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = 
     """Return the whole content.
 
     Raises ConfigurationError if the file is missing, unreadable, no regular file or larger than `most_bytes`.
-    `takes_pipes`: for what people type, `plan <(kafka-reassign-partitions …)`; whoever reads waits for who writes.
+    `takes_pipes` allows what people type, `plan <(kafka-reassign-partitions …)`; reading then waits for the writer.
     """
     try:
         # Without O_NONBLOCK the opening of a pipe waits until somebody writes to it.
@@ -54,7 +54,10 @@ def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = 
 
 
 def read_text(path: Path) -> str:
-    """The same for text that somebody names on a command line, pipes included; also raises if it is not UTF-8."""
+    """Return the text of a file named on a command line, which may be a pipe.
+
+    Raises ConfigurationError as `read_bytes` does, and if the content is not UTF-8.
+    """
     try:
         return read_bytes(path, takes_pipes=True).decode()
     except UnicodeDecodeError as error:

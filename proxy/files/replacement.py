@@ -1,8 +1,8 @@
 """Replaces a small file as a whole: whoever reads it sees the old content or the new one, never half of it.
 
 Blocking; for the commands that edit quotas.toml. Knows nothing of what is in the file. What cannot be replaced by a
-rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariant: mode and owner
-stay, and two editors of this kind at once both have their change.
+rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariants: mode and
+owner of the file stay; when two commands edit it at once, the second one edits what the first one wrote.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _CONFIG_MAP = "..data"
 
 
 def edit_file(path: Path, change: Callable[[bytes], tuple[bytes, _T]]) -> tuple[bytes, _T]:
-    """Replace the content of `path` by what `change` makes of it; return that, and what else `change` said.
+    """Replace the content of `path` by what `change` makes of it; return the new content and the other
+    result of `change`.
 
     Links are followed, the file they lead to is replaced. Raises ConfigurationError if the file cannot be read or
     replaced, naming it and what to do instead, and whatever `change` raises: then nothing has been written.

@@ -16,9 +16,10 @@ from typing import Any
 from ..errors import ConfigurationError
 
 MOST_DEPTH = 16
-"""Of brackets, and of a key's parts: `schedules.topics.a.leader.replication.throttled.replicas` has seven."""
+"""How deep brackets may be nested, and how many parts a dotted key may have. The longest real key,
+`schedules.topics.a.leader.replication.throttled.replicas`, has seven."""
 MOST_WORD_CHARACTERS = 256
-"""Of what stands without quotes: a topic's name has 249 at most, a date and time some 35, a number 20."""
+"""The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
 _TOKEN = re.compile(
     r'''(?P<comment>\#[^\n]*)
       | (?P<text>"""(?:[^"\\]|\\.|"(?!""))*+"{3,5} | \'{3}(?:[^']|'(?!''))*+\'{3,5}
@@ -55,7 +56,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def what_costs_dearly(text: str) -> str | None:
-    """Return what no file has that a person means, with its line: what is too deep, or a word that is too long."""
+    """Return the first nesting that is too deep or word that is too long, with its line; None if there is neither."""
     line, depth, parts = 1, 0, 1
     for token in _TOKEN.finditer(text):
         found, kind = token[0], token.lastgroup
@@ -66,7 +67,7 @@ def what_costs_dearly(text: str) -> str | None:
                 expected = f"at most {MOST_WORD_CHARACTERS} characters without quotes"
                 return f"line {line}: expected {expected}, found {len(found)}"
         elif found in ('"', "'"):
-            return None  # not closed: the parser says so, and gets no further
+            return None  # The string is not closed: tomllib reports that, and reads no further.
         else:
             line += kind == "newline"
             depth += (found in "[{") - (found in "]}")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 FILE_THREADS = trio.CapacityLimiter(4)
-"""For quotas.toml alone: of the threads that all share, 40 may be waiting for a name server that hangs."""
+"""Threads for reading and watching quotas.toml alone. Trio's shared 40 threads may all be waiting for a name server
+that does not answer."""
 _STEP_MS = 40
 """Quiet for this long, and a change is complete (an editor writes, renames, then sets the mode). The thread looks so
 often: at 20 ms it was 6 % of what a sidecar at work cost (measured)."""
@@ -33,7 +34,7 @@ _DEBOUNCE_MS = 80
 _LOOK_AGAIN_MS = 1000
 """inotify says nothing when a watched directory is itself replaced."""
 _MAX_LINKS = 40
-"""As the kernel: more is a loop."""
+"""The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class FileWatch:
             yield cls(path, route, notify)
 
     async def wait_changed(self) -> bool:
-        """Whether this watch is still good; if not, the file is reached by other directories now: open another.
+        """Tell whether the file is still reached through the watched directories; if not, a new watch has to be opened.
 
         Raises OSError if the way to the file ends: a directory or a link is gone, unreadable, or leads in a circle.
         """
@@ -71,7 +72,7 @@ class FileWatch:
             nursery.start_soon(_set_when_cancelled, stop)
             try:
                 still_good = await trio.to_thread.run_sync(self._watch, stop, limiter=FILE_THREADS)
-            except OSError as error:  # carried past the nursery, which would make a group of it
+            except OSError as error:  # Raised outside the nursery, which would wrap the error in an ExceptionGroup.
                 still_good = error
             nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -80,7 +81,7 @@ class FileWatch:
         return still_good
 
     def _watch(self, stop: threading.Event) -> bool:
-        """Runs in a thread, which Trio waits for: `stop` is what ends it early."""
+        """Watch in a thread. Trio waits for the thread to end, so a cancelled caller sets `stop`."""
         while True:
             seen = self._notify.watch(_DEBOUNCE_MS, _STEP_MS, _LOOK_AGAIN_MS, stop)
             if seen in ("stop", "signal"):

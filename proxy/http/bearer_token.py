@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEAST_CHARACTERS = 16
 MOST_BYTES = 4096
 LOOK_SECONDS = 1.0
-"""A token that was taken away lets nobody in a second later."""
+"""How often the file is looked at: one second after a token was removed from the file it admits nobody."""
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
 """What RFC 6750 allows in a header."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
@@ -34,7 +34,7 @@ _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 def read_token(path: Path) -> bytes:
     """Blocking. Raises ConfigurationError, which names the file and what is wrong with it, never what is in it."""
     try:
-        # Not blocking: a pipe without a writer would be waited for.
+        # Without O_NONBLOCK opening a pipe waits until somebody writes to it.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(descriptor)
@@ -81,7 +81,7 @@ class BearerToken:
         return self._token is not None
 
     def admits(self, authorization: str) -> bool:
-        """Whether this is what an Authorization header has to say."""
+        """Whether an Authorization header carries the token."""
         match = _SCHEME.fullmatch(authorization.strip())
         brought = b"" if match is None else match["token"].encode("latin-1", "replace")
         return hmac.compare_digest(brought, self._token or b"\0") and self._token is not None

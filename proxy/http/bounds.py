@@ -13,23 +13,24 @@ class Bounds:
     """Sizes in bytes, times in seconds. Prometheus' requests have some 500 bytes and ten headers."""
 
     connections: int = 64
-    """Open at once. The next one takes the place of that which has waited longest for its peer."""
+    """Connections open at once. One more takes the place of the one that waited longest for its peer."""
     request_line_bytes: int = 2 * 1024
     head_bytes: int = 8 * 1024
     """The request line and all headers."""
     headers: int = 64
-    """Lines of them: h11 takes 3 µs for each, and all of a head are read in one step (measured)."""
+    """Header lines of one request: h11 takes 3 µs for each (measured), and a head is read in one step of the loop."""
     body_bytes: int = 4 * 1024
-    """Where the route does not say otherwise; read, and of no meaning."""
+    """The longest body of a request whose route says nothing else; such a body is read and ignored."""
     head_seconds: float = 5.0
     """From the accept, or a later request's first byte, to the end of its head."""
     body_seconds: float = 10.0
     handler_seconds: float = 10.0
-    """To work an answer out. Only a reload and the slices of a large snapshot wait at all."""
+    """The time a handler may take. Only a reload and large pages, which are worked out in slices, take any."""
     answer_seconds: float = 5.0
-    """To send it: a peer that does not read is not waited for."""
+    """The time in which an answer must be sent; a peer that reads no faster is disconnected."""
     idle_seconds: float = 120.0
-    """Between two requests: longer than between two scrapes, which are a minute apart at most, as a rule."""
+    """The time between two requests of one connection; scrapes are rarely more than a minute apart."""
     linger_seconds: float = 1.0
-    """After the last answer, for what is still on its way here: closed at once, TCP would take the answer back."""
+    """How long a closed connection is still read from: closing a socket with unread bytes makes TCP reset it, and
+    the peer may lose the last answer."""
     linger_bytes: int = 16 * 1024 * 1024

@@ -47,9 +47,9 @@ class Service:
     turn: Turn
     statistics: HttpStatistics
     waits: Callable[[], None]
-    """Told whenever a connection begins to wait for its peer."""
+    """Called whenever a connection begins to wait for its peer."""
     refused: Callable[[Refusal, str, str], None]
-    """Told of every refusal: its reason, the peer, and what was found, for the log."""
+    """Called for every refusal with its reason, the peer and what was found, for metrics and log."""
     failed: Callable[[Exception, str], None]
     """Told of a defect, and where it showed."""
     tls: Callable[[], ssl.SSLContext] | None = None
@@ -75,7 +75,7 @@ class HttpConnection:
 
     def __init__(self, stream: trio.SocketStream, peer: str, service: Service) -> None:
         self.waits_since: float | None = None
-        """When it began to wait for its peer; None while it is worked for."""
+        """When the connection began to wait for its peer; None while one of its requests is being answered."""
         self._transport = stream
         self._encrypted = (
             None
@@ -92,7 +92,7 @@ class HttpConnection:
         self._scope = trio.CancelScope()
 
     def make_room(self) -> None:
-        """End it now: others need its place."""
+        """End the connection now, because others need its place."""
         self._service.refused(Refusal.MADE_ROOM, self._peer, "")
         self._scope.cancel()
 
@@ -308,7 +308,7 @@ class HttpConnection:
 
 
 def _length(head: h11.Request) -> int:
-    """h11 lets one Content-Length through, of digits."""
+    """The body's length; h11 has made sure that there is at most one Content-Length, and that it is digits."""
     return next((int(value) for name, value in head.headers if name == b"content-length"), 0)
 
 

@@ -22,13 +22,13 @@ class Refusal(enum.Enum):
     FOREIGN_HOST = "foreign_host"
     FOREIGN_ORIGIN = "foreign_origin"
     NOT_ADMITTED = "not_admitted"
-    """Its route wants a proof that was not there or not right."""
+    """The route needs a token, and the request had none or a wrong one."""
     MADE_ROOM = "made_room"
-    """It had waited longest for its peer when there were too many."""
+    """The connection had waited longest for its peer when there were too many connections."""
     NOT_ACCEPTED = "not_accepted"
     """The kernel gave no socket, for want of file descriptors or memory."""
     FAILED = "failed"
-    """A defect of ours, answered with 500."""
+    """A defect of the sidecar, answered with 500."""
 
 
 @dataclass(slots=True)

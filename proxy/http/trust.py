@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-"""They change nothing (RFC 9110, 9.2.1), and across sites a browser shows their answer to nobody."""
+"""Methods that change nothing (RFC 9110, 9.2.1). A browser shows a page of another site no answer to them."""
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]{2,45})\]|(?P<name>[^\s:\[\]@/]{1,253}))(?::(?P<port>[0-9]{1,5}))?")
 _ORIGIN = re.compile(r"(?P<scheme>https?)://(?P<host>[^\s/@]{1,300})")
 _DEFAULT_PORTS = {"http": "80", "https": "443"}

@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from .shelf import Shelf
 
 QUEUED_BATCHES = 32
-"""Traffic comes every fifteen seconds: minutes of a disk that hangs; at 1000 active partitions some 30 MB."""
+"""The most batches that wait. The recorder hands one over every 15 seconds, so this is several minutes of a disk that
+hangs, and some 30 MB at 1000 active partitions."""
 
 
 class Batch(NamedTuple):
-    """What one tick of the recorder brings. `first_time` is the wall clock's second of tick 0."""
+    """The lines of one tick of the recorder. `first_time` is the wall clock at tick 0, in seconds since 1970."""
 
     tick: int
     first_time: int
@@ -48,7 +49,7 @@ class JournalStatistics:
     dropped_by_queue: int = 0
     dropped_by_disk: int = 0
     dropped_by_ledger: int = 0
-    """Of more partitions than are remembered."""
+    """Entries that were not recorded because more partitions were active than the ledger remembers."""
     removed_files: int = 0
     lost_files: int = 0
     """Open ones that somebody else removed, as with the directory."""
@@ -62,7 +63,7 @@ class Writer:
     def __init__(self, shelf: Shelf, origin: Origin, settings: JournalSettings) -> None:
         self.statistics = JournalStatistics()
         self.problem: str | None = None
-        """Why the disk refuses, while it does."""
+        """The disk's last error; None once a write has succeeded."""
         self._shelf = shelf
         self._origin = origin
         self._settings = settings

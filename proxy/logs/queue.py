@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10_000
 MOST_BYTES = 16 * 2**20
-"""Of all lines that wait; a line that would lead beyond it is dropped."""
+"""The most bytes of all waiting lines together; a line that would exceed it is dropped."""
 FINISH_SECONDS = 1.0
-"""At the end of the process, for what still waits: a pipe that nobody reads keeps no process from ending."""
+"""How long the end of the process waits for lines that are not written yet, if nobody reads the pipe."""
 _WRITABLE_SECONDS = 1.0
 
 
@@ -30,15 +30,15 @@ class Dropped(enum.StrEnum):
     """Why nobody will read a line. The value is the metric label `reason`."""
 
     FULL = "full"
-    """As many lines as may wait waited already: nobody reads, or not fast enough."""
+    """The queue was full: nobody reads the log, or not fast enough."""
     FAILED = "failed"
-    """It could not be written: the reader is gone, the disk is full; or it could not be put into words."""
+    """The line could not be written (the reader is gone, the disk is full) or could not be rendered."""
     SUPPRESSED = "suppressed"
     """Too many lines of one cause (`proxy.logs.rate`)."""
 
 
 class LogQueue:
-    """Stands where a text stream is written to, a whole line with its end at a time.
+    """Takes the place of a text stream; each call writes one whole line with its line break.
 
     Args:
         dropped: where what is dropped is counted.
@@ -57,7 +57,7 @@ class LogQueue:
         self._output = _Output(stream)
         self._tell = tell
         self._missing = 0
-        """Dropped and not told yet."""
+        """Lines dropped since the last line that told of dropped ones."""
         self._most_lines = most_lines
         self._is_terminal = stream.isatty()
         self._lines: deque[bytes] = deque()
@@ -79,7 +79,7 @@ class LogQueue:
         return len(line)
 
     def flush(self) -> None:
-        """Nothing: lines are not kept back."""
+        """Do nothing: every line is already on its way."""
 
     def isatty(self) -> bool:
         return self._is_terminal
@@ -129,7 +129,7 @@ class _Output:
         """A disk took a part of the last line: the next one begins on a line of its own."""
 
     def write(self, line: bytes) -> bool:
-        """Whether it was written whole. Blocks for as long as nobody reads."""
+        """Return whether the whole line was written. Blocks for as long as nobody reads the pipe."""
         try:
             if self._descriptor is None:
                 self._stream.write(line.decode())

@@ -29,9 +29,9 @@ RETRY_SECONDS = 0.1
 """After an accept for which there was no descriptor, or no memory in the kernel."""
 TELL_SECONDS = 60.0
 DESCRIPTORS_PER_CONNECTION = 2
-"""Beside them up to four of pipes, without which bytes are copied."""
+"""The two sockets of a relayed connection. Splicing takes up to four more for pipes; without them bytes are copied."""
 SPARE_DESCRIPTORS = 64
-"""For listeners, HTTP, the journal, quotas.toml."""
+"""Descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
 
 
 class Pause(enum.StrEnum):
@@ -121,7 +121,8 @@ class Doorkeeper:
         return Pause.MEMORY if self._memory_is_short() else None
 
     async def _cannot_accept(self, error: OSError) -> None:
-        """No descriptor, most likely: Trio's own loop logs a traceback ten times a second, 22 KB."""
+        """Log and count an error of accept, which mostly is a lack of descriptors, and pause. Trio's own accept loop
+        would log 22 KB of tracebacks a second."""
         self.pauses[Pause.DESCRIPTORS] += 1
         self._tell("accept_paused", reason=Pause.DESCRIPTORS.value, open=self.open, error=str(error))
         await trio.sleep(RETRY_SECONDS)

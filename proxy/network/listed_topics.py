@@ -29,11 +29,11 @@ CONFIRM_SECONDS = 5.0
 """Between the first answer about lists that are new, and the one that confirms what is missing."""
 PAUSE_SECONDS = 60.0
 MOST_SHARE = 0.01
-"""Of the time that may go into asking: the pause is so much longer than what it took."""
+"""The share of time that asking may take: a question that took one second is followed by a pause of 100."""
 MOST_TOPICS = 5000
-"""Of those that lists name; more are not asked for."""
+"""The most topics asked for; lists that name more are checked as far as this many."""
 TOPICS_AT_ONCE = 50
-"""Of a thousand partitions each they are parsed in about half a second, by a thread beside the relay's."""
+"""Topics per request. The answer about 50 topics of 1000 partitions each takes a thread half a second to parse."""
 MOST_BYTES = 16 * 1024 * 1024
 VERSIONS = (METADATA_VERSION, NAMED_METADATA_VERSIONS.start)
 """The second one for brokers before 2.8, which close the connection on the first."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESOLVE_SECONDS = 1.0
 FRESH_SECONDS = 5.0
-"""Brokers dial rarely, and then many connections at once."""
+"""How long looked-up names are used. Brokers dial rarely, and then open many connections at once."""
 
 
 class PeerNames:

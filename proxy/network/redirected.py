@@ -37,9 +37,9 @@ class Refusal(enum.StrEnum):
     """Why a connection to the transparent listener is not relayed."""
 
     NOT_REDIRECTED = "not_redirected"
-    """Somebody dialled the listener itself: there is nobody it could be meant for."""
+    """The peer dialled the transparent listener itself, so no broker can be meant by the connection."""
     OWN_CONNECTION = "own_connection"
-    """It is ours: the rules lack the owner match, or match another user than the one we run as."""
+    """A connection of the sidecar itself was redirected: the rules lack the owner match, or match another user."""
 
 
 class RefusedError(Exception):

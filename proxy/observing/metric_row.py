@@ -32,7 +32,7 @@ PREFIX = "replication_throttle_"
 
 
 class Overload(NamedTuple):
-    """Who counts."""
+    """The two objects that bound what the process takes on, and count what they refuse."""
 
     doorkeeper: Doorkeeper
     caretaker: Caretaker
@@ -57,16 +57,16 @@ class Sources:
     """How often the last good quotas were written, by outcome."""
     http: HttpStatistics = field(default_factory=HttpStatistics)
     doubts: Callable[[Role], Iterable[Doubt]] = lambda _: ()
-    """Why the quota may not do what was meant, as far as anybody looks."""
+    """Why the quota may not do what was meant, as found once a second."""
     loop_lag_seconds: Callable[[], float] = lambda: 0.0
-    """The worst of late."""
+    """The worst lag of the loop in the last 15 to 30 seconds."""
     overload: Overload | None = None
-    """What gives way when too much comes; None: nothing is looked after."""
+    """Counts of what was refused or put off under overload; None in tests without a server."""
     remembered_replicas: Callable[[Role], int] = lambda _: 0
     upcoming: Callable[[], Change | None] = lambda: None
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None
-    """None: no journal is kept, and nothing said of one."""
+    """None: no journal is kept, and its metrics are 0."""
     tls: Legs | None = None
     """None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None

@@ -27,7 +27,7 @@ LOOK_SECONDS = 1.0
 
 
 class Oversight:
-    """Of one process. `throttles` are those of the roles that it serves."""
+    """One per process. `throttles` has the roles that the sidecar serves."""
 
     def __init__(self, throttles: Mapping[Role, RoleThrottle], log: Log) -> None:
         self._throttles = throttles
@@ -37,7 +37,7 @@ class Oversight:
         self._passing = {role: PassingRates() for role in throttles}
 
     def doubts(self, role: Role) -> tuple[Doubt, ...]:
-        """Those of the last look; none of a role that is not served."""
+        """The doubts found by the last look; none for a role that is not served."""
         return self._doubts[role].found if role in self._doubts else ()
 
     def passing(self, role: Role) -> Passing:
@@ -65,7 +65,7 @@ class Oversight:
         await self._topics.run(named, wait_changed, brokers, self._log)
 
     def look(self, now: float) -> None:
-        """Take what is so at `now`, seconds of the monotonic clock."""
+        """Look at both roles at `now`, in seconds of the monotonic clock."""
         for role, throttle in self._throttles.items():
             self._passing[role].sample(throttle.statistics, now)
             doubts = self._doubts[role]

@@ -21,7 +21,7 @@ FRESH_SECONDS = 1.0
 
 
 class ProcessFigures:
-    """Of this process."""
+    """One per process."""
 
     def __init__(self, collect: Callable[[], Sequence[Family]] | None = None) -> None:
         self._collect = collect or _collected
@@ -29,7 +29,7 @@ class ProcessFigures:
         self._read_at = -FRESH_SECONDS
         self._reading = trio.Lock()
         self._threads = trio.CapacityLimiter(1)
-        """Of their own: a name server that hangs may hold all the others."""
+        """Threads of their own: Trio's shared threads may all be waiting for a name server that does not answer."""
 
     async def read(self) -> Sequence[Family]:
         with trio.move_on_after(FRESH_SECONDS):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PATH = "/quotas"
 TOML = "application/toml"
 MOST_BYTES = 1024 * 1024
-"""Of a quotas file over HTTP: some 10 000 sections."""
+"""The longest quotas file that is taken over HTTP: some 10 000 sections."""
 MOST_SUPERSEDED = 16
 _ETAG = re.compile(r'"?([0-9a-f]{8,64})"?')
 

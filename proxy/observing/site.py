@@ -35,14 +35,14 @@ if TYPE_CHECKING:
     from .throttle_page import Page
 
 LEAST_PAUSE_SECONDS = 0.2
-"""Between two reloads that HTTP asks for: whoever asks meanwhile shares the next."""
+"""The pause between two reloads that HTTP asks for; requests that come meanwhile share the next reload."""
 
 
 _LOADING = trio.CapacityLimiter(1)
 
 
 class Site:
-    """Of one process."""
+    """One per process."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LEAST_PAUSE_SECONDS = 1.0
 PAUSE_RATIO = 9.0
-"""The pause after a look is so many times what the look took, other work between its slices included."""
+"""The pause after a look is this many times the look's duration, the work of others between its slices included."""
 MOST_PAUSE_SECONDS = 10.0
 
 
@@ -51,7 +51,7 @@ class Surveyor:
         self._rates: dict[Role, list[PartitionRate]] = {role: [] for role in Role}
 
     def last(self, role: Role) -> RoleSurvey:
-        """Return what was found last; nothing before the first look."""
+        """Return what the last look found; an empty survey before the first look."""
         return self._last[role]
 
     def partition_rates(self, role: Role) -> list[PartitionRate]:
@@ -59,7 +59,7 @@ class Surveyor:
         return self._rates[role]
 
     async def refresh(self) -> None:
-        """Return when `last` is as new as may be had."""
+        """Wait until `last` is no older than the pause allows."""
         await self._shared.recent()
 
     async def run(self) -> None:

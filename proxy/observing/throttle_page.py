@@ -30,7 +30,7 @@ class DoubtState(msgspec.Struct, frozen=True):
 
 
 class ThrottledBytes(msgspec.Struct, frozen=True):
-    """That went on since the start."""
+    """Bytes of throttled replicas that went on to followers since the start."""
 
     in_sync: int = 0
     catching_up: int = 0
@@ -58,7 +58,7 @@ class RoleState(msgspec.Struct, frozen=True):
     passing_bytes_per_second: PassingState | None = None
     """None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
-    """Of clients, or of brokers whose fetches are not understood (TLS)."""
+    """Connections of clients, or of brokers whose fetches are not understood because they are encrypted."""
     served: bool = True
     links: tuple[LinkSurvey, ...] = ()
     partitions: tuple[PartitionSurvey, ...] = ()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 BEAT_SECONDS = 0.1
 KEPT_SECONDS = 15.0
-"""A worst lag is shown for one to two of these: Prometheus, which asks every 15 seconds by default, sees each one, and
-who else asks takes none away."""
+"""The metric shows the worst lag of the current and of the previous window. Prometheus, which scrapes every 15 seconds
+by default, sees every worst lag, and a second reader of the metric does not reset it for the first one."""
 
 
 class LoopLag:
@@ -52,7 +52,7 @@ class Heartbeat:
         self._rested = rested
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Beat until cancelled."""
         try:
             while True:
                 due = trio.current_time() + BEAT_SECONDS

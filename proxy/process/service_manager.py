@@ -1,7 +1,7 @@
 """What systemd is told where it supervises the process: ready, alive, stopping (sd_notify(3)).
 
-One datagram each to the socket that NOTIFY_SOCKET names; without one nothing is said. Invariant: nothing blocks and
-nothing raises; a manager that does not listen is its own affair.
+Each message is one datagram to the socket that the environment variable NOTIFY_SOCKET names; without that variable no
+message is sent. Invariant: no call blocks or raises, also when nobody reads the socket.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ServiceManager:
         self._say("STOPPING=1")
 
     def beat(self) -> None:
-        """Say that the loop turns, twice in each WatchdogSec of the unit; nothing if it has none."""
+        """Tell systemd twice in each WatchdogSec that the loop turns; send nothing if the unit sets no WatchdogSec."""
         now = self._now()
         if self._alive_every and now - self._alive_said >= self._alive_every:
             self._alive_said = now
@@ -46,7 +46,7 @@ class ServiceManager:
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float:
-    """The unit's WatchdogSec; 0: it has none, or another process is meant."""
+    """The unit's WatchdogSec in seconds; 0 if the unit sets none, or if WATCHDOG_PID names another process."""
     if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
         return 0.0
     text = environ.get("WATCHDOG_USEC", "")

@@ -23,7 +23,8 @@ DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 IGNORED_SIGNALS = (
     signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
 )  # fmt: skip
-"""They end a process by default, and people and log rotators send some by habit. SIGUSR2 is reserved."""
+"""Signals that end a process by default and mean nothing to a sidecar. Operators and log rotators send some of them by
+habit, so the sidecar logs and ignores them. SIGUSR2 is reserved."""
 
 
 def receive_signals() -> AbstractContextManager[SignalReceiver]:
@@ -37,10 +38,10 @@ async def follow_signals(
     drain: Callable[[str], object],
     log: Log,
 ) -> None:
-    """SIGHUP reloads the quotas; SIGTERM, SIGINT and SIGQUIT drain, a second one of them ends at once; what would end
-    the process by default, and means nothing here, is told once and ignored.
+    """SIGHUP reloads the quotas. SIGTERM, SIGINT and SIGQUIT drain, and a second one of them ends the process at once.
+    A signal that would end the process by default, and means nothing to a sidecar, is logged once and ignored.
 
-    A reload that hangs (a disk that does not answer) keeps no other signal waiting, and one more reload at most.
+    While a reload hangs (the disk does not answer), other signals are still served, and at most one more reload waits.
     """
     asked, asking = trio.open_memory_channel[None](1)
 

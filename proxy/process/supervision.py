@@ -40,14 +40,14 @@ class Task(enum.StrEnum):
     QUOTAS_STATE = "quotas_state"
     """Keeps the last good quotas for the next start."""
     QUOTAS_LEADER = "quotas_leader"
-    """Puts changed quotas in force for what this broker sends."""
+    """Puts changed quotas in force for what this broker sends as a leader."""
     QUOTAS_FOLLOWER = "quotas_follower"
-    """The same for what this broker fetches."""
+    """Puts changed quotas in force for what this broker fetches as a follower."""
     TOPIC_NAMES = "topic_names"
     OVERSIGHT = "oversight"
     """Looks once a second at what passes and whether quotas do what was meant."""
     LISTED_TOPICS = "listed_topics"
-    """Asks whether the cluster has what lists name."""
+    """Asks a broker whether the cluster has the topics and partitions that replica lists name."""
     HTTP = "http"
     HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
     """Reads the token of the quotas page again."""
@@ -68,7 +68,7 @@ class Task(enum.StrEnum):
     GARBAGE = "garbage"
     """Frees what refers to itself."""
     POLLER = "poller"
-    """Wakes the relayed connections; started again by itself at once, with everybody looked after anew."""
+    """Wakes the relayed connections. The poller restarts itself at once and registers every open connection again."""
 
 
 class Supervisor:
@@ -81,8 +81,8 @@ class Supervisor:
     async def keep(self, task: Task, run: Callable[[], Awaitable[object]]) -> None:
         """Run `run` again and again until cancelled. Never raises but Cancelled, KeyboardInterrupt and SystemExit.
 
-        A `run` that returns has failed as well: what is kept here has no end of its own. What `run` was given must
-        bear to be used again.
+        A `run` that returns counts as failed, because no background task has an end of its own. `run` is called again
+        with the same arguments, so they must still be usable after a failure.
         """
         pause_seconds, rests_until = FIRST_PAUSE_SECONDS, trio.current_time()
         while True:

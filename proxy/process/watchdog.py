@@ -4,8 +4,8 @@ A loop that spins serves nobody, answers no probe and takes no signal, and never
 serves again in a second (sysexits' 70, an internal error, so that whoever supervises it starts it anew). A thread looks
 four times a second whether the loop has beaten (`heartbeat`).
 
-Invariant: time in which this thread could not run itself, since the process was stopped, the machine asleep or its
-cores taken, is not the loop's; a loop that has not begun to beat, or has ended in order, does not stall.
+Invariants: time in which this thread itself could not run (the process was stopped, the machine slept, other processes
+had the cores) is not counted against the loop. A loop that has not begun to beat, or has ended in order, never stalls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 EXIT_STATUS = 70
 LOOK_SECONDS = 0.25
 MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
-"""Of one look: a sleep that took longer says that nobody ran."""
+"""The longest that one sleep of the thread may take. A longer one means that the whole process did not run."""
 _MOST_FRAMES = 50
 
 
@@ -54,7 +54,7 @@ class Watchdog:
         self._beats += 1
 
     def rest(self) -> None:
-        """The loop beats no more, and that is right."""
+        """The loop has ended in order: no beat is expected from now on."""
         self._loop = None
 
     def start(self) -> None:

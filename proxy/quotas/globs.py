@@ -20,14 +20,14 @@ _MOST_CACHED = 4096
 
 
 class _Part(Protocol):
-    """What stands between two stars: of a fixed number of characters."""
+    """The part of a glob between two stars, which matches a fixed number of characters."""
 
     size: int
 
     def is_at(self, name: str, at: int) -> bool: ...
 
     def find(self, name: str, at: int, end: int) -> int:
-        """Return the first place from `at` on where all of it is before `end`, -1 if there is none."""
+        """Return the first position from `at` on where the part matches and ends before `end`; -1 if there is none."""
 
 
 class _Literal:

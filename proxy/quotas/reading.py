@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from .daily_window import DailyWindow
 
 MOST_SCHEDULES = 64
-"""Each is looked at for every change ahead, on the loop: 2000 took two seconds a reload, so many 0.1 s at most."""
+"""The most schedules of a file. Every change ahead looks at each of them, on the loop: 2000 took two seconds a reload,
+64 take 0.1 s at most."""
 MOST_GLOBS = 500
-"""Each may have to be held against every topic's name that is met."""
+"""The most globs of a file: every topic name that is met may have to be compared with each of them."""
 UNTIL = "until"
 SCHEDULES = "schedules"
 _LAYER_KEYS = ("brokers", "topics", "mode")
@@ -42,7 +43,7 @@ _GLOB = re.compile(r"[*?\[]")
 _OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 _HASH_DIGITS = 12
 _YEARS = range(1970, 9991)
-"""Far enough, and far from where a datetime overflows as its offset is taken off."""
+"""The last year of a date: later ones overflow when the offset is subtracted."""
 
 Toml = dict[str, Any]
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .sections import Layer, QuotaFile, Section
 
 MAX_TOPIC_BYTES = 249
-"""org.apache.kafka.common.internals.Topic: a longer name is no topic's, whoever says it."""
+"""The longest name of a topic (org.apache.kafka.common.internals.Topic); a longer name in a request is made up."""
 MOST_RESOLVED = 20_000
-"""Topics of which it is remembered what is listed; beyond them it is worked out anew."""
+"""For so many topics the listed partitions are remembered; for more of them they are worked out each time."""
 METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"

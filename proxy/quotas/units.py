@@ -35,7 +35,7 @@ _BIT_MULTIPLES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?) *([A-Za-z]*)(/s)?", re.ASCII)
 _BITS = re.compile(r"([kKMGTmgt]?)i?(?:b|[bB]its?|bps)", re.ASCII)
 _MOST_SHOWN = 200
-"""Characters of a value in a message: a list of 100 000 partitions is a megabyte."""
+"""The most characters of a value that a message quotes: a list of 100 000 partitions would be a megabyte."""
 _EXPECTED_RATE = 'bytes per second as an integer or text like "50MiB/s", or "unlimited"'
 _EXPECTED_SIZE = 'bytes as an integer or text like "8MiB"'
 
