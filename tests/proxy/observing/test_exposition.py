@@ -37,7 +37,7 @@ def test_partitions_are_exposed_only_where_asked_for() -> None:
 @pytest.mark.parametrize("accept", ["text/plain", OPENMETRICS])
 def test_many_partitions_are_one_family_written_in_steps(accept: str) -> None:
     rates = [PartitionRate("orders", number, float(number)) for number in range(1234)]
-    steps = Exposition(sources(partition_rates=rates)).encode(accept)
+    steps = Exposition(sources(partition_rates=rates)).encode(openmetrics=accept == OPENMETRICS)
     count = 0
     try:
         while True:
