@@ -42,10 +42,14 @@ def build(into: Path) -> list[Path]:
     stage.mkdir()
     _lay_out_libraries(stage)
     _write_manual(stage / "man")
+    files = shutil.copytree(FILES, stage / "files")
+    shutil.copytree(ROOT / "examples", stage / "examples")
+    for path in (ROOT / "deploy" / "redirect" / "redirect.sh", ROOT / "LICENSE"):
+        shutil.copy(path, files)
+    _take_back_to_the_commit(stage)
     places = {
-        "VERSION": version(), "MTIME": _commit_time(), "STAGE": str(stage), "FILES": str(FILES),
-        "REDIRECT": str(ROOT / "deploy" / "redirect" / "redirect.sh"), "LICENSE": str(ROOT / "LICENSE"),
-        "EXAMPLES": str(ROOT / "examples"),
+        "VERSION": version(), "MTIME": _commit_time(), "STAGE": str(stage), "FILES": str(files),
+        "REDIRECT": str(files / "redirect.sh"), "LICENSE": str(files / "LICENSE"), "EXAMPLES": str(stage / "examples"),
     }  # fmt: skip
     config = stage / "nfpm.yaml"
     config.write_text(string.Template(FILES.with_name("nfpm.yaml").read_text("utf-8")).substitute(places), "utf-8")
@@ -106,6 +110,13 @@ def _write_manual(folder: Path) -> None:
         page.unlink()
 
 
+def _take_back_to_the_commit(stage: Path) -> None:
+    """nfpm leaves the times of what it finds in folders."""
+    when = float(_seconds())
+    for path in (stage, *stage.rglob("*")):
+        os.utime(path, (when, when), follow_symlinks=False)
+
+
 def _seconds() -> str:
     return _run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
 
@@ -115,5 +126,9 @@ def _commit_time() -> str:
 
 
 def _run(*command: str | Path) -> str:
-    done = subprocess.run([str(part) for part in command], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    # Copies: times are changed, and a link would be into uv's cache.
+    environment = {**os.environ, "UV_LINK_MODE": "copy"}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
     return done.stdout
