@@ -323,6 +323,22 @@ BOUNDS = Row(
             ),
         ),
         Panel(
+            "TLS",
+            "short",
+            "Handshakes and keys read anew in 15 minutes, and days until the first certificate of a leg ends.",
+            (
+                Query(f"increase({PREFIX}tls_handshakes_total{{{ONE}}}[15m])", "{{instance}} {{leg}} done"),
+                Query(
+                    f"increase({PREFIX}tls_handshake_failures_total{{{ONE}}}[15m])", "{{instance}} {{leg}} {{reason}}"
+                ),
+                Query(f"increase({PREFIX}tls_reloads_total{{{ONE}}}[15m])", "{{instance}} {{leg}} keys: {{outcome}}"),
+                Query(
+                    f"({PREFIX}certificate_expiry_timestamp_seconds{{{ONE}}} - time()) / 86400",
+                    "{{instance}} {{leg}} {{store}}: days left",
+                ),
+            ),
+        ),
+        Panel(
             "Held bytes",
             "bytes",
             "Of frames that have to be whole before anything is done with them. Normally some kilobytes.",

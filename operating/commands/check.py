@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -36,6 +36,12 @@ from ..terminal import say
 from .health import url_of
 from .live_check import ask_live, live_lines
 from .options import config_option, set_option
+from .tls_check import keys_lines, keys_report, keys_warnings, load_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from proxy.tls.contexts import Loaded
 
 Json = dict[str, Any]
 
@@ -93,13 +99,13 @@ def command(
     """
     try:
         now = datetime.now(UTC) if at is None else _parse_at(at)
-        settings, quota_file, path = _load(config_path, overrides, quotas_path)
+        settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
     except ConfigurationError as error:
         if not as_json:
             raise
         click.echo(_encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
-    report = report_on(settings, quota_file, path, now=now)
+    report = report_on(settings, quota_file, path, now=now, keys=keys)
     asked = None
     if live or url is not None:
         asked = ask_live(url or url_of(settings.http.listen), settings.broker.id, quota_file.hash)
@@ -116,25 +122,31 @@ def _parse_at(text: str) -> datetime:
         raise ConfigurationError(f"--at: {error}") from error
 
 
-def _load(config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None) -> tuple[Settings, QuotaFile, Path]:
-    """Both files, or the problems of both."""
+def _load(
+    config_path: Path, overrides: tuple[str, ...], quotas_path: Path | None
+) -> tuple[Settings, QuotaFile, Path, dict[str, Loaded]]:
+    """Both files and the keys, or the problems of all."""
     problems: list[str] = []
     settings = quota_file = None
+    keys: dict[str, Loaded] = {}
     try:
         settings = load_settings(config_path, overrides, os.environ)
         quotas_path = quotas_path or settings.quotas.file
+        keys = load_keys(settings)
     except ConfigurationError as error:
         problems += error.problems
     try:
         quota_file = load_quotas_file(quotas_path) if quotas_path is not None else None
     except ConfigurationError as error:
         problems += error.problems
-    if settings is None or quota_file is None or quotas_path is None:
+    if settings is None or quota_file is None or quotas_path is None or problems:
         raise ConfigurationError(problems)
-    return settings, quota_file, quotas_path
+    return settings, quota_file, quotas_path, keys
 
 
-def report_on(settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, now: datetime) -> Json:
+def report_on(
+    settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, now: datetime, keys: Mapping[str, Loaded] = {}
+) -> Json:
     """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
     quotas = effective(quota_file, settings.broker.id, now)
     served = [role for role in Role if _is_served(role, settings)]
@@ -154,7 +166,11 @@ def report_on(settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, n
             for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
         ],
         "roles": {role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role},
-        "warnings": advise(quota_file, settings.broker.id, now, roles=served),
+        "tls": keys_report(keys),
+        "warnings": [
+            *advise(quota_file, settings.broker.id, now, roles=served),
+            *keys_warnings(settings, keys, now),
+        ],
     }
 
 
@@ -193,6 +209,7 @@ def _lines(report: Json) -> list[str]:
     ]
     for name, role in report["roles"].items():
         lines += ["", *_role_lines(name, role)]
+    lines += keys_lines(report["tls"])
     if report["changes"]:
         lines += ["", f"next changes, from {format_time(report['at'])}:"]
     for change in report["changes"]:

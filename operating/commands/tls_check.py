@@ -1,0 +1,111 @@
+"""What ``check`` says of keys: that files can be read, whose names certificates have, and who will not take them.
+
+Reads the files, needs no network. Invariant: whatever ``run`` would refuse of them is a problem here.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from proxy.config.tls_reading import is_loopback
+from proxy.errors import ConfigurationError
+from proxy.network.login import Login
+from proxy.tls.contexts import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from proxy.config.settings import Settings
+    from proxy.tls.contexts import Loaded
+
+Json = dict[str, Any]
+SOON_DAYS = 14
+
+
+def load_keys(settings: Settings) -> dict[str, Loaded]:
+    """Every leg's files by its name. Raises ConfigurationError with every problem."""
+    problems: list[str] = []
+    found = {}
+    for leg in (leg for role in settings.tls for leg in role.legs):
+        try:
+            found[leg.name] = load(leg)
+        except ConfigurationError as error:
+            problems += (f"{leg.name}: {problem}" for problem in error.problems)
+    if settings.login is not None:
+        try:
+            Login.open(settings.login)
+        except ConfigurationError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigurationError(problems)
+    return found
+
+
+def keys_report(loaded: Mapping[str, Loaded]) -> Json:
+    """What ``--json`` prints of each leg that is encrypted."""
+    return {
+        name: {
+            "names": [own for identity in leg.identities for own in identity.names],
+            "expires": {what: datetime.fromtimestamp(when, UTC) for what, when in leg.expires.items()},
+        }
+        for name, leg in loaded.items()
+    }
+
+
+def keys_lines(report: Json) -> list[str]:
+    lines = [] if not report else [""]
+    for name, leg in report.items():
+        ends = min(leg["expires"].values(), default=None)
+        until = "" if ends is None else f", until {ends:%Y-%m-%d}"
+        lines.append(
+            f"{name}: TLS, {'presents ' + ', '.join(leg['names']) if leg['names'] else 'presents nothing'}{until}"
+        )
+    return lines
+
+
+def keys_warnings(settings: Settings, loaded: Mapping[str, Loaded], now: datetime) -> list[str]:
+    """What is valid and may not do, ready to print."""
+    return [*_names(settings, loaded), *_ends(loaded, now), *_open(settings), *_plaintext(settings)]
+
+
+def _names(settings: Settings, loaded: Mapping[str, Loaded]) -> Iterator[str]:
+    listen = loaded.get("egress.listen")
+    if settings.egress is not None and listen is not None:
+        for peer in settings.egress.peers:
+            if not any(identity.suits(peer.server_name) for identity in listen.identities):
+                yield (
+                    f"egress.tls.listen: no certificate has the name {peer.server_name} of broker {peer.broker}: the "
+                    "broker beside this sidecar will refuse it (ssl.endpoint.identification.algorithm)"
+                )
+
+
+def _ends(loaded: Mapping[str, Loaded], now: datetime) -> Iterator[str]:
+    for name, leg in loaded.items():
+        for what, when in leg.expires.items():
+            days = (when - now.timestamp()) / 86_400
+            if days <= 0:
+                yield f"{name}: a certificate of its {what} has expired"
+            elif days < SOON_DAYS:
+                yield f"{name}: a certificate of its {what} expires in {days:.1f} days"
+
+
+def _open(settings: Settings) -> Iterator[str]:
+    for leg in (leg for role in settings.tls for leg in role.legs):
+        if not leg.listens and not leg.verifies_names:
+            yield f"{leg.name}: any name is accepted: ssl.endpoint.identification.algorithm is empty"
+
+
+def _plaintext(settings: Settings) -> Iterator[str]:
+    for name, table in (("ingress", settings.ingress), ("egress", settings.egress)):
+        if table is None or not table.tls.legs:
+            continue
+        for side in ("listen", "upstream"):
+            if getattr(table.tls, side) is None:
+                yield f"{name}.tls.{side}: plaintext, as is written or because it stays on loopback"
+    host = settings.http.listen.host
+    if not is_loopback(host) and settings.http.token_file is None:
+        yield (
+            f"http.listen: {host} is not loopback, and whoever reaches it reads everything and may have quotas.toml "
+            "read again"
+        )
