@@ -13,9 +13,11 @@ import yaml
 
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, load_settings
+from proxy.tls.contexts import load
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "compose"
 FILE = FOLDER / "compose.yaml"
+MTLS = FOLDER / "mtls"
 COMPOSE = yaml.safe_load(FILE.read_text())
 BROKERS = (101, 102, 103)
 CHECK = Path(sys.executable).with_name("check-jsonschema")
@@ -71,6 +73,41 @@ def test_the_sidecar_starts_with_its_files_and_meets_the_brokers(broker: int) ->
     }
     for peer in settings.egress.peers:
         assert peer.upstream.host in service(f"kafka-{peer.broker}")["networks"]["kafka"]["aliases"]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What certificates.sh makes, in a copy of its folder."""
+    folder = tmp_path_factory.mktemp("mtls")
+    shutil.copy(MTLS / "certificates.sh", folder)
+    for _ in range(2):  # again at any time
+        subprocess.run(["sh", folder / "certificates.sh"], check=True, capture_output=True)
+    return folder / "tls"
+
+
+def test_the_overlay_for_tls_is_what_the_schema_wants() -> None:
+    assert check_schema(MTLS / "compose.yaml").returncode == 0
+
+
+@pytest.mark.parametrize("broker", BROKERS)
+def test_with_keys_every_leg_is_encrypted_and_every_name_certified(broker: int, keys: Path) -> None:
+    overlay = yaml.safe_load((MTLS / "compose.yaml").read_text())["services"]
+    sidecar, beside = overlay[f"sidecar-{broker}"], overlay[f"kafka-{broker}"]
+    assert sidecar["volumes"] == beside["volumes"] == ["./mtls/tls:/etc/kafka-replication-tls:ro"]
+    assert {Path(value).name for key, value in beside["environment"].items() if key.endswith("LOCATION")} == {
+        path.name for path in keys.iterdir()
+    }
+    environment = {key: value.replace("/etc/kafka-replication-tls", str(keys))
+                   for key, value in sidecar["environment"].items()}  # fmt: skip
+    settings = load_settings(FOLDER / "sidecars" / str(broker) / "proxy.toml", environ=environment)
+    legs = {leg.name: load(leg) for role in settings.tls for leg in role.legs}
+    assert list(legs) == ["ingress.listen", "ingress.upstream", "egress.listen", "egress.upstream"]
+    assert settings.ingress is not None
+    assert settings.egress is not None
+    dialled = [f"kafka-{each}" for each in BROKERS]
+    names = [*dialled, settings.ingress.server_name, *(peer.server_name for peer in settings.egress.peers)]
+    (identity,) = legs["egress.listen"].identities
+    assert [name for name in names if not identity.suits(name)] == []
 
 
 def test_what_is_mounted_is_there() -> None:

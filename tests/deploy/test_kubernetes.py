@@ -19,17 +19,18 @@ import yaml
 from lab.kubernetes.clients import kubectl_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, Settings, load_settings
+from proxy.config.tls_settings import ClientAuth
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
-RENDERED = ("base", "overlays/peers", "overlays/transparent")
+RENDERED = ("base", "overlays/peers", "overlays/transparent", "overlays/mtls")
 MONITORING = "components/prometheus-operator"
 KUBERNETES_VERSION = "1.34"
 OPERATORS = {
     kind: json.loads(Path(__file__).with_name(f"{kind.lower()}.schema.json").read_text())
-    for kind in ("PodMonitor", "PrometheusRule")
+    for kind in ("PodMonitor", "PrometheusRule", "Certificate")
 }
 Object = dict[str, Any]
 PODS = 3
@@ -109,7 +110,7 @@ def test_the_schemas_refuse_what_is_wrong(kind: str, path: tuple[Any, ...], valu
 
 @pytest.mark.parametrize("overlay", RENDERED)
 def test_a_cluster_without_the_prometheus_operator_knows_every_kind(overlay: str) -> None:
-    assert {each["kind"] for each in rendered(overlay)} & OPERATORS.keys() == set()
+    assert {each["kind"] for each in rendered(overlay)} & {"PodMonitor", "PrometheusRule"} == set()
 
 
 def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
@@ -127,7 +128,9 @@ def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
 def test_there_is_no_secret_and_every_image_has_a_version(overlay: str) -> None:
     assert "Secret" not in {each["kind"] for each in rendered(overlay)}
     found = list(values(list(rendered(overlay))))
-    assert [key for key, _ in found if key in ("secretKeyRef", "secretRef", "secretName", "stringData")] == []
+    # A volume of keys is named; what is in it is cert-manager's.
+    named = {"secretName"} if overlay.endswith("mtls") else set()
+    assert {key for key, _ in found if key in ("secretKeyRef", "secretRef", "secretName", "stringData")} == named
     assert [value for key, value in found if "password" in f"{key}{value}".lower()] == []
     for name, container in containers(overlay).items():
         image, _, tag = container["image"].rpartition(":")
@@ -201,7 +204,12 @@ def load(overlay: str, index: int, folder: Path) -> Settings:
     found = config_map(overlay, "throttle-sidecar")["data"][Path(path).name]
     written = folder / "proxy.toml"
     written.write_text(found)
-    return load_settings(written, environ={"THROTTLE_BROKER__ID": str(index)})
+    environment = {
+        each["name"]: each["value"].replace("$(POD_NAME)", f"kafka-{index}")
+        for each in sidecar["env"]
+        if "value" in each
+    }
+    return load_settings(written, environ=environment | {"THROTTLE_BROKER__ID": str(index)})
 
 
 @pytest.mark.parametrize("index", range(PODS))
@@ -242,6 +250,39 @@ def test_peers_are_the_others_under_the_names_they_advertise(index: int, tmp_pat
         assert peer.listen == Address(aliases[f"kafka-{peer.broker}.kafka"], 9092)
         # By another name than the one that leads back here.
         assert peer.upstream == Address(f"kafka-{peer.broker}.kafka.kafka.svc.cluster.local", 9092)
+
+
+def certified(name: str) -> bool:
+    """Whether the certificate of the overlay has the name, by itself or by a wildcard."""
+    names = only("overlays/mtls", "Certificate")["spec"]["dnsNames"]
+    return name in names or f"*.{name.partition('.')[2]}" in names
+
+
+@pytest.mark.parametrize("index", range(PODS))
+def test_every_leg_has_keys_and_every_name_a_certificate(index: int, tmp_path: Path) -> None:
+    settings = load("overlays/mtls", index, tmp_path)
+    certificate = only("overlays/mtls", "Certificate")["spec"]
+    legs = [leg for role in settings.tls for leg in role.legs]
+    assert [leg.name for leg in legs] == ["ingress.listen", "ingress.upstream", "egress.listen", "egress.upstream"]
+    assert all(leg.verifies_names and (leg.client_auth is ClientAuth.REQUIRED) == leg.listens for leg in legs)
+    assert settings.ingress is not None
+    assert settings.egress is not None
+    assert settings.ingress.server_name == f"kafka-{index}.kafka"
+    # What brokers dial, and what the sidecar does.
+    dialled = [f"kafka-{other}.kafka" for other in range(PODS)]
+    assert [name for name in [*dialled, *(p.server_name for p in settings.egress.peers)] if not certified(name)] == []
+    assert {"server auth", "client auth"} <= set(certificate["usages"])
+    spec = pod("overlays/mtls")["spec"]
+    (volume,) = (each for each in spec["volumes"] if "secret" in each)
+    assert volume["secret"]["secretName"] == certificate["secretName"]
+    for name, container in containers("overlays/mtls").items():
+        (mount,) = (each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"])
+        files = {each["value"] for each in container["env"] if each["name"].upper().endswith("STORE_LOCATION")}
+        files |= {str(path) for leg in legs for path in leg.files} if name == "throttle-sidecar" else set()
+        assert files == {f"{mount}/tls-combined.pem", f"{mount}/ca.crt"}
+    environment = {each["name"]: each.get("value") for each in containers("overlays/mtls")["kafka"]["env"]}
+    assert environment["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"].startswith("REPLICATION:SSL,")
+    assert environment["KAFKA_SSL_CLIENT_AUTH"] == "required"
 
 
 def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
