@@ -211,6 +211,7 @@ class Server:
             turn=turn,
             is_draining=self._draining.begun.is_set,
             writing=QuotaWriting(settings.quotas.file, watch, broker_id=settings.broker.id, log=log),
+            tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
 

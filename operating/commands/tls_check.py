@@ -104,8 +104,9 @@ def _plaintext(settings: Settings) -> Iterator[str]:
             if getattr(table.tls, side) is None:
                 yield f"{name}.tls.{side}: plaintext, as is written or because it stays on loopback"
     host = settings.http.listen.host
-    if not is_loopback(host) and settings.http.token_file is None:
+    http = settings.http
+    if not is_loopback(host) and http.tls is None and not http.require_token:
         yield (
             f"http.listen: {host} is not loopback, and whoever reaches it reads everything and may have quotas.toml "
-            "read again"
+            "read again: see http.tls, http.require_token, http.reload, or a firewall"
         )

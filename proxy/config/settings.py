@@ -27,12 +27,13 @@ from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
-from .tls_reading import Ends, read_role
+from .tls_reading import Ends, read_listener, read_role
+from .tls_settings import RoleTls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .tls_settings import RoleTls
+    from .tls_settings import LegSettings
 
 __all__ = [
     "load_settings",
@@ -98,6 +99,11 @@ class HttpSettings:
     """Resolved against the directory of proxy.toml. None: quotas are not read or written over HTTP."""
     partition_rates: bool = False
     """PartitionBytesInRate is exposed: a series per throttled partition."""
+    require_token: bool = False
+    """Every page wants the token, but for probes."""
+    reload: bool = True
+    """POST /-/reload is there."""
+    tls: LegSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +132,9 @@ class Settings:
 
     @property
     def tls(self) -> tuple[RoleTls, ...]:
-        """Of the roles that are served."""
-        return tuple(table.tls for table in (self.ingress, self.egress) if table is not None)
+        """Of the roles that are served, and of HTTP if it is encrypted."""
+        roles = tuple(table.tls for table in (self.ingress, self.egress) if table is not None)
+        return roles if self.http.tls is None else (*roles, RoleTls(listen=self.http.tls))
 
 
 def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = {}) -> Settings:
@@ -307,8 +314,16 @@ class _Reader:
             for n, name in enumerate(table.allowed_hosts)
         )
         token_file = self._path.parent / table.token_file if table.token_file else None
+        if table.require_token and token_file is None:
+            self._problems.add("http.token_file", "missing, and http.require_token wants one")
         return HttpSettings(
-            self._address("http.listen", table.listen), hosts, token_file, partition_rates=table.partition_rates
+            self._address("http.listen", table.listen),
+            hosts,
+            token_file,
+            partition_rates=table.partition_rates,
+            require_token=table.require_token,
+            reload=table.reload,
+            tls=read_listener("http.tls", "http.listen", table.tls, base=self._path.parent, problems=self._problems),
         )
 
     def _journal(self) -> JournalSettings | None:

@@ -97,6 +97,9 @@ class HttpTable(Table, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     token_file: str = ""
     partition_rates: bool = False
+    require_token: bool = False
+    reload: bool = True
+    tls: Toml = {}
 
 
 class JournalTable(Table, frozen=True):

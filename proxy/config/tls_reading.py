@@ -89,11 +89,17 @@ def is_loopback(host: str | None) -> bool:
         return host == "localhost"
 
 
-class _Leg:
-    """One table. `written` is None if it is not there."""
+def read_listener(path: str, name: str, table: object, *, base: Path, problems: Problems) -> LegSettings | None:
+    """Read a table by itself, of a listener that is no role's: `name` is the leg's. None if it is not there."""
+    return _Leg(path, table or None, base, problems, name=name).read()
 
-    def __init__(self, path: str, table: object, base: Path, problems: Problems) -> None:
+
+class _Leg:
+    """One table. `written` is None if it is not there. `name`: None for that which the path says."""
+
+    def __init__(self, path: str, table: object, base: Path, problems: Problems, *, name: str | None = None) -> None:
         self._path, self._base, self._problems = path, base, problems
+        self._name = name or path.replace(".tls.", ".")
         self.written: Mapping[str, Any] | None = None
         if isinstance(table, dict):
             self.written = flat(table)
@@ -102,7 +108,7 @@ class _Leg:
 
     @property
     def _listens(self) -> bool:
-        return self._path.endswith(".listen")
+        return self._name.endswith(".listen")
 
     @property
     def encrypts(self) -> bool:
@@ -139,8 +145,7 @@ class _Leg:
         except InvalidValueError as error:
             self._add("ssl.cipher.suites" if "suite" in str(error) else "ssl.enabled.protocols", str(error))
             versions, ciphers = allowed((), ())
-        name = self._path.replace(".tls.", ".")
-        return LegSettings(name, keystores, truststore, auth, verifies, *versions, ciphers)
+        return LegSettings(self._name, keystores, truststore, auth, verifies, *versions, ciphers)
 
     def _is_encrypted(self) -> bool:
         protocol = self._text("security.protocol", "SSL")

@@ -16,11 +16,13 @@ import trio
 
 from ..errors import ConfigurationError
 from ..files.watching import FILE_THREADS
+from .routing import json_answer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..logs.log import Log
+    from .routing import Answer, Request
 
 LEAST_CHARACTERS = 16
 MOST_BYTES = 4096
@@ -85,6 +87,18 @@ class BearerToken:
         match = _SCHEME.fullmatch(authorization.strip())
         brought = b"" if match is None else match["token"].encode("latin-1", "replace")
         return hmac.compare_digest(brought, self._token or b"\0") and self._token is not None
+
+    def required(self, request: Request) -> Answer | None:
+        """What refuses a request that does not bring it; None for one that does."""
+        if not self.is_known:
+            return json_answer(503, {"error": "http.token_file is wrong, so nobody is let in; the log says why"})
+        if self.admits(request.header("authorization")):
+            return None
+        return json_answer(
+            401,
+            {"error": "expected Authorization: Bearer with the token of http.token_file"},
+            headers=(("www-authenticate", 'Bearer realm="throttle-sidecar"'),),
+        )
 
     async def run(self) -> None:
         """Look at the file once a second, until cancelled."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..http.routing import TEXT, Answer, Route, Routes, json_answer
+from ..http.routing import TEXT, Admit, Answer, Route, Routes, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,8 +38,13 @@ class Endpoints:
     """Whether the file was good, and what changed or what is wrong."""
 
 
-def pages(endpoints: Endpoints, others: Iterable[Route] = ()) -> Routes:
-    """Return the table of all pages, with `others` after them."""
+def pages(
+    endpoints: Endpoints, others: Iterable[Route] = (), *, admit: Admit | None = None, reload: bool = True
+) -> Routes:
+    """Return the table of all pages, with `others` after them.
+
+    `admit` is asked before every page but the probes'; without `reload` nobody may have quotas.toml read again.
+    """
 
     async def metrics(request: Request) -> Answer:
         return Answer(200, *await endpoints.metrics(request.header("accept")))
@@ -60,18 +65,19 @@ def pages(endpoints: Endpoints, others: Iterable[Route] = ()) -> Routes:
     async def throttle(_: Request) -> Answer:
         return json_answer(200, await endpoints.throttle())
 
-    async def reload(_: Request) -> Answer:
+    async def read_again(_: Request) -> Answer:
         good, facts = await endpoints.reload()
         return json_answer(200 if good else 400, facts)
 
+    let_in: Admit = admit or (lambda _: None)
     return Routes(
         [
-            Route("GET", "/metrics", metrics),
+            Route("GET", "/metrics", metrics, admit=let_in),
             Route("GET", "/healthz", healthz, any_host=True),
             Route("GET", "/readyz", readyz, any_host=True),
-            Route("GET", "/config", config),
-            Route("GET", "/throttle", throttle),
-            Route("POST", "/-/reload", reload),
+            Route("GET", "/config", config, admit=let_in),
+            Route("GET", "/throttle", throttle, admit=let_in),
+            *([Route("POST", "/-/reload", read_again, admit=let_in)] if reload else []),
             *others,
         ]
     )

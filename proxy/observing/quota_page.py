@@ -29,16 +29,7 @@ _ETAG = re.compile(r'"?([0-9a-f]{8,64})"?')
 
 
 def quota_routes(writing: QuotaWriting, token: BearerToken) -> list[Route]:
-    def admit(request: Request) -> Answer | None:
-        if not token.is_known:
-            return json_answer(503, {"error": "http.token_file is wrong, so nobody is let in; the log says why"})
-        if token.admits(request.header("authorization")):
-            return None
-        return json_answer(
-            401,
-            {"error": "expected Authorization: Bearer with the token of http.token_file"},
-            headers=(("www-authenticate", 'Bearer realm="quotas"'),),
-        )
+    admit = token.required
 
     async def get(_: Request) -> Answer:
         content, found = await writing.read()

@@ -21,6 +21,7 @@ from .process_figures import ProcessFigures
 from .quota_page import quota_routes
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Awaitable, Callable
 
     from ..config.quota_writing import QuotaWriting
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..http.bearer_token import BearerToken
     from ..http.server import HttpServer
     from ..http.turn import Turn
+    from ..tls.leg import Leg
     from .exposition import Exposition
     from .status_page import StatusPage
     from .surveying import Surveyor
@@ -56,7 +58,11 @@ class Site:
         is_draining: Callable[[], bool],
         writing: QuotaWriting | None = None,
         token: BearerToken | None = None,
+        tls: Leg | None = None,
     ) -> None:
+        """`tls`: whose keys it is encrypted by; None: plaintext."""
+        self._tls = tls
+        self._settings = settings
         self._watch = watch
         self._page = page
         self._make_exposition = exposition
@@ -78,18 +84,26 @@ class Site:
 
     def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor."""
-        if self._token is None or self._writing is None:
-            table, more = pages(self.endpoints()), {}
-        else:
-            table = pages(self.endpoints(), quota_routes(self._writing, self._token))
-            more = {Task.HTTP_TOKEN: self._token.run}
+        token = self._token
+        more: dict[Task, Callable[[], Awaitable[None]]] = {} if token is None else {Task.HTTP_TOKEN: token.run}
+        others = [] if token is None or self._writing is None else quota_routes(self._writing, token)
+        table = pages(
+            self.endpoints(),
+            others,
+            admit=token.required if token is not None and self._settings.require_token else None,
+            reload=self._settings.reload,
+        )
         return {
             **more,
-            Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn),
+            Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn, tls=self._context()),
             Task.HTTP_RELOAD: self._reloads.run,
             Task.HTTP_PAGES: self._work_out_pages,
             Task.SURVEY: self._surveyor.run,
         }
+
+    def _context(self) -> Callable[[], ssl.SSLContext] | None:
+        leg = self._tls
+        return None if leg is None else lambda: leg.loaded.contexts[0]
 
     def endpoints(self) -> Endpoints:
         return Endpoints(

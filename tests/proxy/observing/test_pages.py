@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from proxy.http.routing import json_answer
 from proxy.observing.pages import Endpoints, pages
 
 from ..http.serving import serving
@@ -117,3 +118,17 @@ async def test_by_a_foreign_name_probes_alone_are_answered(path: str, status: in
     found, _, said = await asked(pages(ENDPOINTS), "GET", path, host="evil.example")
     assert found == status
     assert body is None or said == body
+
+
+async def test_a_token_may_be_wanted_of_everybody_but_probes() -> None:
+    table = pages(ENDPOINTS, admit=lambda _: json_answer(401, {"error": "no token"}))
+    for method, path in (("GET", "/metrics"), ("GET", "/config"), ("GET", "/throttle"), ("POST", "/-/reload")):
+        assert (await asked(table, method, path))[0] == 401
+    for path in ("/healthz", "/readyz"):
+        assert (await asked(table, "GET", path))[0] == 200
+
+
+async def test_reloads_may_be_switched_off() -> None:
+    status, _, body = await asked(pages(ENDPOINTS, reload=False), "POST", "/-/reload")
+    assert status == 404
+    assert b"/-/reload" not in body.partition(b"paths")[2]
