@@ -15,6 +15,7 @@ from ..cluster import Cluster, ClusterPlan, cluster
 from ..compare import compare
 from ..load import fill
 from ..measure import Event, events
+from ..security import Security
 from ..sidecars import SidecarPlan, quotas_toml
 from .fetching import fetch_jars
 from .stage import Check, journal_settings
@@ -100,13 +101,18 @@ async def _sizes(running: Cluster) -> dict[tuple[int, int], int]:
 
 @asynccontextmanager
 async def brokers_stage(
-    total_bytes: int, console: Console, *, journal: Path | None = None
+    total_bytes: int,
+    console: Console,
+    *,
+    journal: Path | None = None,
+    security: Security = Security.PLAINTEXT,
 ) -> AsyncIterator[BrokersStage]:
     """Three brokers with their sidecars, which keep their journals in `journal`; a topic filled. Raises LabError."""
     await trio.to_thread.run_sync(fetch_jars, console)
-    console.print("starting three Kafka 3.9.1 brokers (Fetch v3) and their sidecars …", highlight=False)
+    secured = "" if security is Security.PLAINTEXT else f", {security.value}"
+    console.print(f"starting three Kafka 3.9.1 brokers (Fetch v3{secured}) and their sidecars …", highlight=False)
     settings = None if journal is None else {"journal": journal_settings(journal)}
-    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings=settings))
+    plan = ClusterPlan(brokers=(LEADER, OLD, NEW), sidecars=SidecarPlan(settings=settings), security=security)
     async with cluster(plan) as running:
         console.print(f"filling {TOPIC}: {PARTITIONS} partitions, {total_bytes / MIB:.0f} MiB …", highlight=False)
         assignment = {partition: [LEADER, OLD] for partition in range(PARTITIONS)}

@@ -52,8 +52,17 @@ EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java 
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the sidecars' journals there, for `python -m pipeline` (docs/pipeline.md).",
 )
+@click.option(
+    "--security",
+    type=click.Choice(["plaintext", "mtls", "sasl_ssl", "sasl_plaintext"]),
+    default="plaintext",
+    show_default=True,
+    help="How the real brokers speak to each other, and the sidecars with them.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON object at the end.")
-def command(*, kafka: str, mib: int, first: float, raised: float, journal: Path | None, as_json: bool) -> None:
+def command(
+    *, kafka: str, mib: int, first: float, raised: float, journal: Path | None, security: str, as_json: bool
+) -> None:
     """Fill a topic, move its replicas to another broker under a quota, raise the quota on the way.
 
     Everything runs on loopback addresses of this machine and is gone afterwards, on Ctrl-C too. Takes about half
@@ -64,11 +73,13 @@ def command(*, kafka: str, mib: int, first: float, raised: float, journal: Path 
       throttle-sidecar demo
       throttle-sidecar demo --kafka embedded --mib 32
       throttle-sidecar demo --first 1 --raised 40 --json | tail -n 1
+      throttle-sidecar demo --security mtls
     """
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
     try:
-        ending = trio.run(_run, partial(_stage(kafka), mib * MIB, console, journal=journal), script, console)
+        stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
+        ending = trio.run(_run, stage, script, console)
     except* LabError as errors:
         message = "\n".join(str(error) for error in _leaves(errors))
         raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT)) from None
@@ -90,16 +101,19 @@ async def _run(make: Callable[[], AbstractAsyncContextManager[Stage]], script: S
         return ending
 
 
-def _stage(kafka: str) -> Callable[..., AbstractAsyncContextManager[Stage]]:
+def _stage(kafka: str, security: str) -> Callable[..., AbstractAsyncContextManager[Stage]]:
+    if kafka == "embedded" and security != "plaintext":
+        raise click.UsageError("--security is for real brokers: the embedded leader and follower speak plaintext")
     try:
         if kafka == "embedded":
             from .own import own_stage
 
             return own_stage
+        from ..security import Security
         from .brokers import brokers_stage
     except ModuleNotFoundError as error:
         raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error
-    return brokers_stage
+    return partial(brokers_stage, security=Security(security))
 
 
 def _leaves(group: BaseExceptionGroup[LabError]) -> list[LabError]:

@@ -46,6 +46,12 @@ def test_without_java_it_says_so_and_offers_the_embedded_one(tmp_path: Path) -> 
     assert "Traceback" not in done.stderr
 
 
+def test_the_embedded_one_speaks_plaintext_alone() -> None:
+    done = run("--kafka", "embedded", "--security", "mtls")
+    assert done.returncode == 2
+    assert "--security is for real brokers" in done.stderr
+
+
 def test_help_teaches() -> None:
     done = run("--help")
     assert "throttle-sidecar demo --kafka embedded" in done.stdout
