@@ -7,11 +7,14 @@ the URL; no answer is read further than it may be long.
 from __future__ import annotations
 
 import http.client
+import os
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.errors import UnreachableError
+from proxy.files.reading import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:9404"
 TIMEOUT_SECONDS = 3.0
+TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
+"""Names the file with the token of a sidecar whose every page wants one (http.require_token)."""
+_MAX_TOKEN_BYTES = 4096
 _MAX_BYTES = 16 * 2**20
 _MAX_REFUSAL_BYTES = 64 * 1024
 
@@ -56,11 +62,15 @@ def send(
 
     Raises:
         UnreachableError: it is no URL, nobody answers there, or it refuses.
+        ConfigurationError: the token's file cannot be read.
     """
     whole = url.rstrip("/") + page
     if not whole.startswith(("http://", "https://")):
         raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
     try:
+        if TOKEN_FILE in os.environ:
+            token = read_bytes(Path(os.environ[TOKEN_FILE]), most_bytes=_MAX_TOKEN_BYTES).decode().strip()
+            headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _OPENER.open(request, timeout=timeout_seconds) as answer:
             return bytes(answer.read(_MAX_BYTES)), answer.headers

@@ -108,7 +108,7 @@ def command(
     report = report_on(settings, quota_file, path, now=now, keys=keys)
     asked = None
     if live or url is not None:
-        asked = ask_live(url or url_of(settings.http.listen), settings.broker.id, quota_file.hash)
+        asked = ask_live(url or url_of(settings.http), settings.broker.id, quota_file.hash)
         report["live"] = asdict(asked)
     say(_encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked))))
     if asked is not None and asked.error is not None:

@@ -20,6 +20,8 @@ from .options import config_option, set_option
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from proxy.config.settings import HttpSettings
+
 _TIMEOUT_SECONDS = 2.0
 """Less than what deploy/ gives a health check."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -38,7 +40,7 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
       throttle-sidecar health --config proxy.toml
       throttle-sidecar health --ready --url http://127.0.0.1:9404
     """
-    base = url or url_of(load_settings(config_path, overrides, os.environ).http.listen)
+    base = url or url_of(load_settings(config_path, overrides, os.environ).http)
     try:
         answer = ask(base, "/readyz" if ready else "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
     except UnreachableError as error:
@@ -46,6 +48,7 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
     say(answer.decode("utf-8", "replace"))
 
 
-def url_of(listen: Address) -> str:
-    """Where a listener is met from beside it: a wildcard is met on loopback."""
-    return f"http://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"
+def url_of(http: HttpSettings) -> str:
+    """Where a sidecar is met from beside it: a wildcard is met on loopback."""
+    listen, scheme = http.listen, "http" if http.tls is None else "https"
+    return f"{scheme}://{Address(_LOOPBACK.get(listen.host, listen.host), listen.port)}"

@@ -259,7 +259,7 @@ def _target(quotas: Path | None, config: Path | None, brokers: tuple[str, ...], 
     where = () if config is None else ("--config", str(config))
     if quotas is not None:
         where = (*where, "--quotas", str(quotas))
-    found = urls or (url_of(settings.http.listen),)
+    found = urls or (url_of(settings.http),)
     return _Target(quotas or settings.quotas.file, settings.broker.id, found, (*where, *asked))
 
 

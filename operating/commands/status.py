@@ -126,7 +126,7 @@ def _asked(urls: Sequence[str], config: Path | None, fleet: Path | None) -> list
         config = DEFAULT_CONFIG
     if config is not None:
         settings = load_settings(config, (), os.environ)
-        found.append(Sidecar(url_of(settings.http.listen), broker=settings.broker.id))
+        found.append(Sidecar(url_of(settings.http), broker=settings.broker.id))
     return found or [Sidecar(DEFAULT_URL)]
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from operating.commands.health import url_of
-from proxy.config.settings import Address
+from proxy.config.settings import Address, HttpSettings
+from proxy.config.tls_settings import LegSettings
 from tests.proxy.fake_sidecar import FakeSidecar, serving
 
 if TYPE_CHECKING:
@@ -63,4 +64,5 @@ def test_what_is_wrong_is_said(url: str, said: str, sidecar: Sidecar) -> None:
     ],
 )
 def test_a_wildcard_is_met_on_loopback(listen: Address, url: str) -> None:
-    assert url_of(listen) == url
+    assert url_of(HttpSettings(listen)) == url
+    assert url_of(HttpSettings(listen, tls=LegSettings("http.listen"))) == url.replace("http:", "https:")

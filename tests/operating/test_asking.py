@@ -1,0 +1,51 @@
+"""Commands ask a sidecar whose every page wants a token, if they are told where it is."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from operating.asking import TOKEN_FILE, ask
+from proxy.errors import ConfigurationError, UnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TOKEN = "0123456789abcdef"
+
+
+class Guarded(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        let_in = self.headers["Authorization"] == f"Bearer {TOKEN}"
+        self.send_response(200 if let_in else 401)
+        self.end_headers()
+        self.wfile.write(b"in" if let_in else b"out")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with http.server.HTTPServer(("127.0.0.1", 0), Guarded) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        serving.join()
+
+
+def test_the_token_comes_from_the_file_that_the_environment_names(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UnreachableError, match="401: out"):
+        ask(url, "/throttle")
+    monkeypatch.setenv(TOKEN_FILE, str(tmp_path / "token"))
+    with pytest.raises(ConfigurationError, match="token: cannot be read"):
+        ask(url, "/throttle")
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    assert ask(url, "/throttle") == b"in"
