@@ -26,7 +26,13 @@ from .names_settings import LoginSettings, read_login
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
-from .settings_values import Address, parse_address, parse_duration_seconds, parse_host_name
+from .settings_values import (
+    Address,
+    parse_address,
+    parse_duration_seconds,
+    parse_host_name,
+    parse_server_name,
+)
 from .tls_reading import Ends, read_listener, read_role
 from .tls_settings import RoleTls
 
@@ -280,7 +286,7 @@ class _Reader:
         return PeerSettings(table.broker, listen, upstream, self._server_name(path, table.server_name))
 
     def _server_name(self, path: str, name: str) -> str:
-        return self._value(f"{path}.server_name", parse_host_name, name, stand_in="stand-in") if name else ""
+        return self._value(f"{path}.server_name", parse_server_name, name, stand_in="stand-in") if name else ""
 
     def _quotas(self) -> QuotaSettings:
         table = self._table("quotas", written.QuotasTable, written.QuotasTable())

@@ -59,6 +59,16 @@ def parse_host_name(value: object) -> str:
     return value
 
 
+def parse_server_name(value: object) -> str:
+    """One host name, or an IP address: what a certificate is held to. Raises InvalidValueError."""
+    if isinstance(value, str) and ":" in value and _ADDRESS.fullmatch(f"[{value}]:0"):
+        return value
+    name = parse_host_name(value)
+    if "*" in name:
+        raise InvalidValueError(f"expected one host name, found {shown(value)}")
+    return name
+
+
 def parse_duration_seconds(value: object) -> float:
     """``"250ms"``, ``"10s"``, ``"2m"``, ``"1h"``; a bare number has no unit and is refused.
 

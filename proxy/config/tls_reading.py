@@ -14,7 +14,7 @@ from ..errors import InvalidValueError
 from ..quotas.units import shown
 from ..suggestions import did_you_mean
 from .names_settings import flat
-from .settings_values import parse_host_name
+from .settings_values import parse_server_name
 from .tls_ciphers import allowed
 from .tls_settings import ClientAuth, LegSettings, RoleTls, Secret, StoreSettings, StoreType
 
@@ -118,7 +118,7 @@ class _Leg:
         if self.written is None or "server_name" not in self.written:
             return None
         try:
-            return parse_host_name(self.written["server_name"])
+            return parse_server_name(self.written["server_name"])
         except InvalidValueError as error:
             self._add("server_name", str(error))
             return None

@@ -50,9 +50,8 @@ class _Kept:
 class Legs:
     """Made by `open_legs`; `run` it so that they stay current."""
 
-    def __init__(self, kept: Mapping[str, _Kept], handshakes: Handshakes, log: Log) -> None:
+    def __init__(self, kept: Mapping[str, _Kept], log: Log) -> None:
         self._kept = kept
-        self._handshakes = handshakes
         self._log = log
 
     def of(self, settings: LegSettings | None) -> Leg | None:
@@ -61,10 +60,6 @@ class Legs:
 
     def __iter__(self) -> Iterator[Leg]:
         return (kept.leg for kept in self._kept.values())
-
-    @property
-    def handshakes_under_way(self) -> int:
-        return self._handshakes.under_way
 
     @property
     def warnings(self) -> list[str]:
@@ -121,12 +116,14 @@ class Legs:
 
 def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> Legs:
     """Read everything. Blocking. Raises ConfigurationError with every problem."""
-    handshakes = Handshakes(limits.max_tls_handshakes, limits.tls_handshake_seconds)
+    # Strangers who dial us must not keep those waiting whom we dial.
+    listening, dialling = (Handshakes(limits.max_tls_handshakes, limits.tls_handshake_seconds) for _ in range(2))
     kept: dict[str, _Kept] = {}
     problems: list[str] = []
     for settings in (leg for role in roles for leg in role.legs):
         seen = _look_at(settings.files)
         try:
+            handshakes = listening if settings.listens else dialling
             kept[settings.name] = _Kept(Leg(settings, load(settings), handshakes, log), seen)
         except ConfigurationError as error:
             problems += (f"{settings.name}: {problem}" for problem in error.problems)
@@ -134,7 +131,7 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
             log.warning("tls_names_not_verified", leg=settings.name)
     if problems:
         raise ConfigurationError(problems)
-    return Legs(kept, handshakes, log)
+    return Legs(kept, log)
 
 
 def _look_at(files: Sequence[Path]) -> _Look:

@@ -121,6 +121,19 @@ def test_what_is_not_understood_is_a_problem_by_its_key(tmp_path: Path, lines: s
     assert any(__import__("re").search(message, problem) for problem in raised.value.problems)
 
 
+@pytest.mark.parametrize("name", ["*.kafka", "kafka 101", "https://kafka", ""])
+def test_a_server_name_is_one_name(tmp_path: Path, name: str) -> None:
+    tables = f'[ingress.tls.listen]\nssl.keystore.location = "a"\n[ingress.tls.upstream]\nserver_name = "{name}"\n'
+    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.upstream\.server_name: expected"):
+        ingress(tmp_path, tables)
+
+
+@pytest.mark.parametrize("name", ["kafka-101", "10.0.0.1", "fd00::1"])
+def test_an_address_is_a_server_name_too(tmp_path: Path, name: str) -> None:
+    tables = BOTH.replace('server_name = "kafka-101"', f'server_name = "{name}"')
+    assert ingress(tmp_path, tables).server_name == name
+
+
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
