@@ -82,7 +82,8 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(MTLS / "certificates.sh", folder)
     for _ in range(2):  # again at any time
         subprocess.run(["sh", folder / "certificates.sh"], check=True, capture_output=True)
-    return folder / "tls"
+    assert (folder / "keys").stat().st_mode & 0o077 == 0, "others on this host could read the key"
+    return folder / "keys" / "tls"
 
 
 def test_the_overlay_for_tls_is_what_the_schema_wants() -> None:
@@ -93,7 +94,7 @@ def test_the_overlay_for_tls_is_what_the_schema_wants() -> None:
 def test_with_keys_every_leg_is_encrypted_and_every_name_certified(broker: int, keys: Path) -> None:
     overlay = yaml.safe_load((MTLS / "compose.yaml").read_text())["services"]
     sidecar, beside = overlay[f"sidecar-{broker}"], overlay[f"kafka-{broker}"]
-    assert sidecar["volumes"] == beside["volumes"] == ["./mtls/tls:/etc/kafka-replication-tls:ro"]
+    assert sidecar["volumes"] == beside["volumes"] == ["./mtls/keys/tls:/etc/kafka-replication-tls:ro"]
     assert {Path(value).name for key, value in beside["environment"].items() if key.endswith("LOCATION")} == {
         path.name for path in keys.iterdir()
     }
