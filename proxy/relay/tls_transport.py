@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 READ_BYTES = 256 * 1024
 """Decrypted at once at most, 16 KiB a record: a tenth of a millisecond."""
 ANY_EVENT = select.EPOLLIN | select.EPOLLOUT if hasattr(select, "epoll") else 1
+RECORD_BYTES = 16 * 1024
+"""Of a full record (RFC 8446, 5.1)."""
 WRITE_BYTES = 64 * 1024
 """Given to OpenSSL at once. What it took a part of it has to be given again, no less of it: what is not sent counts
 as kept, and the sender keeps it."""
@@ -62,13 +64,18 @@ class TlsSocket:
         """Several records, if they are there."""
         if self._failure is not None:
             raise self._failure
+        if self._ended:
+            return 0
         received, most = 0, min(len(view), READ_BYTES)
         sock = self._sock
         try:
-            while received < most and not self._ended:
+            while received < most:
                 count = sock.recv_into(view[received:most])
                 received += count
-                self._ended = not count
+                if count < RECORD_BYTES:
+                    # All that the peer wrote, as a rule: it goes on before OpenSSL is asked in vain.
+                    self._ended = not count
+                    break
         except ssl.SSLWantReadError:
             self.readable = False
         except ssl.SSLWantWriteError:
