@@ -23,6 +23,7 @@ from ..suggestions import did_you_mean
 from . import settings_file as written
 from .last_good import state_beside
 from .names_settings import LoginSettings, read_login
+from .settings_http import HttpSettings
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
@@ -39,7 +40,6 @@ from .tls_settings import RoleTls
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .tls_settings import LegSettings
 
 __all__ = [
     "load_settings",
@@ -94,22 +94,6 @@ class QuotaSettings:
     """replication.quota.window.size.seconds"""
     state: Path = _STATE_BESIDE
     """Where the last good quotas are kept; resolved like `file`, and beside it unless proxy.toml says otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpSettings:
-    listen: Address
-    allowed_hosts: tuple[str, ...] = ()
-    """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
-    token_file: Path | None = None
-    """Resolved against the directory of proxy.toml. None: quotas are not read or written over HTTP."""
-    partition_rates: bool = False
-    """PartitionBytesInRate is exposed: a series per throttled partition."""
-    require_token: bool = False
-    """Every page wants the token, but for probes."""
-    reload: bool = True
-    """POST /-/reload is there."""
-    tls: LegSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
