@@ -12,13 +12,10 @@ import os
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from ..errors import InvalidValueError
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
-from ..quotas.units import parse_size, shown
+from ..quotas.units import shown
 from ..suggestions import did_you_mean
 from . import settings_file as written
 from .last_good import state_beside
@@ -26,11 +23,10 @@ from .names_settings import LoginSettings, read_login
 from .settings_http import HttpSettings
 from .settings_limits import LEAST_STALL_SECONDS, LimitSettings, StallAction
 from .settings_problems import Problems
+from .settings_reading import Values
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import (
     Address,
-    parse_address,
-    parse_duration_seconds,
     parse_host_name,
     parse_server_name,
 )
@@ -38,7 +34,7 @@ from .tls_reading import Ends, read_listener, read_role
 from .tls_settings import RoleTls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 
 __all__ = [
@@ -60,10 +56,6 @@ __all__ = [
     "LogLevel",
     "Address",
 ]
-
-_T = TypeVar("_T")
-_ChoiceT = TypeVar("_ChoiceT", bound=enum.StrEnum)
-_TableT = TypeVar("_TableT", bound=written.Table)
 
 
 _STATE_BESIDE = state_beside(Path("quotas.toml"))
@@ -137,14 +129,9 @@ def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[st
     return _Reader(path, document, Problems(str(path), document, origins)).read()
 
 
-class _Reader:
+class _Reader(Values):
     """Turns the document into settings. A value that cannot be read is recorded and replaced by a stand-in so
     that the others are checked too; `read` never returns while there is a problem."""
-
-    def __init__(self, path: Path, document: written.Toml, problems: Problems) -> None:
-        self._path = path
-        self._document = document
-        self._problems = problems
 
     def read(self) -> Settings:
         for key in self._document.keys() - set(written.TABLES):
@@ -170,40 +157,6 @@ class _Reader:
         self._refuse_collisions(settings)
         self._problems.raise_if_any()
         return settings
-
-    def _table(self, name: str, table: type[_TableT], stand_in: _TableT) -> _TableT:
-        try:
-            return msgspec.convert(self._document.get(name, {}), table)
-        except msgspec.ValidationError as error:
-            self._problems.add_from_msgspec(name, error, table)
-            return stand_in
-
-    def _value(self, path: str, parse: Callable[[object], _T], value: object, *, stand_in: _T) -> _T:
-        try:
-            return parse(value)
-        except InvalidValueError as error:
-            self._problems.add(path, str(error))
-            return stand_in
-
-    def _address(self, path: str, value: str, *, dialled: bool = False) -> Address:
-        address = self._value(path, parse_address, value, stand_in=Address("", 0))
-        if dialled and address.host and address.port == 0:
-            self._problems.add(path, f"expected a port to connect to, found {shown(value)}")
-        return address
-
-    def _seconds(self, path: str, value: str) -> float:
-        seconds = self._value(path, parse_duration_seconds, value, stand_in=1.0)
-        if seconds <= 0:
-            self._problems.add(path, f"expected more than nothing, found {shown(value)}")
-        return seconds
-
-    def _choice(self, path: str, value: str, choices: type[_ChoiceT]) -> _ChoiceT:
-        try:
-            return choices(value)
-        except ValueError:
-            expected = " or ".join(shown(choice.value) for choice in choices)
-            self._problems.add(path, f"expected {expected}, found {shown(value)}")
-            return next(iter(choices))
 
     def _ingress(self) -> IngressSettings | None:
         if "ingress" not in self._document:
@@ -364,9 +317,6 @@ class _Reader:
         if 0 < seconds < LEAST_STALL_SECONDS:
             self._problems.add("limits.stall", f"expected at least {LEAST_STALL_SECONDS:g}s, found {shown(value)}")
         return seconds
-
-    def _size(self, path: str, value: object) -> int:
-        return self._value(path, parse_size, value, stand_in=0)
 
     def _refuse_collisions(self, settings: Settings) -> None:
         for (first, address), (path, other) in combinations(_listeners(settings), 2):
