@@ -97,8 +97,7 @@ class Sidecar:
         port: int = KAFKA_PORT,
     ) -> None:
         self.broker = broker
-        self._secured = secured
-        self._port = port
+        self._secured, self._port = secured, port
         self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
         self._plan, self._addresses, self._upstreams = plan, addresses, upstreams
         home.mkdir(parents=True)
@@ -108,11 +107,8 @@ class Sidecar:
         self._write_config()
         self._quotas.write_text(plan.quotas, encoding="utf-8")
         program = plan.program(broker, home) if plan.program else [throttle_sidecar_script()]
-        self.process = Process(
-            f"sidecar {broker}",
-            [*within, *program, "run", "--config", str(self._config)],
-            output=home / "sidecar.log",
-        )
+        self._command = [*within, *program, "run", "--config", str(self._config)]
+        self.process = Process(f"sidecar {broker}", self._command, output=home / "sidecar.log")
 
     @property
     def policy(self) -> str:
@@ -136,6 +132,14 @@ class Sidecar:
     async def stop(self) -> None:
         """SIGTERM: drains."""
         await self.process.terminate(grace_seconds=15.0)
+
+    async def hand_over(self) -> None:
+        """Start another process that takes over, and wait until the one before has ended. Raises trio.TooSlowError."""
+        before = self.process
+        self.process = Process(before.name, [*self._command, "--take-over"], output=before.output)
+        self.process.start()
+        with trio.fail_after(_START_SECONDS):
+            await before.wait_exit()
 
     async def kill(self) -> None:
         """SIGKILL."""

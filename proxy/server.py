@@ -19,6 +19,7 @@ from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
 from .config.settings import Address
 from .errors import ConfigurationError
+from .handover.serving import HandOver, go_on
 from .http.bearer_token import BearerToken
 from .http.server import HttpServer
 from .http.statistics import HttpStatistics
@@ -57,15 +58,19 @@ from .tls.legs import open_legs
 from .version import own_version
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from .config.reload import QuotaWatch
     from .config.settings import Settings
+    from .handover.taking import Inheritance
     from .logs.log import Log
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
-    from .relay.poller import Poller
     from .statistics import Statistics
+
+
+_HTTP = "http.listen"
 
 
 def routes(settings: Settings) -> list[Route]:
@@ -95,30 +100,38 @@ async def serve(
     signals: bool = True,
     watchdog: Watchdog | None = None,
     service_manager: ServiceManager | None = None,
+    take_over: bool = False,
     task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
-    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does.
+    `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does. `take_over`:
+    from the process that serves these settings now, if there is one, with all that it has open.
 
     Raises ConfigurationError if an address cannot be listened on.
     """
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
     server = Server(settings, quota_watch, statistics, log, watchdog, manager)
-    http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http)
+    inherited = await server.handover.ask() if take_over else None
+    socket_taken = _inherited(inherited, _HTTP, settings.http.listen)
+    http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
     with closing(http), short_collections(), receive_signals() if signals else nullcontext() as received:
         found = routes(settings)
-        listeners = list(zip(found, await _listen(found, settings), strict=True))
+        listeners = list(zip(found, await _listen(found, settings, inherited), strict=True))
         async with server.recorded(), trio.open_nursery() as background:
             for task, run in server.tasks(http, received).items():
-                background.start_soon(server.supervisor.keep, task, run)
+                background.start_soon(server.handover.keep, server.supervisor, task, run)
             bound = {route.key: _bound(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
+            server.handover.listens(
+                {_HTTP: (settings.http.listen, http.listener)}
+                | {route.key: (route.listen, listener.socket) for route, listener in listeners}
+            )
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
             manager.ready()
             background.start_soon(load_what_could_wait)
-            task_status.started({"http.listen": http.address, **bound})
+            task_status.started({_HTTP: http.address, **bound})
             await server.accept(listeners)
             background.cancel_scope.cancel()
     log.info("stopped", broker=settings.broker.id)
@@ -186,6 +199,7 @@ class Server:
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
         self.site = self._site(statistics, turn)
+        self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
 
     def _site(self, statistics: Statistics, turn: Turn) -> Site:
         """Raises ConfigurationError: without a token that is right, where one is asked for, there is no start."""
@@ -264,11 +278,13 @@ class Server:
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
             Task.TLS_FILES: self.legs.run,
+            Task.HANDOVER: self.handover.run,
         }
         if self.journal is not None:
             found[Task.JOURNAL] = self.journal.run
         if received is not None:
-            found[Task.SIGNALS] = partial(follow_signals, received, self._watch.reload, self.drain, self._log)
+            signals = partial(follow_signals, received, self._watch.reload, self.drain, self._log)
+            found[Task.SIGNALS] = partial(signals, self.handover.start_next)
         return found
 
     async def apply_changes(self, role: Role) -> None:
@@ -307,10 +323,19 @@ class Server:
     async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed."""
         async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
+            relayed = partial(
+                relay, limits=self._settings.limits, changes=self._changes, draining=self._draining, poller=poller,
+                log=self._log, ended=self.history.connection_ended, caretaker=self._caretaker,
+            )  # fmt: skip
             async with trio.open_nursery() as accepting:
                 for route, listener in listeners:
-                    run = partial(self._doorkeeper.serve, listener, self._handler(route, poller), handlers)
+                    run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
                     accepting.start_soon(self._keep_open, listener, run)
+                accepting.start_soon(
+                    self.handover.take,
+                    partial(self._doorkeeper.hold, handlers),
+                    partial(go_on, throttles=self._throttles, relayed=relayed),
+                )
                 await self._draining.begun.wait()
                 accepting.cancel_scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
@@ -322,35 +347,37 @@ class Server:
     def _poller_failed(self, error: BaseException) -> None:
         self.supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
 
-    def _handler(self, route: Route, poller: Poller | None) -> Callable[[trio.SocketStream], Awaitable[None]]:
+    def _handler(
+        self, route: Route, relayed: Callable[..., Awaitable[None]]
+    ) -> Callable[[trio.SocketStream], Awaitable[None]]:
         async def handle(stream: trio.SocketStream) -> None:
             async with self._reception.receive(route, stream) as received:
                 if received is None:
                     return
-                await relay(
+                await relayed(
                     received.follower,
                     received.upstream,
                     peer=received.peer,
                     throttle=self._throttles[route.role],
-                    limits=self._settings.limits,
-                    changes=self._changes,
-                    draining=self._draining,
-                    poller=poller,
-                    log=self._log,
-                    ended=self.history.connection_ended,
                     dial=received.dial,
-                    caretaker=self._caretaker,
                 )
 
         return handle
 
 
-async def _listen(found: Sequence[Route], settings: Settings) -> list[trio.SocketListener]:
+async def _listen(
+    found: Sequence[Route], settings: Settings, inherited: Inheritance | None
+) -> list[trio.SocketListener]:
     try:
         dual_stack = frozenset(route.listen for route in found if route.upstream is None)
-        return await open_listeners([route.listen for route in found], dual_stack=dual_stack)
+        taken = [_inherited(inherited, route.key, route.listen) for route in found]
+        return await open_listeners([route.listen for route in found], dual_stack=dual_stack, taken=taken)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
+
+
+def _inherited(inherited: Inheritance | None, key: str, address: Address) -> socket.socket | None:
+    return None if inherited is None else inherited.take_listener(key, address)
 
 
 def _bound(listener: trio.SocketListener) -> Address:

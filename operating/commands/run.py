@@ -36,12 +36,18 @@ and receive; 5 ms by default. Beside a thread that computes four pairs of these 
 @click.command("run")
 @config_option
 @set_option
-def command(config_path: Path, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Take listeners and live connections from the sidecar that runs with this proxy.toml, if one does.",
+)
+def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
     """Run the sidecar until SIGTERM.
 
     SIGHUP reads quotas.toml again (so do changes of the file, and POST /-/reload). SIGTERM, SIGINT and SIGQUIT
     drain: no new connections, those that are open may finish what is in flight; a second one ends at once.
-    SIGUSR1, SIGUSR2 (reserved), SIGALRM and the like are told in the log and ignored. Status 70: the loop hung
+    SIGUSR2 starts the program anew with --take-over: it goes on with every connection where this one stood, and this
+    one ends. SIGUSR1, SIGALRM and the like are told in the log and ignored. Status 70: the loop hung
     for limits.stall, see the log. Environment variables like
     THROTTLE_INGRESS__LISTEN replace single keys of the configuration, --set replaces them last.
 
@@ -57,7 +63,8 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
         quota_watch = QuotaWatch.open(
             settings.quotas.file, broker_id=settings.broker.id, log=log, state=settings.quotas.state
         )
-        if settings.journal is not None:
+        # While another process writes its journal, nothing of it is a crash's.
+        if settings.journal is not None and not take_over:
             prepare(settings.journal, broker=settings.broker.id)
         watchdog = Watchdog(
             settings.limits.stall_seconds, settings.limits.stall_action, log, partial(_end_stalled, queue)
@@ -73,6 +80,7 @@ def command(config_path: Path, overrides: tuple[str, ...]) -> None:
                 log=log,
                 watchdog=watchdog,
                 service_manager=ServiceManager(os.environ),
+                take_over=take_over,
             )
         )
     finally:

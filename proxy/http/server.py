@@ -70,16 +70,23 @@ class HttpServer:
         log: Log,
         bounds: Bounds | None = None,
         statistics: HttpStatistics | None = None,
+        listener: socket.socket | None = None,
     ) -> HttpServer:
-        """Raises ConfigurationError if the address is in use or not ours."""
+        """Raises ConfigurationError if the address is in use or not ours. `listener`: it listens there already."""
         try:
-            family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)[0]
-            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+            if listener is None:
+                family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)[0]
+                listener = socket.create_server(address, family=family, backlog=_BACKLOG)
         except OSError as error:
             reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
             raise ConfigurationError(f"http.listen: cannot listen on {listen}: {reason}") from error
         listener.settimeout(0)
         return cls(listener, log=log, bounds=bounds or Bounds(), statistics=statistics or HttpStatistics())
+
+    @property
+    def listener(self) -> socket.socket:
+        """For another process to serve."""
+        return self._listener
 
     def close(self) -> None:
         """No request is accepted any more; `run` cannot be called again."""

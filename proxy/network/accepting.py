@@ -13,6 +13,7 @@ import enum
 import math
 import resource
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -76,17 +77,23 @@ class Doorkeeper:
                 continue
             source = _source(stream)
             if source is not None and self._enters(source):
-                handlers.start_soon(self._handle, handle, stream, source)
+                handlers.start_soon(self._handle, partial(handle, stream), stream.socket.close, source)
             else:
                 stream.socket.close()
 
-    async def _handle(
-        self, handle: Callable[[trio.SocketStream], Awaitable[None]], stream: trio.SocketStream, source: str
+    def hold(
+        self, handlers: trio.Nursery, source: str, run: Callable[[], Awaitable[None]], close: Callable[[], object]
     ) -> None:
+        """Run a connection that was accepted before, by another process: it counts like all others."""
+        self.open += 1
+        self._by_source[source] += 1
+        handlers.start_soon(self._handle, run, close, source)
+
+    async def _handle(self, run: Callable[[], Awaitable[None]], close: Callable[[], object], source: str) -> None:
         try:
-            await handle(stream)
+            await run()
         except* Exception as errors:  # noqa: BLE001 - the others share a nursery with this connection
-            stream.socket.close()
+            close()
             self._log.error("connection_failed", peer=source, exc_info=errors)
         finally:
             self.open -= 1

@@ -32,20 +32,28 @@ class CannotListenError(OSError):
 
 
 async def open_listeners(
-    addresses: Sequence[Address], *, dual_stack: Collection[Address] = ()
+    addresses: Sequence[Address],
+    *,
+    dual_stack: Collection[Address] = (),
+    taken: Sequence[socket.socket | None] = (),
 ) -> list[trio.SocketListener]:
     """Return one listener per address, in order. On those in `dual_stack`, `[::]` is IPv4's every interface as well.
+    Where one of `taken` (in the same order) listens already, that one is taken.
 
     Raises CannotListenError.
     """
+    has = {index: sock for index, sock in enumerate(taken) if sock is not None}
     shares = [any(a.overlaps(b) for b in addresses if b is not a) for a in addresses]
     for index, address in enumerate(addresses):
-        if shares[index]:
+        if shares[index] and not has:
             (await _listen(address, index, both=address in dual_stack)).close()
     opened: list[trio.socket.SocketType] = []
     try:
         for index, address in enumerate(addresses):
-            opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
+            if index in has:
+                opened.append(trio.socket.from_stdlib_socket(has[index]))
+            else:
+                opened.append(await _listen(address, index, shares=shares[index], both=address in dual_stack))
     except BaseException:
         for sock in opened:
             sock.close()

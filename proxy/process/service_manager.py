@@ -30,6 +30,10 @@ class ServiceManager:
     def stopping(self) -> None:
         self._say("STOPPING=1")
 
+    def replaced_by(self, process: int) -> None:
+        """Another process goes on in this one's place."""
+        self._say(f"MAINPID={process}")
+
     def beat(self) -> None:
         """Tell systemd twice in each WatchdogSec that the loop turns; send nothing if the unit sets no WatchdogSec."""
         now = self._now()

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 DRAINING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 IGNORED_SIGNALS = (
-    signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
+    signal.SIGUSR1, signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
 )  # fmt: skip
 """Signals that end a process by default and mean nothing to a sidecar. Operators and log rotators send some of them by
-habit, so the sidecar logs and ignores them. SIGUSR2 is reserved."""
+habit, so the sidecar logs and ignores them."""
 
 
 def receive_signals() -> AbstractContextManager[SignalReceiver]:
     """Every signal that means something here, or would end the process by default."""
-    return trio.open_signal_receiver(signal.SIGHUP, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
+    return trio.open_signal_receiver(signal.SIGHUP, signal.SIGUSR2, *DRAINING_SIGNALS, *IGNORED_SIGNALS)
 
 
 async def follow_signals(
@@ -37,9 +37,11 @@ async def follow_signals(
     reload: Callable[[str], Awaitable[object]],
     drain: Callable[[str], object],
     log: Log,
+    start_next: Callable[[], object] = lambda: None,
 ) -> None:
-    """SIGHUP reloads the quotas. SIGTERM, SIGINT and SIGQUIT drain, and a second one of them ends the process at once.
-    A signal that would end the process by default, and means nothing to a sidecar, is logged once and ignored.
+    """SIGHUP reloads the quotas. SIGUSR2 starts a process that takes over. SIGTERM, SIGINT and SIGQUIT drain, and a
+    second one of them ends the process at once. A signal that would end the process by default, and means nothing to a
+    sidecar, is logged once and ignored.
 
     While a reload hangs (the disk does not answer), other signals are still served, and at most one more reload waits.
     """
@@ -56,6 +58,8 @@ async def follow_signals(
             if number == signal.SIGHUP:
                 with suppress(trio.WouldBlock):
                     asked.send_nowait(None)
+            elif number == signal.SIGUSR2:
+                start_next()
             elif number in DRAINING_SIGNALS:
                 drain(signal.Signals(number).name)
                 for deadly in DRAINING_SIGNALS:

@@ -61,6 +61,8 @@ class Task(enum.StrEnum):
     """Reads keys and certificates again when they change."""
     JOURNAL = "journal"
     SIGNALS = "signals"
+    HANDOVER = "handover"
+    """Waits for a process that takes over."""
     HEARTBEAT = "heartbeat"
     """Measures how late the loop is, and tells the watchdog and systemd that it turns."""
     CARETAKER = "caretaker"

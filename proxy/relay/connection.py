@@ -31,7 +31,7 @@ from .transport import END, HELD, READ, TURN, WRITE, ConnectionEndedError, conne
 from .window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ..changes import Changes
     from ..config.settings import Address, LimitSettings
@@ -56,6 +56,8 @@ class Draining:
 
     def __init__(self) -> None:
         self.begun = trio.Event()
+        self.give: Callable[[Connection], Awaitable[bool]] | None = None
+        """Hands a connection over to another process once it is at rest; false if it is to end here. None: all end."""
 
 
 async def relay(
@@ -72,11 +74,13 @@ async def relay(
     ended: Callable[[Exchange, float], None] | None = None,
     dial: Dial = connect,
     caretaker: Caretaker | None = None,
+    restore: Callable[[Connection], object] | None = None,
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
     `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is told of the end, and
-    after how many seconds. `caretaker` ends it where it stalls or is idle for too long.
+    after how many seconds. `caretaker` ends it where it stalls or is idle for too long. `restore`: before it goes on
+    it is made what it was in another process.
     """
     exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
     if caretaker is not None:
@@ -86,7 +90,10 @@ async def relay(
     leader = None
     try:
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
-        await Connection(exchange, follower, leader, limits=limits, poller=poller).run(draining, caretaker)
+        connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
+        if restore is not None:
+            restore(connection)
+        await connection.run(draining, caretaker)
     except* OSError as errors:
         exchange.end(Cause.CONNECT_FAILED, f"{upstream}: {errors.exceptions[0]}")
     except* Exception as errors:  # noqa: BLE001
@@ -117,16 +124,16 @@ class Connection:
         poller: Poller | None,
     ) -> None:
         self.share = Share(perf_counter())
-        self._exchange = exchange
-        self._ends = follower, leader
+        self.exchange = exchange
+        self.ends = follower, leader
         self._poller = poller
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
         clock = trio.lowlevel.current_clock().current_time
-        self._asks = RequestReader(exchange, limits, clock)
+        self.asks = RequestReader(exchange, limits, clock)
         self._tells = ResponseReader(exchange, limits, clock)
         self.requests = Direction(
-            self._asks,
+            self.asks,
             Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
             Cause.FOLLOWER_CLOSED,
         )
@@ -136,17 +143,22 @@ class Connection:
             Cause.LEADER_CLOSED,
         )
         self._holding = Holding(
-            exchange, self._asks.deciding, requests=self.requests, responses=self.responses, later=self._later
+            exchange, self.asks.deciding, requests=self.requests, responses=self.responses, later=self._later
         )
         self._waits: dict[Direction, trio.CancelScope] = {}
         """Where Trio waits for the sockets: in these scopes, but not for those that are due."""
         self._due: set[Direction] = set()
 
+    @property
+    def is_held(self) -> bool:
+        """A request waits here."""
+        return self.asks.deciding.held is not None
+
     async def run(self, draining: Draining, caretaker: Caretaker | None = None) -> None:
         """Until it ends; the exchange knows why."""
         asks, tells = self.requests, self.responses
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
-        tended = contextlib.nullcontext() if caretaker is None else caretaker.tends(self._exchange, windows, end)
+        tended = contextlib.nullcontext() if caretaker is None else caretaker.tends(self.exchange, windows, end)
         try:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:
@@ -156,16 +168,16 @@ class Connection:
         finally:
             asks.wants = tells.wants = END
             if self._poller is not None:
-                for transport in self._ends:
+                for transport in self.ends:
                     self._poller.detach(transport)
-            self._asks.lost()
+            self.asks.lost()
             self._tells.lost(trio.current_time())
             asks.transfer.close()
             tells.transfer.close()
             self._holding.close()
 
     def _start(self, nursery: trio.Nursery) -> None:
-        follower, leader = self._ends
+        follower, leader = self.ends
         if self._poller is None:
             nursery.start_soon(self._wait_for, self.requests)
             nursery.start_soon(self._wait_for, self.responses)
@@ -173,8 +185,8 @@ class Connection:
             self._poller.attach(self, follower, reads=self.requests, writes=self.responses)
             self._poller.attach(self, leader, reads=self.responses, writes=self.requests)
             for transport, reads in ((follower, self.requests), (leader, self.responses)):
-                if not transport.splices:
-                    # What a handshake left decrypted is no event of the kernel's.
+                if not transport.splices or reads.transfer.window.size:
+                    # What a handshake left decrypted, or another process has read, is no event of the kernel's.
                     self._poller.later(self, reads)
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
@@ -205,14 +217,14 @@ class Connection:
             if self._holding.begin():
                 self._wake_trio()
         elif wants is END:
-            self._exchange.end(direction.ends)
+            self.exchange.end(direction.ends)
             if direction is self.responses:
                 self._end(direction.ends)
         if self._holding.for_answers and direction is self.responses:
             self._holding.look()
 
     def _end(self, cause: Cause, error: str | None = None) -> None:
-        self._exchange.end(cause, error)
+        self.exchange.end(cause, error)
         self.requests.wants = self.responses.wants = END
         self._wake_trio()
         self._scope.cancel()
@@ -232,10 +244,16 @@ class Connection:
 
     async def _drain(self, draining: Draining) -> None:
         """Once a drain begins, close as soon as nothing is owed in either direction."""
-        exchange = self._exchange
+        exchange = self.exchange
         await draining.begun.wait()
         exchange.draining = True
         exchange.changes.notify()
+        if draining.give is not None:
+            exchange.handing = True
+            if await draining.give(self):
+                self._end(Cause.HANDED_OVER)
+                return
+            exchange.handing = False
         while not exchange.is_idle:
             await exchange.settled.wait()
         self._end(Cause.DRAINED)

@@ -38,6 +38,10 @@ class Direction:
         """What `advance` returned last, as its connection notes."""
         self._need: Need | None = BETWEEN_FRAMES
 
+    def has_something(self) -> None:
+        """There is something in the window that it has not looked at."""
+        self._need = None
+
     def advance(self, turn_ends: float) -> Wait:  # noqa: C901 - every frame goes through here, and each call costs
         """Go on as far as possible, until `turn_ends` by time.perf_counter.
 

@@ -58,6 +58,8 @@ class Cause(enum.Enum):
     IDLE = "idle"
     """Nothing moved for `limits.idle_timeout`."""
     DRAINED = "drained"
+    HANDED_OVER = "handed_over"
+    """Another process goes on with it: neither peer notices."""
     INTERNAL = "internal_error"
 
 
@@ -97,6 +99,8 @@ class Exchange:
     settled: Changes = field(default_factory=Changes)
     """Notified after each response."""
     draining: bool = False
+    handing: bool = False
+    """Another process goes on with this connection as soon as nothing is in flight: no request is begun any more."""
     deciding: bool = False
     """A request has been taken from the follower and has neither been forwarded nor answered yet."""
     slicing: bool = False
@@ -140,12 +144,16 @@ class Exchange:
     @property
     def room(self) -> int:
         """How many requests more may be in flight; 0: the follower is not read on, answers have to come first."""
-        return 0 if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else MOST_IN_FLIGHT - self.correlator.in_flight
+        return (
+            0
+            if self.handing or len(self._owed) >= MOST_DECIDED_IN_FLIGHT
+            else MOST_IN_FLIGHT - self.correlator.in_flight
+        )
 
     @property
     def has_room_again(self) -> bool:
         """Half of what one connection may have in flight has been answered: each wait has its price."""
-        if self.waits_for_answer and self.answering:
+        if self.handing or (self.waits_for_answer and self.answering):
             return False
         return self.opaque or (
             self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._owed) <= MOST_DECIDED_IN_FLIGHT // 2

@@ -58,12 +58,13 @@ KAFKA = State.KAFKA
 class RequestReader:
     """Of one connection. `clock` tells Trio's time."""
 
-    __slots__ = ("_began", "_exchange", "_limits", "_reserved", "_slices", "deciding")
+    __slots__ = ("_exchange", "_limits", "_reserved", "_slices", "deciding", "has_begun")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
         self._limits = limits
-        self._began = False
+        self.has_begun = False
+        """What the follower sent first has been looked at."""
         self._reserved = 0
         """Bytes that the frame may take here until it is whole."""
         self.deciding = Deciding(exchange, clock)
@@ -77,7 +78,7 @@ class RequestReader:
             return self._sliced(self._slices.go_on())
         if deciding.held is not None:
             return self._decide(partial(deciding.again, deciding.held), 0) if deciding.due else HELD
-        if not self._began and not self._begins(window):
+        if not self.has_begun and not self._begins(window):
             return BETWEEN_FRAMES
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque)
@@ -101,10 +102,10 @@ class RequestReader:
 
     def _begins(self, window: Window) -> bool:
         """Look at what the follower sends first; False if that is not all there."""
-        self._began = window.size >= len(TLS_HANDSHAKE) or window.ended
-        if self._began and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
+        self.has_begun = window.size >= len(TLS_HANDSHAKE) or window.ended
+        if self.has_begun and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             self._exchange.turn_opaque(Undecoded.TLS)
-        return self._began
+        return self.has_begun
 
     def through(self) -> bool:
         """Nothing is learnt from what went to the leader."""

@@ -1,0 +1,137 @@
+"""The unix socket between two sidecars of one broker: messages with descriptors beside them.
+
+    length (4 bytes, big endian), with the descriptors ─▶ message (msgpack)
+
+An abstract address, so that nothing stays on disk; whoever connects or listens has to be of our own user, since it gets
+every connection. Knows no message by name. Invariant: no descriptor that came is left open when `receive` raises.
+"""
+
+from __future__ import annotations
+
+import array
+import hashlib
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
+
+from .states import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+MOST_MESSAGE_BYTES = 64 * 2**20
+"""A connection of 20 000 replicas has 6 MiB."""
+MOST_DESCRIPTORS = 128
+"""Listening sockets are sent together: SCM_MAX_FD is 253."""
+ANSWER_SECONDS = 60.0
+_LENGTH = struct.Struct(">I")
+_PEER = struct.Struct("3i")
+
+
+class ChannelError(OSError):
+    """The other process is gone, of another user, or says what nobody understands."""
+
+
+def address_of(config: Path, broker: int) -> str:
+    """Where the sidecar of this proxy.toml hands itself over: an abstract address of its network namespace."""
+    digest = hashlib.sha256(f"{os.path.realpath(config)}\0{broker}".encode()).hexdigest()[:32]
+    return f"\0throttle-sidecar/{digest}"
+
+
+class Channel:
+    """One end. Owns `sock`."""
+
+    def __init__(self, sock: trio.socket.SocketType) -> None:
+        self._sock = sock
+        self._sending = trio.Lock()
+
+    def refuse_strangers(self) -> int:
+        """Return the other process' id. Raises ChannelError if it is another user's."""
+        peer = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        pid, user, _ = _PEER.unpack(peer)
+        if user not in (os.geteuid(), 0):
+            raise ChannelError(f"process {pid} is of user {user}, expected {os.geteuid()}")
+        return int(pid)
+
+    async def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Raises ChannelError."""
+        encoded = msgspec.msgpack.encode(message)
+        if len(encoded) > MOST_MESSAGE_BYTES:
+            raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")
+        beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        data = memoryview(_LENGTH.pack(len(encoded)) + encoded)
+        async with self._sending:
+            try:
+                sent = await self._sock.sendmsg([data[:1]], beside)
+                while sent < len(data):
+                    sent += await self._sock.send(data[sent:])
+            except OSError as error:
+                raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+
+    async def receive(self) -> tuple[Message, list[int]]:
+        """Return the next message, and the descriptors beside it.
+
+        Raises ChannelError; EOFError where the other end has closed between two messages.
+        """
+        first, ancillary, flags, _ = await self._received(socket.CMSG_SPACE(4 * MOST_DESCRIPTORS))
+        descriptors = _descriptors(ancillary)
+        try:
+            return await self._message(first, is_cut=bool(flags & socket.MSG_CTRUNC)), descriptors
+        except BaseException:
+            _close(descriptors)
+            raise
+
+    async def _message(self, first: bytes, *, is_cut: bool) -> Message:
+        if not first:
+            raise EOFError
+        if is_cut:
+            raise ChannelError("expected fewer descriptors")
+        (size,) = _LENGTH.unpack(first + await self._exactly(_LENGTH.size - 1))
+        if size > MOST_MESSAGE_BYTES:
+            raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes, found {size}")
+        try:
+            message: Message = msgspec.msgpack.decode(await self._exactly(size), type=Message)
+        except msgspec.MsgspecError as error:
+            raise ChannelError(f"not a message of ours: {error}") from error
+        return message
+
+    def close(self) -> None:
+        self._sock.close()
+
+    async def _received(self, room: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, object]:
+        try:
+            return await self._sock.recvmsg(1, room)
+        except OSError as error:
+            raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+
+    async def _exactly(self, size: int) -> bytes:
+        received = bytearray()
+        while len(received) < size:
+            try:
+                more = await self._sock.recv(min(size - len(received), 2**20))
+            except OSError as error:
+                raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+            if not more:
+                raise ChannelError("the other process ended in the middle of a message")
+            received += more
+        return bytes(received)
+
+
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    for descriptor in found:
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no name
+    return list(found)
+
+
+def _close(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,77 @@
+"""A relayed connection at rest, as a value, and one that goes on from there.
+
+Knows the insides of `proxy.relay`. Invariant: a connection is taken only where nothing is owed in either direction, and
+does not move from then on: what its follower sends meanwhile is in the socket, or in `request_bytes`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.wire.correlation import State
+
+from ..relay.transport import END, READ, PlainSocket
+from .link_state import link_state, restore_link
+from .states import ConnectionState
+
+if TYPE_CHECKING:
+    from ..relay.connection import Connection
+
+MOST_REQUEST_BYTES = 16 * 2**20
+"""Of a request that has not come whole. One that is larger keeps its connection where it is."""
+
+
+def can_be_given(connection: Connection) -> bool:
+    """Tell whether both ends are sockets that another process could go on with; what TLS has agreed on stays here."""
+    return all(isinstance(end, PlainSocket) for end in connection.ends) and connection.exchange.cause is None
+
+
+def is_at_rest(connection: Connection) -> bool:
+    """Tell whether nothing is owed in either direction, so that the connection can be taken now."""
+    exchange = connection.exchange
+    asks, tells = connection.requests.transfer, connection.responses.transfer
+    return (
+        (exchange.opaque or exchange.is_idle)
+        and not (asks.owes or tells.owes or asks.window.ended or tells.window.ended)
+        and not tells.window.size
+        and asks.window.size <= MOST_REQUEST_BYTES
+        and not connection.is_held
+        and END not in (connection.requests.wants, connection.responses.wants)
+    )
+
+
+def take(connection: Connection, now: float) -> ConnectionState:
+    """Return what the connection is, which is at rest, and let it move no more."""
+    exchange, window = connection.exchange, connection.requests.transfer.window
+    connection.requests.wants = connection.responses.wants = END
+    link = exchange.link
+    upstream = link.translator.leader
+    return ConnectionState(
+        role=link.throttle.role.value,
+        upstream=upstream if isinstance(upstream, tuple) else ("", 0),
+        speaks=exchange.correlator.state.value,
+        is_opaque=exchange.opaque,
+        has_begun=connection.asks.has_begun,
+        request_bytes=bytes(window.view(window.size)),
+        frames=exchange.frames,
+        replica_fetches=exchange.replica_fetches,
+        link=link_state(link, now),
+    )
+
+
+def restore(connection: Connection, state: ConnectionState, now: float) -> None:
+    """Have a connection that is new, and not yet run, go on where the other one stood."""
+    exchange = connection.exchange
+    exchange.correlator.state = State(state.speaks)
+    exchange.opaque = state.is_opaque
+    exchange.frames = state.frames
+    exchange.replica_fetches = state.replica_fetches
+    restore_link(exchange.link, state.link, now)
+    connection.asks.has_begun = state.has_begun
+    if state.request_bytes:
+        window = connection.requests.transfer.window
+        view = window.space(len(state.request_bytes), len(state.request_bytes))
+        view[: len(state.request_bytes)] = state.request_bytes
+        window.end += len(state.request_bytes)
+        connection.requests.has_something()
+    connection.requests.wants = connection.responses.wants = READ

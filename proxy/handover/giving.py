@@ -1,0 +1,135 @@
+"""The old process' side: it offers itself at an address of its own, and gives everything to whoever takes it.
+
+    Hello ─▶  ◀─ Offer with the listening sockets   (both may be served meanwhile, by the old one alone)
+    Ready ─▶  the old one accepts nothing more, and each connection goes over as soon as nothing of it is in flight
+              ◀─ ConnectionState with its two sockets, ...   then the end of the stream: the old process is gone
+
+Until Ready whatever goes wrong changes nothing here. Knows what a server is only by `Server`. Invariant: a connection
+that cannot be handed over ends here as by a drain, its follower comes back to the new process.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import trio
+
+from .channel import ANSWER_SECONDS, Channel, ChannelError
+from .connection_state import can_be_given, is_at_rest, take
+from .states import SCHEMA, Hello, Listening, Offer, Ready, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..config.settings import Address
+    from ..logs.log import Log
+    from ..relay.connection import Connection
+
+LOOK_SECONDS = 0.02
+"""A connection that is told of nothing is looked at so often."""
+BIND_SECONDS = 0.05
+TELL_AFTER = 200
+"""Tries."""
+MOST_REST_SECONDS = 5.0
+"""For so long a connection may have something in flight; the longest a fetch waits by default is half a second."""
+
+
+class Listener(NamedTuple):
+    key: str
+    address: Address
+    descriptor: int
+
+
+class Server(Protocol):
+    """What is handed over."""
+
+    broker: int
+
+    def listening(self) -> Sequence[Listener]: ...
+    def available_bytes(self) -> Mapping[str, float | None]: ...
+    def hand_over(self, giving: Giving, process: int) -> None:
+        """Accept nothing more, and have every connection `give` itself."""
+
+
+class Giving:
+    """One per process."""
+
+    def __init__(self, address: str, server: Server, log: Log) -> None:
+        self._address = address
+        self._server = server
+        self._log = log
+        self._channel: Channel | None = None
+        self.given = 0
+
+    async def run(self) -> None:
+        """Wait for whoever takes over, until cancelled."""
+        with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+            await self._bind(listener)
+            listener.listen(1)
+            while self._channel is None:
+                sock, _ = await listener.accept()
+                channel = Channel(sock)
+                try:
+                    await self._offer(channel)
+                except (ChannelError, EOFError, trio.TooSlowError) as error:
+                    channel.close()
+                    told = str(error) or "the other process ended before it was ready"
+                    self._log.warning("handover_failed", error=told)
+        # The address is free: the next process offers itself there.
+        await trio.sleep_forever()
+
+    async def _bind(self, listener: trio.socket.SocketType) -> None:
+        """The process before this one has the address until it hands over."""
+        for attempt in itertools.count():
+            try:
+                await listener.bind(self._address)
+            except OSError as error:
+                if attempt == TELL_AFTER:
+                    self._log.warning("handover_unavailable", error=f"{error.strerror or error}")
+                await trio.sleep(BIND_SECONDS)
+            else:
+                return
+
+    async def _offer(self, channel: Channel) -> None:
+        """Raises ChannelError, EOFError, trio.TooSlowError: nothing has changed, and this process serves on."""
+        process = channel.refuse_strangers()
+        with trio.fail_after(ANSWER_SECONDS):
+            hello, _ = await channel.receive()
+            found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
+            if found != f"{SCHEMA} and {self._server.broker}":
+                reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
+                await channel.send(Refusal(reason))
+                raise ChannelError(reason)
+            listeners = self._server.listening()
+            listening = [Listening(each.key, each.address.host, each.address.port) for each in listeners]
+            offer = Offer(listening, dict(self._server.available_bytes()))
+            await channel.send(offer, [each.descriptor for each in listeners])
+            self._log.info("handover_offered", pid=process)
+            ready, _ = await channel.receive()
+            if not isinstance(ready, Ready):
+                raise ChannelError("expected to be told that it is ready")
+        self._channel = channel
+        self._log.info("handover_started", pid=process)
+        self._server.hand_over(self, process)
+
+    async def give(self, connection: Connection) -> bool:
+        """Hand `connection` over once nothing of it is in flight; False: it is to end here."""
+        channel = self._channel
+        if channel is None or not can_be_given(connection):
+            return False
+        with trio.move_on_after(MOST_REST_SECONDS):
+            while not is_at_rest(connection):
+                with trio.move_on_after(LOOK_SECONDS):
+                    await connection.exchange.settled.wait()
+        if not is_at_rest(connection):
+            return False
+        state = take(connection, trio.current_time())
+        try:
+            await channel.send(state, [end.fileno() for end in connection.ends])
+        except ChannelError as error:
+            self._log.warning("handover_failed", error=str(error), peer=state.link.peer)
+            return True  # it cannot move any more: it ends, and its follower comes back
+        self.given += 1
+        return True

@@ -1,0 +1,178 @@
+"""What a link knows, as a value, and a link that knows it again.
+
+Knows the insides of links, replicas and fetch sessions, so that they need not know that they may be handed over. Pure:
+time is an argument. Invariant: what is put onto a link is what was taken off the other; what it is about to learn from
+an answer on its way is not, so nothing may be in flight.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from admission.budget import StrictBudget
+from protocol.fetch.request import Asked
+from protocol.fetch.walker import RequestEntry
+from protocol.session.registry import KnownSession
+from protocol.session.requests import Choice, SessionRequest
+from protocol.session.state import FetchSession
+from protocol.session.translator import Translation
+
+from ..throttle.replica import Replica, Standing
+from .states import LinkState, ReplicaState, SessionState
+
+if TYPE_CHECKING:
+    from ..throttle.link import Link
+    from ..throttle.replicas import Replicas
+    from ..throttle.role_throttle import RoleThrottle
+
+
+def link_state(link: Link, now: float) -> LinkState:
+    """Return what `link` knows; no request of it may be in flight."""
+    return LinkState(
+        peer=link.peer,
+        replica_id=link._replica_id,
+        fetch_version=link.replicas.fetch_version,
+        has_begun=link.translator._began,
+        is_live=link._is_live,
+        replicas=_replica_states(link.replicas, now),
+        session=_session_state(link),
+    )
+
+
+def restore_link(link: Link, state: LinkState, now: float) -> None:
+    """Have `link`, which is new, know what the other one knew."""
+    link.peer = state.peer
+    link._replica_id = state.replica_id
+    if link._witness is not None:
+        link._witness.peer = state.peer
+    link._is_live = state.is_live
+    link.translator._began = state.has_begun
+    link.replicas.fetch_version = state.fetch_version
+    _restore_replicas(link.replicas, state.replicas, now)
+    if state.session is not None:
+        _restore_session(link, state.session, now)
+
+
+def available_bytes(throttle: RoleThrottle, now: float) -> float | None:
+    """Return what the role's budget has left; None: it is unlimited, or counts otherwise (`kip73`)."""
+    budget = throttle.budget
+    if not isinstance(budget, StrictBudget):
+        return None
+    available = budget._bucket.available(now)
+    return None if math.isinf(available) else available
+
+
+def restore_budget(throttle: RoleThrottle, available: float | None, now: float) -> None:
+    """Begin with no more than the other process has left, debt included: both together keep to the quota."""
+    budget = throttle.budget
+    if isinstance(budget, StrictBudget) and available is not None:
+        budget._bucket._tokens = min(budget._bucket.available(now), available)
+
+
+def _replica_states(replicas: Replicas, now: float) -> list[ReplicaState]:
+    changed = replicas.changed
+    found = [_replica_state(replica, None, is_changed=key in changed) for key, replica in replicas.known.items()]
+    missing = replicas._absences.missing.values()
+    return found + [_replica_state(replica, max(now - since, 0.0), is_changed=False) for replica, since in missing]
+
+
+def _replica_state(replica: Replica, missing_seconds: float | None, *, is_changed: bool) -> ReplicaState:
+    likely = replica._likely_bytes
+    return ReplicaState(
+        *replica.key,
+        replica.fetch_offset,
+        replica.leader_epoch,
+        replica.limit_bytes,
+        replica.high_watermark,
+        replica.log_start_offset,
+        replica.standing.name,
+        replica.largest_batch_bytes,
+        replica.served,
+        replica._empty_grants,
+        replica._need_bytes,
+        replica.replayable,
+        replica._delivered,
+        None if math.isinf(likely) else likely,
+        is_changed,
+        missing_seconds,
+    )
+
+
+def _restore_replicas(replicas: Replicas, states: list[ReplicaState], now: float) -> None:
+    """Those that the lists select now; what they no longer select is not remembered."""
+    replicas._asked_at = now
+    for state in states:
+        key = (state.topic, state.partition)
+        if not replicas.selects(key) or not replicas._remembered.admits(len(replicas)):
+            continue
+        replica = _restored_replica(state, now)
+        if state.missing_seconds is not None:
+            replicas._absences.missing[key] = (replica, now - state.missing_seconds)
+            continue
+        replicas.known[key] = replica
+        replicas._place(key, replica)
+        if state.is_changed:
+            replicas.changed[key] = None
+
+
+def _restored_replica(state: ReplicaState, now: float) -> Replica:
+    entry = RequestEntry(
+        state.topic, state.partition, state.leader_epoch, state.fetch_offset, state.limit_bytes, *_NOWHERE
+    )
+    replica = Replica(entry, now)
+    replica.high_watermark = state.high_watermark
+    replica.log_start_offset = state.log_start_offset
+    replica.standing = Standing[state.standing]
+    replica.largest_batch_bytes = state.largest_batch_bytes
+    replica.served = state.served
+    replica._empty_grants = state.empty_grants
+    replica._need_bytes = state.need_bytes
+    replica.replayable = state.replayable
+    replica._delivered = state.delivered
+    replica._likely_bytes = math.inf if state.likely_bytes is None else state.likely_bytes
+    replica._wishes()
+    return replica
+
+
+def _session_state(link: Link) -> SessionState | None:
+    """The fetch session that this connection used last, if it is translated and goes on."""
+    sent = link._session.sent
+    known = None if sent is None else sent._known
+    if known is None or known.busy or not link.throttle.sessions.is_current(known):
+        return None
+    session = known.session
+    return SessionState(
+        session.session_id,
+        session.version,
+        session.follower_epoch,
+        session.leader_epoch,
+        [(*key, bytes(asked.entry), asked.partition_max_bytes) for key, asked in session.partitions.items()],
+        sorted(session._absent, key=str),
+        [(*key, limit) for key, limit in session._lowered.items()],
+        list(session._unsent),
+        list(session._unforgotten),
+    )
+
+
+def _restore_session(link: Link, state: SessionState, now: float) -> None:
+    listed = {
+        (topic, partition): Asked(topic, entry, limit_bytes)
+        for topic, partition, entry, limit_bytes in state.partitions
+    }
+    session: FetchSession[Asked] = FetchSession(state.session_id, SessionRequest(state.version, listed), Choice())
+    session.follower_epoch = state.follower_epoch
+    session.leader_epoch = state.leader_epoch
+    session._absent = frozenset(state.absent)
+    session._lowered = {(topic, partition): limit for topic, partition, limit in state.lowered}
+    session._unsent = dict.fromkeys(state.unsent)
+    session._unforgotten = dict.fromkeys(state.unforgotten)
+    sessions, translator = link.throttle.sessions, link.translator
+    known = KnownSession(session, leader=translator.leader, user=translator, used_at=now)
+    sessions.open(known)
+    request: SessionRequest[Asked] = SessionRequest(state.version, {}, state.session_id, state.follower_epoch)
+    link._session.sent = Translation(sessions, translator, request, known=known, now=now)
+
+
+_NOWHERE = (0, 0)
+"""Where the entry stands in its frame: nobody asks, for its frame is gone."""

@@ -1,0 +1,174 @@
+"""What of a server is handed over, and what the one that follows makes of it.
+
+Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariant: a server that gives
+accepts nothing more, answers no page and drains; one that takes is ready before it asks for the first connection.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import nullcontext
+from functools import partial
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..config.settings_values import Address
+from ..process.supervision import Task
+from ..relay.connection import relay
+from ..relay.transport import PlainSocket
+from ..roles import Role
+from .channel import ChannelError, address_of
+from .connection_state import restore
+from .giving import Giving, Listener
+from .link_state import available_bytes, restore_budget
+from .taking import Inheritance, inherit
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from ..config.settings import Settings
+    from ..logs.log import Log
+    from ..process.service_manager import ServiceManager
+    from ..process.supervision import Supervisor
+    from ..relay.connection import Draining
+    from ..relay.transport import Transport
+    from ..throttle.role_throttle import RoleThrottle
+    from .states import ConnectionState
+
+OPTION = "--take-over"
+
+
+class HandOver:
+    """Of one server, both ways."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        throttles: Mapping[Role, RoleThrottle],
+        draining: Draining,
+        *,
+        manager: ServiceManager,
+        log: Log,
+    ) -> None:
+        self.broker = settings.broker.id
+        self.pages = trio.CancelScope()
+        """In which pages are answered: until another process does."""
+        self.taken = 0
+        self._address = address_of(settings.path, settings.broker.id)
+        self._throttles = throttles
+        self._draining = draining
+        self._manager = manager
+        self._log = log
+        self._listeners: Sequence[Listener] = ()
+        self._inheritance: Inheritance | None = None
+        self._giving = Giving(self._address, self, log)
+
+    async def ask(self) -> Inheritance | None:
+        """Ask the process before this one for its listeners. Raises ConfigurationError."""
+        self._inheritance = await inherit(self._address, self.broker)
+        if self._inheritance is None:
+            self._log.info("nothing_to_take_over")
+            return None
+        for role, throttle in self._throttles.items():
+            restore_budget(throttle, self._inheritance.available_bytes.get(role.value), trio.current_time())
+        return self._inheritance
+
+    def listens(self, listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]]) -> None:
+        """These sockets, by setting, are what the next process gets; each with the address that was configured."""
+        self._listeners = [Listener(key, address, sock.fileno()) for key, (address, sock) in listeners.items()]
+
+    async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
+        """Run a background task until cancelled; pages are answered until another process does."""
+        with self.pages if task is Task.HTTP else nullcontext():
+            await supervisor.keep(task, run)
+
+    async def run(self) -> None:
+        """Offer itself, until cancelled."""
+        await self._giving.run()
+
+    async def take(
+        self,
+        hold: Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None],
+        go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
+    ) -> None:
+        """Take every connection of the process before this one, until that is gone. `hold` runs one as an accepted one
+        of its source is run, and closes it if that fails."""
+        if self._inheritance is None:
+            return
+        try:
+            await self._inheritance.ready()
+        except ChannelError as error:  # it has ended in between: there is nothing more to take
+            self._log.warning("handover_failed", error=str(error))
+        async for state, follower, leader in self._inheritance.connections():
+            self.taken += 1
+            try:
+                source = str(follower.getpeername()[0])
+            except OSError:  # it has gone in between
+                source = ""
+            ends = PlainSocket(follower), PlainSocket(leader)
+            hold(source, partial(go_on, state, *ends), partial(_close, ends))
+        self._inheritance.close()
+        self._log.info("taken_over", connections=self.taken)
+
+    # What `giving` asks of a server:
+
+    def listening(self) -> Sequence[Listener]:
+        return self._listeners
+
+    def available_bytes(self) -> Mapping[str, float | None]:
+        now = trio.current_time()
+        return {role.value: available_bytes(throttle, now) for role, throttle in self._throttles.items()}
+
+    def hand_over(self, giving: Giving, process: int) -> None:
+        self.pages.cancel()
+        self._manager.replaced_by(process)
+        self._draining.give = giving.give
+        self._draining.begun.set()
+
+    def start_next(self) -> None:
+        """Start the program anew, as it is installed now, to take over from this process. Never raises."""
+        if os.getpid() == 1:
+            self._log.warning(
+                "handover_refused", error="the first process of a container ends it: start another beside it"
+            )
+            return
+        command = [*sys.orig_argv, *([] if OPTION in sys.orig_argv else [OPTION])]
+        try:
+            started = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+        except OSError as error:
+            self._log.warning("handover_refused", error=str(error))
+        else:
+            self._log.info("next_process_started", pid=started.pid)
+
+
+def _close(ends: tuple[PlainSocket, PlainSocket]) -> None:
+    for end in ends:
+        end.close()
+
+
+async def go_on(
+    state: ConnectionState,
+    follower: PlainSocket,
+    leader: PlainSocket,
+    *,
+    throttles: Mapping[Role, RoleThrottle],
+    relayed: Callable[..., Awaitable[None]] = relay,
+) -> None:
+    """Relay what another process relayed before. `relayed`: `relay`, with all that every connection is given."""
+
+    async def dial(address: Address, *, timeout_seconds: float) -> Transport:
+        del address, timeout_seconds
+        return leader
+
+    await relayed(
+        follower,
+        Address(*state.upstream),
+        peer=state.link.peer,
+        throttle=throttles[Role(state.role)],
+        dial=dial,
+        restore=lambda connection: restore(connection, state, trio.current_time()),
+    )

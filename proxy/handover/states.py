@@ -1,0 +1,117 @@
+"""What one process tells the other: messages as values, and what a connection is when nothing of it is in flight.
+
+Ages are in seconds, since the clocks of two processes differ. Values only. Invariant: what is not written here is
+learnt anew by the new process; nothing here is ever guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = 1
+"""Both processes have to speak the same; if they do not, the new one is told so, and the old one goes on."""
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The new process asks for everything."""
+
+    schema: int
+    broker: int
+
+
+class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
+    reason: str
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """A listening socket, which comes beside the message in the same order."""
+
+    key: str
+    """The setting that its address is from."""
+    host: str
+    port: int
+
+
+class Offer(msgspec.Struct, frozen=True, tag="offer"):
+    """`available_bytes`: by role, what its budget has left now, so that both processes together keep to the quota;
+    None: it has no such budget."""
+
+    listening: list[Listening]
+    available_bytes: dict[str, float | None]
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The new process accepts from here on, and takes what comes."""
+
+
+class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
+    """Of `proxy.throttle.replica.Replica`."""
+
+    topic: Any
+    """Its name, or since v13 its id: str or bytes, of which msgspec tells no union apart."""
+    partition: int
+    fetch_offset: int
+    leader_epoch: int
+    limit_bytes: int
+    high_watermark: int
+    log_start_offset: int
+    standing: str
+    largest_batch_bytes: int
+    served: int
+    empty_grants: int
+    need_bytes: int
+    replayable: bool
+    delivered: bool
+    likely_bytes: float | None
+    """None: as much as its limit."""
+    is_changed: bool
+    missing_seconds: float | None
+    """None: it is asked for."""
+
+
+class SessionState(msgspec.Struct, frozen=True, array_like=True):
+    """Of `protocol.session.state.FetchSession`; partitions are (topic, partition)."""
+
+    session_id: int
+    version: int
+    follower_epoch: int
+    leader_epoch: int
+    partitions: list[tuple[Any, int, bytes, int]]
+    """With the entry as the follower wrote it last, and its partition_max_bytes."""
+    absent: list[tuple[Any, int]]
+    lowered: list[tuple[Any, int, int]]
+    unsent: list[tuple[Any, int]]
+    unforgotten: list[tuple[Any, int]]
+
+
+class LinkState(msgspec.Struct, frozen=True):
+    peer: str
+    replica_id: int | None
+    fetch_version: int | None
+    has_begun: bool
+    """A full Fetch has passed, so what comes is in a session of this connection."""
+    is_live: bool
+    replicas: list[ReplicaState]
+    session: SessionState | None
+
+
+class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
+    """Its two sockets come beside it: the follower's, the leader's."""
+
+    role: str
+    upstream: tuple[str, int]
+    speaks: str
+    """What the client speaks, `protocol.wire.correlation.State`."""
+    is_opaque: bool
+    has_begun: bool
+    """The first bytes have been looked at."""
+    request_bytes: bytes
+    """What was read of the follower and has not been dealt with."""
+    frames: int
+    replica_fetches: int
+    link: LinkState
+
+
+Message = Hello | Refusal | Offer | Ready | ConnectionState

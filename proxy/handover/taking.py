@@ -1,0 +1,109 @@
+"""The new process' side: it asks the old one for everything, and says when it is ready to have it.
+
+Knows what comes and in which order (`giving`), not what is made of it. Invariant: until `ready` the old process serves
+as if nobody had asked; sockets that come and are not wanted are closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..errors import ConfigurationError
+from .channel import ANSWER_SECONDS, Channel, ChannelError
+from .states import SCHEMA, ConnectionState, Hello, Offer, Ready, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from ..config.settings import Address
+    from .states import Message
+
+SOCKETS_OF_A_CONNECTION = 2
+
+
+class Inheritance:
+    """What the old process offered. `available_bytes`: by role, what its budget had left."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        listening: dict[tuple[str, str, int], socket.socket],
+        available: Mapping[str, float | None],
+    ) -> None:
+        self._channel = channel
+        self._listening = listening
+        self.available_bytes = available
+
+    def take_listener(self, key: str, address: Address) -> socket.socket | None:
+        """Return the socket that listens at this address for this setting; None if the old process had none."""
+        return self._listening.pop((key, address.host, address.port), None)
+
+    async def ready(self) -> None:
+        """From here on the old process accepts nothing more. Raises ChannelError: it is gone."""
+        self.close_unwanted()
+        await self._channel.send(Ready())
+
+    async def connections(self) -> AsyncIterator[tuple[ConnectionState, socket.socket, socket.socket]]:
+        """Yield each connection with its follower's and its leader's socket, until the old process is gone."""
+        with contextlib.suppress(EOFError, ChannelError):
+            while True:
+                state, descriptors = await self._channel.receive()
+                if isinstance(state, ConnectionState) and len(descriptors) == SOCKETS_OF_A_CONNECTION:
+                    follower, leader = (socket.socket(fileno=each) for each in descriptors)
+                    yield state, follower, leader
+                else:
+                    for descriptor in descriptors:
+                        os.close(descriptor)
+
+    def close_unwanted(self) -> None:
+        """Listeners that the settings know no more."""
+        for sock in self._listening.values():
+            sock.close()
+        self._listening.clear()
+
+    def close(self) -> None:
+        self.close_unwanted()
+        self._channel.close()
+
+
+async def inherit(address: str, broker: int) -> Inheritance | None:
+    """Ask the process at `address` for what it has; None: there is none.
+
+    Raises ConfigurationError if it does not give it.
+    """
+    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    channel = Channel(sock)
+    try:
+        try:
+            await sock.connect(address)
+        except (ConnectionRefusedError, FileNotFoundError):
+            channel.close()
+            return None
+        channel.refuse_strangers()
+        with trio.fail_after(ANSWER_SECONDS):
+            await channel.send(Hello(SCHEMA, broker))
+            offer, descriptors = _offered(*await channel.receive())
+    except (OSError, EOFError, trio.TooSlowError) as error:
+        channel.close()
+        raise ConfigurationError(
+            f"--take-over: the running sidecar does not hand over: {error or 'no answer'}"
+        ) from error
+    except BaseException:
+        channel.close()
+        raise
+    socks = [socket.socket(fileno=each) for each in descriptors]
+    listening = {(each.key, each.host, each.port): sock for each, sock in zip(offer.listening, socks, strict=False)}
+    return Inheritance(channel, listening, offer.available_bytes)
+
+
+def _offered(message: Message, descriptors: list[int]) -> tuple[Offer, list[int]]:
+    if isinstance(message, Refusal):
+        raise ChannelError(message.reason)
+    if not isinstance(message, Offer):
+        raise ChannelError("expected an offer")
+    return message, descriptors

@@ -1,0 +1,102 @@
+"""A link that is put onto another process' in the middle of a conversation: neither follower nor leader notices."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from proxy.handover.link_state import available_bytes, link_state, restore_budget, restore_link
+from proxy.handover.states import LinkState
+from proxy.throttle.decision import Answer, Forward
+from proxy.throttle.link import Link
+from tests.proxy.conversation import MIB, Conversation, response_entry, throttle
+from tests.proxy.session_conversation import LEADER, MESSAGE_BYTES, SessionConversation, SessionLeader, topic_of
+
+END = 900
+
+
+def written(state: LinkState) -> LinkState:
+    """As it comes out at the other end."""
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=LinkState)
+
+
+def hand_over(talk: SessionConversation, *, clock: float = 0.0) -> None:
+    """To a process whose clock shows `clock` more."""
+    state = written(link_state(talk.link, talk.now))
+    available = available_bytes(talk.throttle, talk.now)
+    talk.now += clock
+    talk.throttle = throttle(4 * MIB)
+    restore_budget(talk.throttle, available, talk.now)
+    talk.link = Link(talk.throttle, "peer", leader=LEADER)
+    restore_link(talk.link, state, talk.now)
+
+
+@pytest.mark.parametrize("version", [7, 12, 17])
+@pytest.mark.parametrize("every", [1, 3])
+def test_a_session_goes_on_whenever_it_is_handed_over(version: int, every: int) -> None:
+    keys = [(topic_of(version), partition) for partition in range(6)]
+    wants = {key: END if key[1] == 5 else 0 for key in keys}
+    talk = SessionConversation(throttle(4 * MIB), wants, SessionLeader(dict.fromkeys(keys, END)), version)
+    assert talk.fetch().error_code == 0
+    session_id, began, asked = talk.session_id, talk.now, 0
+    while talk.lag:
+        asked += 1
+        if asked % every == 0:
+            hand_over(talk, clock=1000.0 * asked)
+            began += 1000.0 * asked
+        before = talk.now
+        response = talk.fetch()
+        assert response.error_code == 0
+        assert talk.session_id == session_id
+        talk.now = max(talk.now, before + 0.001)
+        assert asked < 5000
+    # The quota holds across all of them: a burst, and what is given back anew at most once.
+    moved = 5 * END * MESSAGE_BYTES
+    assert (moved - 2 * MIB) / max(talk.now - began, 0.001) <= 1.05 * 4 * MIB
+    assert len(talk.leader.cache.sessions) == 1
+
+
+def test_what_was_forwarded_is_replayed_by_the_other_process() -> None:
+    """v3: while the quota is spent, the follower is answered with the high watermarks that the first one forwarded."""
+    talk = Conversation(throttle(4 * MIB))
+    talk.offsets = {("t", 0): 0, ("t", 1): 0}
+    first = talk.ask()
+    assert isinstance(first, Forward)
+    assert first.outlook is not None
+    first.outlook.forwards((response_entry("t", 0, 10, high_watermark=70, log_start=3),), b"", 0, 0.0)
+    first.outlook.forwards((response_entry("t", 1, 0, high_watermark=80, log_start=4),), b"", 0, 0.0)
+    first.outlook.finish(0.0)
+    state = written(link_state(talk.link, talk.now))
+    other = Conversation(throttle(0), now=500.0, offsets={("t", 0): 1, ("t", 1): 0})
+    restore_link(other.link, state, other.now)
+    decision = other.ask(max_wait_ms=0)
+    assert isinstance(decision, Answer)
+    replicas = other.link.replicas.known
+    assert {key[1]: (each.high_watermark, each.lag) for key, each in replicas.items()} == {0: (70, 69), 1: (80, 80)}
+
+
+def test_a_debt_is_handed_over() -> None:
+    old, new = throttle(4 * MIB), throttle(4 * MIB)
+    claim = Link(old, "peer").admission.claim
+    old.budget.settle(claim, reserved=0, used=8 * MIB, now=0.0)
+    available = available_bytes(old, 0.0)
+    assert available is not None
+    assert available < -7 * MIB
+    restore_budget(new, available, 900.0)
+    assert available_bytes(new, 900.0) == available
+    restore_budget(new, 10**9, 900.0)
+    assert available_bytes(new, 900.0) == available, "nobody begins with more than its own"
+
+
+def test_replicas_that_the_new_quotas_do_not_list_are_not_remembered() -> None:
+    talk = Conversation(throttle(4 * MIB))
+    talk.offsets = {("t", 0): 0}
+    talk.ask()
+    state = written(link_state(talk.link, talk.now))
+    from proxy.quotas import Quotas
+
+    silent = throttle(4 * MIB)
+    silent.apply(Quotas(), 0.0)
+    link = Link(silent, "peer")
+    restore_link(link, state, 0.0)
+    assert not link.replicas.known
