@@ -252,10 +252,13 @@ HOUSEKEEPING = Row(
         Panel(
             "Configuration",
             "short",
-            "1 while quotas.toml is good, 0 while the last good one is kept; and when it was read, by outcome.",
+            "1 while quotas.toml is good, 0 while the last good one is kept; when it was read, by outcome; where the quotas "
+            "in force come from (none: nothing is throttled), and whether they were kept for the next start.",
             (
                 Query(f"{PREFIX}config_last_reload_successful{{{ONE}}}", "{{instance}} good"),
                 Query(f"{PREFIX}config_reloads_total{{{ONE}}}", "{{instance}} {{outcome}}"),
+                Query(f"{PREFIX}quotas_in_force{{{ONE}}} == 1", "{{instance}} from: {{source}}"),
+                Query(f"{PREFIX}quotas_kept_total{{{ONE}}}", "{{instance}} kept: {{outcome}}"),
             ),
         ),
         Panel(
