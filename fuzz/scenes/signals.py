@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..stage import Stage
 
 HARMLESS = (
-    signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGPIPE, signal.SIGWINCH, signal.SIGCONT,
+    signal.SIGHUP, signal.SIGUSR1, signal.SIGALRM, signal.SIGPIPE, signal.SIGWINCH, signal.SIGCONT,
     signal.SIGURG, signal.SIGCHLD, signal.SIGVTALRM, signal.SIGPROF, signal.SIGIO,
 )  # fmt: skip
 PAUSE_SECONDS = 0.1
