@@ -21,7 +21,7 @@ def plugin_command() -> None:
 
 def plug_in(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     point = EntryPoint("plugin", value, operating.cli.PLUGIN_GROUP)
-    monkeypatch.setattr(operating.cli, "entry_points", lambda group: [point] if group == point.group else [])
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == point.group else [])
 
 
 def test_help_teaches_with_examples() -> None:
