@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-SPEED = 30
+SPEED = 12
 """Times as fast as the wall's the clock is: what a sidecar does once a second it does thirty times a second."""
 MOST_TRIES = 4
 PAUSE_SECONDS = 0.05
@@ -80,6 +80,16 @@ async def until_raised(of: Attended, raised: trio.Event, provoke: Callable[[], N
     return False
 
 
+async def works_again(of: Attended) -> bool:
+    """Use the sidecar until each use has succeeded; on a busy machine one that meets a pause may need another try."""
+    of.uses.served.clear()
+    for _ in range(MOST_TRIES):
+        await of.uses.once()
+        if of.uses.served.keys() >= {"_come_and_go", "_visit", "_put", "_edit"}:
+            return True
+    return False
+
+
 async def raise_everywhere(of: Attended, faults: Faults) -> dict[Await, bool]:
     """Raise at one await after the other, the victims fetching after each, until no new one is met. Whether there was
     an occasion."""
@@ -105,9 +115,7 @@ async def test_an_error_at_any_await_is_noticed_by_no_other_connection(
         async with attended(tmp_path) as of:
             faults.spare_connections()
             done = await raise_everywhere(of, faults)
-            of.uses.served.clear()
-            await of.uses.once()
-            assert of.uses.served.keys() >= {"_come_and_go", "_visit", "_put", "_edit"}, "all of it works again"
+            assert await works_again(of)
     raised_at = [at for at, raised in done.items() if raised]
     assert len(raised_at) >= LEAST_AWAITS
     assert {at.task for at in raised_at} >= {task.value for task in Task} - NOT_KEPT_HERE
@@ -150,10 +158,8 @@ async def test_an_error_in_what_a_task_calls_is_noticed_by_no_other_connection(
         monkeypatch.setattr(call.owner, call.name, fails_once)
         assert await until_raised(of, raised)
         await of.fetch()
-        of.uses.served.clear()
-        await of.uses.once()
+        assert await works_again(of)
         await of.fetch()
-        assert of.uses.served.keys() >= {"_come_and_go", "_visit", "_put", "_edit"}, "all of it works again"
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # it ends amid everything
