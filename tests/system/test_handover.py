@@ -21,12 +21,17 @@ from .busy import assert_undisturbed, busy_partitions
 from .expectations import assert_intact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lab.live import LiveProducer
     from lab.sidecars import Sidecar
 
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB
 EARLY = 4 * MIB
 BETWEEN_SECONDS = 1.0
+QUIET_RECORDS = 25
+"""Half a second of a producer beside the move, before anything is handed over."""
 
 
 def closed(sidecar: Sidecar) -> list[dict[str, Any]]:
@@ -35,19 +40,31 @@ def closed(sidecar: Sidecar) -> list[dict[str, Any]]:
     return [line for line in lines if line["replica_fetches"]]
 
 
+async def worst_of_next(producers: Sequence[LiveProducer], records: int) -> list[float]:
+    """The longest that each producer waits for one of its next records, in seconds."""
+    starts = [len(producer.acknowledged) for producer in producers]
+    for producer, start in zip(producers, starts, strict=True):
+        while len(producer.acknowledged) < start + records:  # noqa: ASYNC110  # the producer has no use for an event
+            await trio.sleep(0.05)
+    return [
+        max(record.latency_seconds for record in producer.acknowledged[start:])
+        for producer, start in zip(producers, starts, strict=True)
+    ]
+
+
 async def handed_over(running: Cluster, *, times: int, request: pytest.FixtureRequest) -> dict[str, Any]:
     """Replace both sidecars so many times in the middle of a move that both throttle, beside acks=all producers."""
     complaints = len(running.bad_log_lines())
     sidecars = [running.sidecars[LEADER], running.sidecars[FOLLOWER]]
     before = {sidecar.broker: len(closed(sidecar)) for sidecar in sidecars}
-    mebibytes = 16 + times * 8
+    mebibytes = 24 + times * 8
     move = Move("sidecar strict", "both", QUOTA, bytes_per_partition=mebibytes * MIB // 8)
     async with (
-        open_move(running, move) as moving,
         busy_partitions(running, {0: [LEADER, FOLLOWER], 1: [FOLLOWER, LEADER]}) as producers,
+        open_move(running, move) as moving,
     ):
         await moving.wait_moved_bytes(EARLY)
-        quiet = [producer.percentile(1.0) for producer in producers]
+        quiet = await worst_of_next(producers, QUIET_RECORDS)
         for _ in range(times):
             for sidecar in sidecars:
                 await sidecar.hand_over()
