@@ -268,13 +268,12 @@ class Connection:
                     if source.crossed or sink.crossed:
                         # Either end may be what is waited for, which is rare, and over soon.
                         await trio.sleep(CROSSED_SECONDS)
-                        source.readable = sink.writable = True
+                        source.readable = True
                     elif direction.wants is READ:
                         await trio.lowlevel.wait_readable(source.fileno())
                         source.readable = True
                     elif direction.wants is WRITE:
                         await trio.lowlevel.wait_writable(sink.fileno())
-                        sink.writable = True
                     else:
                         await trio.sleep_forever()
             self._due.discard(direction)

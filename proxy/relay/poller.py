@@ -161,10 +161,8 @@ class Poller:
                 transport.readable = True
                 if reads.wants is READ:
                     now = self._wake(connection, reads, now, allowed)
-            if mask & _WRITE_EVENTS:
-                transport.writable = True
-                if writes.wants is WRITE:
-                    now = self._wake(connection, writes, now, allowed)
+            if mask & _WRITE_EVENTS and writes.wants is WRITE:
+                now = self._wake(connection, writes, now, allowed)
         waited = bool(self._line)
         if waited:
             self._serve_line(now)

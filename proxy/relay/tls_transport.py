@@ -44,7 +44,6 @@ class TlsSocket:
 
     __slots__ = (
         "_ended", "_failure", "_refused", "_sending_ended", "_sock", "crossed", "hung_up", "readable", "splices",
-        "writable",
     )  # fmt: skip
 
     def __init__(self, sock: ssl.SSLSocket, refused: Callable[[ssl.SSLError], None] | None = None) -> None:
@@ -52,7 +51,7 @@ class TlsSocket:
         self._refused = refused
         self._ended = self._sending_ended = False
         self._failure: OSError | None = None
-        self.readable = self.writable = True
+        self.readable = True
         self.hung_up = False
         self.crossed = 0
         self.splices = False
@@ -98,9 +97,9 @@ class TlsSocket:
             while sent < len(view):
                 sent += self._sock.send(view[sent : sent + WRITE_BYTES])
         except ssl.SSLWantWriteError:
-            self.writable = False
+            pass
         except ssl.SSLWantReadError:
-            self.writable, self.crossed = False, ANY_EVENT
+            self.crossed = ANY_EVENT
         return sent
 
     def finish_sending(self) -> None:

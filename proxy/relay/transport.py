@@ -4,8 +4,8 @@ A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking
 byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
 `Transport` (`tls_transport`): it receives and sends, and has nothing that the kernel could splice.
 
-Invariant: a side that is not `readable` or `writable` was found so after the kernel last said otherwise, so no wait
-misses its wake-up. Knows no frames.
+Invariant: a side that is not `readable` was found so after the kernel last said otherwise, so no wait misses its
+wake-up. Knows no frames.
 """
 
 from __future__ import annotations
@@ -55,7 +55,6 @@ class Transport(Protocol):
     """One end of a relayed connection. Every method raises OSError when the connection is broken."""
 
     readable: bool
-    writable: bool
     hung_up: bool
     """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
     splices: bool
@@ -82,7 +81,7 @@ class Transport(Protocol):
 class PlainSocket:
     """Owns `sock`, sets it non-blocking with TCP_NODELAY."""
 
-    __slots__ = ("crossed", "hung_up", "readable", "sock", "splices", "writable")
+    __slots__ = ("crossed", "hung_up", "readable", "sock", "splices")
 
     def __init__(self, sock: socket.socket) -> None:
         sock.settimeout(0)
@@ -90,7 +89,7 @@ class PlainSocket:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _keep_alive(sock)
         self.sock = sock
-        self.readable = self.writable = True
+        self.readable = True
         self.hung_up = False
         self.crossed = 0
         self.splices = hasattr(os, "splice")
@@ -120,7 +119,6 @@ class PlainSocket:
         try:
             return self.sock.send(data)
         except BlockingIOError:
-            self.writable = False
             return 0
 
     def finish_sending(self) -> None:
@@ -179,7 +177,6 @@ class Pipe:
         try:
             moved = os.splice(self._out, sink.fileno(), self.holds)
         except BlockingIOError:
-            sink.writable = False
             return 0
         self.holds -= moved
         return moved

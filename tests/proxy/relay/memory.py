@@ -18,7 +18,7 @@ class MemoryTransport:
     splices = False
 
     def __init__(self, *, room: float = EVER) -> None:
-        self.readable = self.writable = True
+        self.readable = True
         self.crossed = 0
         self.hung_up = self.finished = self.closed = False
         self.room = room
@@ -53,7 +53,6 @@ class MemoryTransport:
     def send(self, data: Bytes) -> int:
         sent = int(min(len(data), self.room))
         self.room -= sent
-        self.writable = sent > 0
         self.kept += data[:sent]
         return sent
 

@@ -63,9 +63,7 @@ class Ends:
             sent = self.own.send(left)
             left = left[sent:]
             if not sent:
-                assert not self.own.writable
                 assert select.select([], [self.own.fileno()], [], 5)[1]
-                self.own.writable = True
 
 
 @pytest.fixture(params=[ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
@@ -116,7 +114,6 @@ def test_there_is_no_room_while_the_peer_does_not_read(ends: Ends) -> None:
     data = memoryview(bytes(64 * MIB))
     sent = ends.own.send(data)
     assert 0 < sent < len(data)
-    assert not ends.own.writable
     assert ends.own.send(data[sent:]) == 0
 
 
@@ -196,13 +193,13 @@ class Crossing:
 def test_a_read_that_has_to_write_is_woken_by_either() -> None:
     own = TlsSocket(Crossing(ssl.SSLWantWriteError()))  # type: ignore[arg-type]
     assert own.receive_into(memoryview(bytearray(10))) == WOULD_WAIT
-    assert (own.readable, own.writable, own.crossed) == (False, True, ANY_EVENT)
+    assert (own.readable, own.crossed) == (False, ANY_EVENT)
 
 
 def test_a_write_that_has_to_read_is_woken_by_either() -> None:
     own = TlsSocket(Crossing(ssl.SSLWantReadError()))  # type: ignore[arg-type]
     assert own.send(b"x") == 0
-    assert (own.readable, own.writable, own.crossed) == (True, False, ANY_EVENT)
+    assert (own.readable, own.crossed) == (True, ANY_EVENT)
 
 
 def test_nothing_is_looked_at_before_it_is_read(ends: Ends) -> None:

@@ -52,7 +52,7 @@ class Scene:
             assert perf_counter() < ends
             with contextlib.suppress(TimeoutError):
                 received += self.drain.recv(1 << 20)
-            self.transfer.source.readable = self.transfer.sink.writable = True
+            self.transfer.source.readable = True
             if wait is not None:
                 wait = self.transfer.flush()
         return bytes(received)
