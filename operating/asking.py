@@ -6,14 +6,16 @@ the URL; no answer is read further than it may be long.
 
 from __future__ import annotations
 
+import functools
 import http.client
 import os
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxy.errors import UnreachableError
+from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ DEFAULT_URL = "http://127.0.0.1:9404"
 TIMEOUT_SECONDS = 3.0
 TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
 """Names the file with the token of a sidecar whose every page wants one (http.require_token)."""
+CERTIFICATE_FILE = "THROTTLE_CERTIFICATE_FILE"
+"""Names a PEM file with the certificate to show a sidecar, and its key unless `KEY_FILE` names another."""
+KEY_FILE = "THROTTLE_KEY_FILE"
 _MAX_TOKEN_BYTES = 4096
 _MAX_BYTES = 16 * 2**20
 _MAX_REFUSAL_BYTES = 64 * 1024
@@ -36,7 +41,36 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-_OPENER = urllib.request.build_opener(_NoRedirects)
+def shows_certificate() -> bool:
+    """Whether the environment names a certificate to show to sidecars."""
+    return CERTIFICATE_FILE in os.environ
+
+
+def _opener() -> urllib.request.OpenerDirector:
+    """Raises ConfigurationError."""
+    trusted = os.environ.get("SSL_CERT_FILE")
+    if not shows_certificate():
+        return _opener_with(None, None, trusted, 0)
+    certificate, key = os.environ[CERTIFICATE_FILE], os.environ.get(KEY_FILE)
+    try:
+        changed = max(Path(name).stat().st_mtime_ns for name in (certificate, key) if name)
+        return _opener_with(certificate, key, trusted, changed)
+    except OSError as error:
+        named = certificate if key is None else f"{certificate}, {key}"
+        expected = f"{CERTIFICATE_FILE}: {named}: expected a certificate and its key as PEM"
+        raise ConfigurationError(f"{expected}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@functools.lru_cache(maxsize=2)
+def _opener_with(
+    certificate: str | None, key: str | None, trusted: str | None, _changed: int
+) -> urllib.request.OpenerDirector:
+    """Kept, because whom to trust is 150 certificates to read, and `status` asks fifty sidecars every second."""
+    context = ssl.create_default_context(cafile=trusted)
+    if certificate is not None:
+        # Without a callback OpenSSL asks the terminal for the password of a key that has one.
+        context.load_cert_chain(certificate, key, password=lambda: "")
+    return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
 
 
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
@@ -62,7 +96,7 @@ def send(
 
     Raises:
         UnreachableError: it is no URL, nobody answers there, or it refuses.
-        ConfigurationError: the token's file cannot be read.
+        ConfigurationError: the file of a token or a certificate cannot be read.
     """
     whole = url.rstrip("/") + page
     if not whole.startswith(("http://", "https://")):
@@ -72,7 +106,7 @@ def send(
             token = read_bytes(Path(os.environ[TOKEN_FILE]), most_bytes=_MAX_TOKEN_BYTES).decode().strip()
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
-        with _OPENER.open(request, timeout=timeout_seconds) as answer:
+        with _opener().open(request, timeout=timeout_seconds) as answer:
             return bytes(answer.read(_MAX_BYTES)), answer.headers
     except urllib.error.HTTPError as refusal:
         with refusal:

@@ -1,8 +1,8 @@
 """Has every sidecar concerned have the new quotas in force, and says who has and who has not.
 
 Those whose file was written take it within 250 ms and are only asked. Those that mount a ConfigMap would wait for their
-kubelet, a minute or so: with a token they are given the quotas over HTTP (PUT /quotas). All at once, each with its own
-time-out. Blocking. Invariant: who could not be reached is named.
+kubelet, a minute or so: with a token or a certificate they are given the quotas over HTTP (PUT /quotas). All at once,
+each with its own time-out. Blocking. Invariant: who could not be reached is named.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_text
 from proxy.quotas import hash_of
 
-from ..asking import send
+from ..asking import send, shows_certificate
 from .confirming import Confirmation, confirm
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _tell(member: Member, planned: Planned[QuotaChange | Rewritten]) -> Confirma
 def _put(member: Member, planned: Planned[QuotaChange | Rewritten]) -> str | None:
     """None if it went well; else what to know: the ConfigMap is right all the same."""
     later = "its kubelet brings the ConfigMap within a minute or so"
-    if member.token_file is None:
+    if member.token_file is None and not shows_certificate():
         return f"not told, {later}; with token_file in fleet.toml it would hold at once"
     try:
         put_quotas(member.url, token_of(member), planned.change.after, supersedes=[hash_of(planned.change.before)])
@@ -70,7 +70,7 @@ def token_of(member: Member) -> str:
 
 def put_quotas(url: str, token: str, content: bytes, *, supersedes: Sequence[str] = ()) -> bytes:
     """Give a sidecar new quotas in place of those it has now; return its answer. Raises UnreachableError."""
-    proof = {"Authorization": f"Bearer {token}"}
+    proof = {"Authorization": f"Bearer {token}"} if token else {}
     _, headers = send(url, "/quotas", headers=proof)
     older = {SUPERSEDES: ", ".join(supersedes)} if supersedes else {}
     said, _ = send(

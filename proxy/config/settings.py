@@ -27,11 +27,12 @@ from .settings_reading import Values
 from .settings_roles import EgressMode, EgressSettings, IngressSettings, PeerSettings
 from .settings_values import (
     Address,
+    parse_distinguished_name,
     parse_host_name,
     parse_server_name,
 )
 from .tls_reading import Ends, read_listener, read_role
-from .tls_settings import RoleTls
+from .tls_settings import ClientAuth, RoleTls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -257,16 +258,25 @@ class _Reader(Values):
             for n, name in enumerate(table.allowed_hosts)
         )
         token_file = self._path.parent / table.token_file if table.token_file else None
+        tls = read_listener("http.tls", "http.listen", table.tls, base=self._path.parent, problems=self._problems)
+        writers = tuple(
+            self._value(f"http.writers[{n}]", parse_distinguished_name, name, stand_in="CN=stand-in")
+            for n, name in enumerate(table.writers)
+        )
+        if writers and (tls is None or tls.client_auth is ClientAuth.NONE):
+            wanted = 'http.writers wants [http.tls] with ssl.client.auth = "required" or "requested"'
+            self._problems.add("http.tls", f"missing, or asks for no certificates, and {wanted}")
         if table.require_token and token_file is None:
             self._problems.add("http.token_file", "missing, and http.require_token wants one")
         return HttpSettings(
             self._address("http.listen", table.listen),
             hosts,
             token_file,
+            writers=writers,
             partition_rates=table.partition_rates,
             require_token=table.require_token,
             reload=table.reload,
-            tls=read_listener("http.tls", "http.listen", table.tls, base=self._path.parent, problems=self._problems),
+            tls=tls,
         )
 
     def _journal(self) -> JournalSettings | None:

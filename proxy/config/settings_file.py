@@ -96,6 +96,7 @@ class HttpTable(Table, frozen=True):
     listen: str = "127.0.0.1:9404"
     allowed_hosts: tuple[str, ...] = ()
     token_file: str = ""
+    writers: tuple[str, ...] = ()
     partition_rates: bool = False
     require_token: bool = False
     reload: bool = True

@@ -21,7 +21,9 @@ class HttpSettings:
     allowed_hosts: tuple[str, ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
     token_file: Path | None = None
-    """Resolved against the directory of proxy.toml. None: quotas are not read or written over HTTP."""
+    """Resolved against the directory of proxy.toml. None: no token lets anybody read or write quotas."""
+    writers: tuple[str, ...] = ()
+    """Distinguished names in client certificates whose owners may read and replace quotas, spelt canonically."""
     partition_rates: bool = False
     """PartitionBytesInRate is exposed: a series per throttled partition."""
     require_token: bool = False

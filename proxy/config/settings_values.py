@@ -59,6 +59,21 @@ def parse_host_name(value: object) -> str:
     return value
 
 
+def parse_distinguished_name(value: object) -> str:
+    """``"CN=kafka-operator,O=Example"``, most specific part first, as in RFC 4514. Raises InvalidValueError."""
+    # Loaded where it is needed: most sidecars have no use for it.
+    from cryptography import x509
+
+    try:
+        name = x509.Name.from_rfc4514_string(value) if isinstance(value, str) else x509.Name([])
+    except ValueError:
+        name = x509.Name([])
+    if not name.rdns:
+        expected = 'the distinguished name of a certificate, such as "CN=kafka-operator,O=Example"'
+        raise InvalidValueError(f"expected {expected}, found {shown(value)}")
+    return name.rfc4514_string()
+
+
 def parse_server_name(value: object) -> str:
     """One host name, or an IP address: what a certificate is held to. Raises InvalidValueError."""
     if isinstance(value, str) and ":" in value and _ADDRESS.fullmatch(f"[{value}]:0"):

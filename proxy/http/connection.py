@@ -22,6 +22,7 @@ import trio
 
 from .routing import Answer, Request, Route, Routes, json_answer
 from .statistics import HttpStatistics, Refusal
+from .writers import subject_of
 
 if TYPE_CHECKING:
     import ssl
@@ -84,6 +85,7 @@ class HttpConnection:
         )
         self._stream = self._encrypted or stream
         self._peer = peer
+        self._subject = ""
         self._service = service
         self._bounds = service.bounds
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=service.bounds.head_bytes)
@@ -137,6 +139,7 @@ class HttpConnection:
             except trio.BrokenResourceError as error:
                 found = _printable(f"no TLS: {error.__cause__ or error}")
                 raise RefusedError(Refusal.MALFORMED, None, found) from error
+        self._subject = subject_of(self._encrypted)
         self.waits_since = None
 
     async def _converse(self) -> None:
@@ -228,7 +231,7 @@ class HttpConnection:
             raise _refusal(Refusal.MALFORMED, 505, f"{found} is not spoken here; use HTTP/1.1", found)
         headers = tuple((name.decode("ascii"), value.decode("latin-1")) for name, value in head.headers)
         authority, path = _split(head.target.decode("ascii"))
-        request = Request(head.method.decode("ascii"), path, headers, peer=self._peer)
+        request = Request(head.method.decode("ascii"), path, headers, peer=self._peer, subject=self._subject)
         if request.header("transfer-encoding"):
             raise _refusal(Refusal.BODY_WITHOUT_LENGTH, 411, "send Content-Length, not Transfer-Encoding")
         host = authority or request.header("host")

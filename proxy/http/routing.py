@@ -30,6 +30,8 @@ class Request:
     """The address it came from."""
     host: str = ""
     """Whom it was sent to, by its own words: the authority of a whole URL, or else Host."""
+    subject: str = ""
+    """The distinguished name in the certificate that its sender has shown, as `writers` has it; "" without one."""
     by_our_name: bool = True
     """That is one of ours: the page that sent it cannot be one whose name was rebound to our address."""
 

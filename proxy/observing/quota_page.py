@@ -1,4 +1,4 @@
-"""/quotas: the quotas file over HTTP, to read and to replace, for whoever has the token.
+"""/quotas: the quotas file over HTTP, to read and to replace, for its writers.
 
     GET /quotas                                   the file, and its hash as ETag
     PUT /quotas   If-Match: "the hash"            the new file in its place, if nobody was faster
@@ -17,8 +17,8 @@ from ..http.routing import Answer, Route, json_answer
 
 if TYPE_CHECKING:
     from ..config.quota_writing import QuotaWriting, Written
-    from ..http.bearer_token import BearerToken
     from ..http.routing import Request
+    from ..http.writers import Writers
 
 PATH = "/quotas"
 TOML = "application/toml"
@@ -28,8 +28,8 @@ MOST_SUPERSEDED = 16
 _ETAG = re.compile(r'"?([0-9a-f]{8,64})"?')
 
 
-def quota_routes(writing: QuotaWriting, token: BearerToken) -> list[Route]:
-    admit = token.required
+def quota_routes(writing: QuotaWriting, writers: Writers) -> list[Route]:
+    admit = writers.required
 
     async def get(_: Request) -> Answer:
         content, found = await writing.read()
@@ -41,7 +41,7 @@ def quota_routes(writing: QuotaWriting, token: BearerToken) -> list[Route]:
             return refusal
         superseded = _hashes(request.header("throttle-supersedes"))
         try:
-            written = await writing.write(request.body, expected, superseded=superseded, peer=request.peer)
+            written = await writing.write(request.body, expected, superseded=superseded, peer=_who(request))
         except StaleError as error:
             return json_answer(412, {"error": str(error), "hash": error.found}, headers=_etag(error.found))
         except RefusedWriteError as error:
@@ -52,6 +52,11 @@ def quota_routes(writing: QuotaWriting, token: BearerToken) -> list[Route]:
         Route("GET", PATH, get, admit=admit),
         Route("PUT", PATH, put, max_body_bytes=MOST_BYTES, admit=admit),
     ]
+
+
+def _who(request: Request) -> str:
+    """For log and journal: the address, and whose certificate was shown from there."""
+    return f"{request.peer} ({request.subject})" if request.subject else request.peer
 
 
 def _expected(header: str) -> tuple[Answer | None, str]:

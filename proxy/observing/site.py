@@ -15,6 +15,7 @@ import trio
 from ..http.own_names import names_of_this_machine
 from ..http.shared import Shared
 from ..http.trust import Trust
+from ..http.writers import Writers
 from ..process.supervision import Task
 from .pages import Endpoints, Json, lists_openmetrics, pages
 from .process_figures import ProcessFigures
@@ -86,7 +87,10 @@ class Site:
         """What runs in the background, each under the supervisor."""
         token = self._token
         more: dict[Task, Callable[[], Awaitable[None]]] = {} if token is None else {Task.HTTP_TOKEN: token.run}
-        others = [] if token is None or self._writing is None else quota_routes(self._writing, token)
+        named = frozenset(self._settings.writers)
+        others = []
+        if self._writing is not None and (token is not None or named):
+            others = quota_routes(self._writing, Writers(token, named))
         table = pages(
             self.endpoints(),
             others,

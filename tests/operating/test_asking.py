@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from operating.asking import TOKEN_FILE, ask
+from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, ask
 from proxy.errors import ConfigurationError, UnreachableError
 
 if TYPE_CHECKING:
@@ -49,3 +49,12 @@ def test_the_token_comes_from_the_file_that_the_environment_names(
         ask(url, "/throttle")
     (tmp_path / "token").write_text(TOKEN + "\n")
     assert ask(url, "/throttle") == b"in"
+
+
+def test_a_certificate_that_cannot_be_shown_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CERTIFICATE_FILE, str(tmp_path / "operator.pem"))
+    with pytest.raises(ConfigurationError, match=r"operator\.pem: expected a certificate .* No such file"):
+        ask("https://127.0.0.1:1", "/throttle")
+    (tmp_path / "operator.pem").write_text("no certificate")
+    with pytest.raises(ConfigurationError, match=r"operator\.pem: expected a certificate and its key as PEM"):
+        ask("https://127.0.0.1:1", "/throttle")

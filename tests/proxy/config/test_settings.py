@@ -144,6 +144,17 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
                 'found "http://b:1"'
             ),
         ),
+        (
+            (
+                "[http]\nwriters = ['operator']\n"
+                "[http.tls]\nssl = { keystore.location = 'a', truststore.location = 'b', client.auth = 'required' }"
+            ),
+            'http.writers[0]: expected the distinguished name of a certificate, such as "CN=kafka-operator,O=Example"',
+        ),
+        (
+            "[http]\nwriters = ['CN=operator']",
+            "http.tls: missing, or asks for no certificates, and http.writers wants [http.tls] with ssl.client.auth",
+        ),
         ("[http]\nallowed_hosts = 'a'", "http.allowed_hosts: expected a list, found"),
         ("[http]\nlisten = '10.0.0.1:9092'", "http.listen: 10.0.0.1:9092 collides with ingress.listen"),
         ("[log]\nlevel = 'loud'", 'log.level: expected "debug" or "info" or "warning" or "error"'),

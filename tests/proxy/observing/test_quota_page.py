@@ -10,7 +10,8 @@ import pytest
 import trio
 from click.testing import CliRunner
 
-from operating.asking import send
+from lab.authority import Authority
+from operating.asking import CERTIFICATE_FILE, ask, send
 from operating.cli import cli
 from operating.commands.telling import put_quotas
 from proxy.config.quota_writing import QuotaWriting
@@ -19,6 +20,7 @@ from proxy.config.settings import load_settings
 from proxy.errors import UnreachableError
 from proxy.http.bearer_token import BearerToken
 from proxy.http.routing import Answer, Request, Route, Routes
+from proxy.http.writers import Writers
 from proxy.observing.quota_page import MOST_BYTES, quota_routes
 from proxy.quotas import hash_of
 
@@ -67,7 +69,7 @@ def page_at(path: Path) -> Page:
     log = RecordedLog()
     watch = QuotaWatch.open(path, broker_id=101, log=log)
     writing = QuotaWriting(path, watch, broker_id=101, log=log)
-    return Page(path, watch, log, Routes(quota_routes(writing, BearerToken.open(token, log))))
+    return Page(path, watch, log, Routes(quota_routes(writing, Writers(BearerToken.open(token, log), frozenset()))))
 
 
 @pytest.fixture
@@ -259,6 +261,36 @@ async def test_over_real_http_with_a_token_and_without(page: Page, tmp_path: Pat
         content, _ = await trio.to_thread.run_sync(lambda: send(url, "/throttle"))
         assert json.loads(content)["roles"]["leader"]["quota_bytes_per_second"] == 5 * 2**20
     assert page.path.read_bytes() == AFTER
+
+
+async def test_a_client_certificate_of_a_writer_does_instead_of_a_token(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path / "tls")
+    authority.issue("own.pem", ["localhost", "127.0.0.1"])
+    operator, scraper = (authority.issue(f"{name}.pem", [name]) for name in ("operator", "prometheus"))
+    (tmp_path / "proxy.toml").write_text(f"""{SIDECAR}writers = ["CN=operator"]
+[http.tls]
+ssl.keystore.location = "tls/own.pem"
+ssl.truststore.location = "tls/ca.pem"
+ssl.client.auth = "required"
+""")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    async with running(load_settings(tmp_path / "proxy.toml")) as sidecar:
+        url = f"https://{sidecar.addresses['http.listen']}"
+        with pytest.raises(UnreachableError, match="no answer"):
+            await trio.to_thread.run_sync(put_quotas, url, "", AFTER)
+        monkeypatch.setenv(CERTIFICATE_FILE, str(scraper))
+        assert await trio.to_thread.run_sync(ask, url, "/healthz") == b"ok"
+        with pytest.raises(UnreachableError, match=r"403: .*http\.writers, found one of CN=prometheus"):
+            await trio.to_thread.run_sync(put_quotas, url, "", AFTER)
+        assert page.path.read_bytes() == BEFORE
+        monkeypatch.setenv(CERTIFICATE_FILE, str(operator))
+        said = json.loads(await trio.to_thread.run_sync(put_quotas, url, "", AFTER))
+        assert said["hash"] == hash_of(AFTER)
+    assert page.path.read_bytes() == AFTER
+    (told,) = [line for line in sidecar.log.lines if line["event"] == "quotas_put"]
+    assert told["peer"] == "127.0.0.1 (CN=operator)"
 
 
 async def test_a_fleet_patches_the_config_map_and_the_sidecar_has_it_before_its_mount(
