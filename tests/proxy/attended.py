@@ -61,6 +61,8 @@ listen = "127.0.0.1:0"
 token_file = "token"
 [journal]
 directory = "journal"
+[limits]
+idle_timeout = "48h"
 """
 QUOTAS = """
 [brokers.default]
