@@ -27,8 +27,13 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
-AT_ONCE = 1 / 500
-"""Of the time that has passed: what begins or ends within as much of each other changes the rates at once."""
+AT_ONCE = 1 / 100
+"""Of how long the catch-ups under way take: what ends within as much of each other changes the rates at once. Of the
+time since the first of all it would be hours after a month, and catch-ups of minutes would be told as hours."""
+SHORTER = 0.1
+"""How many of them take less than the one by which that is measured: the shortest one would make each end a step."""
+BEGINS_LATE = 1 / 50
+"""Of the least that a stream can take, and no later it begins in the model."""
 NEAR = 1 - 1e-9
 DONE_BYTES = 1.0
 
@@ -89,7 +94,8 @@ def finish_times(
     grows = np.array([one.written_bytes_per_second for one in streams])
     left = np.array([one.backlog_bytes for one in streams])
     finished = np.full(len(streams), np.inf)
-    first = now = float(starts.min())
+    latest_starts = starts + BEGINS_LATE * _least_seconds(network, left)
+    now = float(starts.min())
     to_come = deque(changes)
     while True:
         while to_come and to_come[0].at <= now:
@@ -107,11 +113,19 @@ def finish_times(
         if math.isinf(soonest):
             return [None if math.isinf(one) else float(one) for one in finished]
         # Whoever ends within the step still ends at its own time; what it leaves is shared out after it.
-        step = max(soonest, (now - first) * AT_ONCE)
+        lasting = (now - starts + ends)[behind & (drains > 0)]
+        at_once = float(np.quantile(lasting, SHORTER)) * AT_ONCE if len(lasting) else 0.0
+        step = max(soonest, min(at_once, float((latest_starts[~begun] - now).min(initial=math.inf))))
         ending = behind & (ends <= step)
         finished[ending] = now + ends[ending]
         left = np.where(ending, 0.0, np.where(behind, np.maximum(left - drains * step, 0.0), left))
         now += step
+
+
+def _least_seconds(network: _Network, left: Numbers) -> Numbers:
+    """How long each stream takes if it has everything to itself."""
+    widest = np.minimum(np.minimum(network.out[network.source], network.into[network.destination]), network.line)
+    return np.divide(left, widest, out=np.zeros(len(left)), where=widest > 0)
 
 
 def _network(streams: Sequence[Stream], quotas: Mapping[tuple[str, str], float], line: float) -> _Network:
