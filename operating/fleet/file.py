@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path  # noqa: TC003 - the types of a table's fields are looked up when a file is read
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import msgspec
-
-from proxy.config.settings_file import BrokerId, Table, read_document
+from proxy.config.settings_file import read_document
 from proxy.config.settings_problems import Problems
+from proxy.config.tables import BrokerId, Kind, TableReader
+from proxy.errors import InvalidValueError
 from proxy.quotas.units import shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
 MOST_SIDECARS = 1000
 _DNS_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -30,22 +31,78 @@ _CONFIG_MAP = re.compile(rf"(?P<namespace>{_DNS_LABEL})/(?P<name>{_DNS_LABEL}(?:
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
-class SidecarTable(Table, frozen=True):
+def _parse_url(value: object) -> str:
+    if not isinstance(value, str) or not _is_url(value):
+        raise InvalidValueError(f"expected a URL like http://kafka-101:9404, found {shown(value)}")
+    return value.rstrip("/")
+
+
+def _parse_config_map(value: object) -> tuple[str, str]:
+    match = _CONFIG_MAP.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidValueError(f'expected "namespace/name", found {shown(value)}')
+    return match["namespace"], match["name"]
+
+
+def _parse_key(value: object) -> str:
+    if not (isinstance(value, str) and _KEY.fullmatch(value)):
+        raise InvalidValueError(f"expected a key of a ConfigMap, found {shown(value)}")
+    return value
+
+
+def _is_url(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class SidecarTable:
     """`[[sidecars]]`."""
 
     broker: BrokerId
-    url: str
-    quotas: str | None = None
-    configmap: str | None = None
-    key: str = "quotas.toml"
-    token_file: str | None = None
+    url: Annotated[str, Kind(_parse_url)]
+    quotas: Path | None
+    configmap: Annotated[tuple[str, str] | None, Kind(_parse_config_map)]
+    """Namespace and name."""
+    token_file: Path | None
+    key: Annotated[str, Kind(_parse_key)] = "quotas.toml"
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if self.quotas is not None and self.configmap is not None:
+            yield "configmap", "expected either quotas or configmap, found both"
 
 
-class KubernetesTable(Table, frozen=True):
+@dataclass(frozen=True, slots=True)
+class KubernetesTable:
     """`[kubernetes]`."""
 
-    context: str | None = None
+    context: str | None
     kubectl: str = "kubectl"
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFile:
+    """The whole file."""
+
+    sidecars: tuple[SidecarTable, ...] = ()
+    kubernetes: KubernetesTable = KubernetesTable(None)
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if not self.sidecars:
+            yield "sidecars", "expected at least one [[sidecars]], found none"
+        elif len(self.sidecars) > MOST_SIDECARS:
+            yield "sidecars", f"expected at most {MOST_SIDECARS} sidecars, found {len(self.sidecars)}"
+        for key in ("broker", "url"):
+            firsts: dict[object, int] = {}
+            for position, sidecar in enumerate(self.sidecars):
+                first = firsts.setdefault(getattr(sidecar, key), position)
+                if first != position:
+                    yield f"sidecars[{position}].{key}", f"{getattr(sidecar, key)} is sidecars[{first}]'s already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,82 +141,13 @@ class Fleet:
 
 def load_fleet(path: Path) -> Fleet:
     """Read fleet.toml; paths in it are relative to it. Blocking. Raises ConfigurationError with every problem."""
-    document = read_document(path)
-    problems = Problems(str(path), document, {})
-    for key in sorted(document.keys() - {"sidecars", "kubernetes"}):
-        problems.add(key, "unknown key; expected one of sidecars, kubernetes")
-    kubernetes = KubernetesTable()
-    try:
-        kubernetes = msgspec.convert(document.get("kubernetes", {}), KubernetesTable)
-    except msgspec.ValidationError as error:
-        problems.add_from_msgspec("kubernetes", error, KubernetesTable)
-    members = _members(document.get("sidecars"), path, problems)
-    _refuse_repeated(members, problems)
+    problems = Problems(str(path))
+    file = TableReader(path.parent, problems).table(FleetFile, "", read_document(path))
     problems.raise_if_any()
-    context = () if kubernetes.context is None else ("--context", kubernetes.context)
-    return Fleet(path, tuple(members.values()), (kubernetes.kubectl, *context))
+    context = () if file.kubernetes.context is None else ("--context", file.kubernetes.context)
+    return Fleet(path, tuple(_member(sidecar) for sidecar in file.sidecars), (file.kubernetes.kubectl, *context))
 
 
-def _members(tables: Any, path: Path, problems: Problems) -> dict[int, Member]:
-    """By position."""
-    if not isinstance(tables, list) or not tables:
-        problems.add("sidecars", "expected at least one [[sidecars]], found none")
-        return {}
-    if len(tables) > MOST_SIDECARS:
-        problems.add("sidecars", f"expected at most {MOST_SIDECARS} sidecars, found {len(tables)}")
-        return {}
-    found = {}
-    for position, table in enumerate(tables):
-        place = f"sidecars[{position}]"
-        try:
-            found[position] = _member(place, msgspec.convert(table, SidecarTable), path.parent, problems)
-        except msgspec.ValidationError as error:
-            problems.add_from_msgspec(place, error, SidecarTable)
-    return found
-
-
-def _member(place: str, table: SidecarTable, folder: Path, problems: Problems) -> Member:
-    url = table.url.rstrip("/")
-    if not _is_url(url):
-        problems.add(f"{place}.url", f"expected a URL like http://kafka-101:9404, found {shown(table.url)}")
-    if table.quotas is not None and table.configmap is not None:
-        problems.add(f"{place}.configmap", "expected either quotas or configmap, found both")
-    if table.quotas == "":
-        problems.add(f"{place}.quotas", 'expected a path, found ""')
-    return Member(
-        table.broker,
-        url,
-        None if not table.quotas else folder / table.quotas,
-        None if table.configmap is None else _config_map(place, table.configmap, table.key, problems),
-        None if table.token_file is None else folder / table.token_file,
-    )
-
-
-def _config_map(place: str, text: str, key: str, problems: Problems) -> ConfigMapKey | None:
-    match = _CONFIG_MAP.fullmatch(text)
-    if match is None:
-        problems.add(f"{place}.configmap", f'expected "namespace/name", found {shown(text)}')
-        return None
-    if not _KEY.fullmatch(key):
-        problems.add(f"{place}.key", f"expected a key of a ConfigMap, found {shown(key)}")
-    return ConfigMapKey(match["namespace"], match["name"], key)
-
-
-def _is_url(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-def _refuse_repeated(members: dict[int, Member], problems: Problems) -> None:
-    brokers: dict[int, int] = {}
-    urls: dict[str, int] = {}
-    for position, member in members.items():
-        first = brokers.setdefault(member.broker, position)
-        if first != position:
-            problems.add(f"sidecars[{position}].broker", f"{member.broker} is sidecars[{first}] already")
-        first = urls.setdefault(member.url, position)
-        if first != position:
-            problems.add(f"sidecars[{position}].url", f"{member.url} is sidecars[{first}]'s already")
+def _member(table: SidecarTable) -> Member:
+    where = None if table.configmap is None else ConfigMapKey(*table.configmap, table.key)
+    return Member(table.broker, table.url, table.quotas, where, table.token_file)

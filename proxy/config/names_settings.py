@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 PROTOCOLS = ("SASL_SSL", "SASL_PLAINTEXT")
-_KEYS = (
+KEYS = (
     "security.protocol",
     "sasl.mechanism",
     "sasl.username",
@@ -44,11 +44,14 @@ class LoginSettings:
     """security.protocol = SASL_PLAINTEXT: also over a leg without keys."""
 
 
-def read_login(tables: Mapping[str, Any], *, base: Path, problems: Problems) -> LoginSettings | None:
+def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettings | None:
     """What `[names]` says; None without a mechanism. What is wrong goes to `problems`, never a password."""
+    if not isinstance(tables, dict):
+        problems.add("names", f"expected a table, found {shown(tables)}")
+        return None
     written = flat(tables)
-    for key in written.keys() - set(_KEYS):
-        problems.add(f"names.{key}", f"unknown key; expected one of {', '.join(_KEYS)}{did_you_mean(key, _KEYS)}")
+    for key in written.keys() - set(KEYS):
+        problems.add(f"names.{key}", f"unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
     texts = {key: value for key, value in written.items() if isinstance(value, str)}
     for key in written.keys() - texts.keys():
         problems.add(f"names.{key}", "expected text")
@@ -86,7 +89,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """TOML makes tables of dotted keys: put them together again."""
     found: dict[str, Any] = {}
     for key, value in table.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             found |= flat(value, f"{prefix}{key}.")
         else:
             found[f"{prefix}{key}"] = value

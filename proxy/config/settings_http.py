@@ -1,28 +1,33 @@
-"""The table [http] of proxy.toml as values: where the pages are, and who may ask for them.
+"""The table [http] of proxy.toml: where the pages are, and who may ask for them.
 
-Knows no file and no key's spelling. Invariant: paths are resolved against the directory of proxy.toml.
+Invariant: paths are resolved against the directory of proxy.toml.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from .settings_values import Address, parse_distinguished_name, parse_host_name
+from .tables import READ_APART, Kind
+from .tls_settings import LegSettings
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    from .settings_values import Address
-    from .tls_settings import LegSettings
+
+_LOOPBACK = Address("127.0.0.1", 9404)
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    listen: Address
-    allowed_hosts: tuple[str, ...] = ()
+    listen: Address = _LOOPBACK
+    allowed_hosts: tuple[Annotated[str, Kind(parse_host_name)], ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""
     token_file: Path | None = None
-    """Resolved against the directory of proxy.toml. None: no token lets anybody read or write quotas."""
-    writers: tuple[str, ...] = ()
+    """None: no token lets anybody read or write quotas."""
+    writers: tuple[Annotated[str, Kind(parse_distinguished_name)], ...] = ()
     """Distinguished names in client certificates whose owners may read and replace quotas, spelt canonically."""
     partition_rates: bool = False
     """PartitionBytesInRate is exposed: a series per throttled partition."""
@@ -30,4 +35,9 @@ class HttpSettings:
     """Every page wants the token, but for probes."""
     reload: bool = True
     """POST /-/reload is there."""
-    tls: LegSettings | None = None
+    tls: Annotated[LegSettings | None, READ_APART] = None
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if self.require_token and self.token_file is None:
+            yield "token_file", "missing, and http.require_token wants one"

@@ -1,20 +1,21 @@
-"""The tables [ingress] and [egress] of proxy.toml as values: KIP-73's two roles, who dials whom, and with which keys.
+"""The tables [ingress] and [egress] of proxy.toml: KIP-73's two roles, who dials whom, and with which keys.
 
-Knows no file and no key's spelling. Invariant: of whoever is dialled it is known by which name its certificate is to be
-verified.
+Invariant: of whoever is dialled it is known by which name its certificate is to be verified.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from .tls_settings import PLAINTEXT
+from ..quotas.units import shown
+from .settings_values import Address, parse_server_name
+from .tables import READ_APART, BrokerId, Key, Kind, Target
+from .tls_settings import PLAINTEXT, RoleTls
 
 if TYPE_CHECKING:
-    from .settings_values import Address
-    from .tls_settings import RoleTls
+    from collections.abc import Iterator
 
 
 class EgressMode(enum.StrEnum):
@@ -29,13 +30,18 @@ class IngressSettings:
     """The leader role: other brokers dial `listen`, the broker beside us is at `upstream`."""
 
     listen: Address
-    upstream: Address
-    tls: RoleTls = PLAINTEXT
+    upstream: Target
+    tls: Annotated[RoleTls, READ_APART] = PLAINTEXT
 
     @property
     def server_name(self) -> str:
         """That the certificate of the broker beside us must have."""
         return self.tls.server_name or self.upstream.host
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if self.listen == self.upstream:
+            yield "upstream", f"expected the broker, found ingress.listen itself ({self.upstream})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +49,20 @@ class PeerSettings:
     """One remote leader: the broker beside us dials `listen` (None: whom it means, and is redirected), the remote one
     is at `upstream`."""
 
-    broker: int
+    broker: BrokerId
     listen: Address | None
-    upstream: Address
-    name: str = ""
-    """`server_name`, if it was given."""
+    upstream: Target
+    name: Annotated[str, Key("server_name"), Kind(parse_server_name)] = ""
 
     @property
     def server_name(self) -> str:
         """The host name by which brokers know it, which its certificate has, and the one it is shown instead."""
         return self.name or self.upstream.host
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        if self.listen == self.upstream:
+            yield "upstream", f"expected the peer, found our own listen, {self.upstream}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +70,28 @@ class EgressSettings:
     """The follower role. `listen`: where redirected connections arrive, in the transparent mode alone; its `peers`
     only say which broker is where."""
 
-    mode: EgressMode
-    peers: tuple[PeerSettings, ...]
+    mode: EgressMode = EgressMode.PEERS
+    peers: tuple[PeerSettings, ...] = ()
     listen: Address | None = None
-    tls: RoleTls = PLAINTEXT
+    tls: Annotated[RoleTls, READ_APART] = PLAINTEXT
+
+    def misfits(self) -> Iterator[tuple[str, str]]:
+        """Return what does not fit, by key."""
+        is_transparent = self.mode is EgressMode.TRANSPARENT
+        if is_transparent and self.listen is None:
+            yield "listen", "missing"
+        elif not is_transparent and self.listen is not None:
+            yield "listen", f"expected none beside egress.mode = {shown(self.mode.value)}, found {self.listen}"
+        elif not is_transparent and not self.peers:
+            yield "peers", "expected at least one [[egress.peers]], found none"
+        for number, peer in enumerate(self.peers):
+            key = f"peers[{number}]"
+            if is_transparent and peer.listen is not None:
+                yield (
+                    f"{key}.listen",
+                    f"expected none beside egress.mode = {shown(self.mode.value)}, found {peer.listen}",
+                )
+            elif not is_transparent and peer.listen is None:
+                yield f"{key}.listen", "missing"
+            if any(peer.broker == earlier.broker for earlier in self.peers[:number]):
+                yield f"{key}.broker", f"{peer.broker} is listed twice"

@@ -84,6 +84,14 @@ def parse_server_name(value: object) -> str:
     return name
 
 
+def parse_target(value: object) -> Address:
+    """An address that can be connected to, so its port is not 0. Raises InvalidValueError."""
+    address = parse_address(value)
+    if address.port == 0:
+        raise InvalidValueError(f"expected a port to connect to, found {shown(value)}")
+    return address
+
+
 def parse_duration_seconds(value: object) -> float:
     """``"250ms"``, ``"10s"``, ``"2m"``, ``"1h"``; a bare number has no unit and is refused.
 
@@ -93,3 +101,18 @@ def parse_duration_seconds(value: object) -> float:
     if match is None:
         raise InvalidValueError(f'expected a duration like "250ms" or "10s", found {shown(value)}')
     return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_seconds(value: object) -> float:
+    """A duration of more than nothing. Raises InvalidValueError."""
+    seconds = parse_duration_seconds(value)
+    if seconds <= 0:
+        raise InvalidValueError(f"expected more than nothing, found {shown(value)}")
+    return seconds
+
+
+def format_duration(seconds: float) -> str:
+    """The inverse of `parse_duration_seconds`, in the largest unit of which it is a whole number: ``250ms``."""
+    milliseconds = round(seconds * 1000)
+    unit = next(unit for unit in ("h", "m", "s", "ms") if milliseconds % round(_SECONDS[unit] * 1000) == 0)
+    return f"{milliseconds // round(_SECONDS[unit] * 1000)}{unit}"

@@ -91,7 +91,7 @@ def is_loopback(host: str | None) -> bool:
 
 def read_listener(path: str, name: str, table: object, *, base: Path, problems: Problems) -> LegSettings | None:
     """Read a table by itself, of a listener that is no role's: `name` is the leg's. None if it is not there."""
-    return _Leg(path, table or None, base, problems, name=name).read()
+    return _Leg(path, None if table == {} else table, base, problems, name=name).read()
 
 
 class _Leg:

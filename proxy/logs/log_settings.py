@@ -20,5 +20,5 @@ class LogLevel(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    format: LogFormat
-    level: LogLevel
+    format: LogFormat = LogFormat.JSON
+    level: LogLevel = LogLevel.INFO

@@ -110,6 +110,13 @@ def _unit_advice(number: Fraction, unit: str, *, per_second: bool) -> str:
     return f' (unknown unit "{unit}": B, KB, KiB, MB, MiB, GB, GiB, TB or TiB)'
 
 
+def format_size(size_bytes: int) -> str:
+    """The inverse of `parse_size`, in the largest unit of which it is a whole number: ``16MiB``."""
+    units = ("TiB", "GiB", "MiB", "KiB")
+    unit = next((unit for unit in units if size_bytes and size_bytes % _UNITS[unit] == 0), "")
+    return f"{size_bytes // _UNITS[unit]}{unit}"
+
+
 def format_bytes(size_bytes: float) -> str:
     """`4.00 MiB`; whole bytes below 1 KiB. Always powers of 1024, so that two outputs compare."""
     for unit in ("TiB", "GiB", "MiB", "KiB"):

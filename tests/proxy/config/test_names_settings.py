@@ -56,7 +56,9 @@ def test_a_token(tmp_path: Path) -> None:
         (SCRAM + 'sasl.pasword = "sesame"\n', r"names.sasl.pasword: unknown key.*did you mean sasl.password"),
         (SCRAM + "sasl.password = 5\n", "names.sasl.password: expected text"),
         (SCRAM + 'security.protocol = "SSL"\n', "names.security.protocol: expected SASL_SSL or SASL_PLAINTEXT"),
-        ("[names]\nssl.x = 1\n", "names.ssl: unknown key"),
+        ("[names]\nssl.x = 1\n", r"names\.ssl\.x: unknown key"),
+        ("[names.ssl]\n", r"names\.ssl: unknown key"),
+        ("[[names]]\n", "names: expected a table, found a list"),
     ],
 )
 def test_what_is_not_understood_is_a_problem_without_its_secret(tmp_path: Path, lines: str, message: str) -> None:

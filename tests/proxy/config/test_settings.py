@@ -123,7 +123,7 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
     ("addition", "problem"),
     [
         ("[foo]", "foo: unknown key; expected one of broker, ingress"),
-        ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, state, policy"),
+        ("[quotas]\nfoo = 1", "quotas.foo: unknown key; expected one of file, policy, gate"),
         ("[journal]", "journal.directory: missing"),
         (
             "[journal]\ndirectory = 'j'\nkeep = '20MiB'",
@@ -133,7 +133,7 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
         ("[quotas]\npolicy = 'fair'", 'quotas.policy: expected "strict" or "kip73", found "fair"'),
         ("[quotas]\ngate = '1s'", 'quotas.burst: expected no less than gate (1s), found "250ms"'),
         ("[quotas]\ngate = '0ms'", 'quotas.gate: expected more than nothing, found "0ms"'),
-        ("[quotas]\ngate = 100", "quotas.gate: expected text, found 100"),
+        ("[quotas]\ngate = 100", 'quotas.gate: expected a duration like "250ms" or "10s", found 100'),
         ("[quotas]\nwindow_num = 0", "quotas.window_num: expected an integer >= 1, found 0"),
         ("[quotas]\nwindow_num = true", "quotas.window_num: expected an integer, found true"),
         ("[http]\nlisten = 'foo'", 'http.listen: expected host:port, found "foo"'),
@@ -162,7 +162,15 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
         ("[limits]\nmax_request_bytes = '8Mb'", "limits.max_request_bytes: expected bytes"),
         (
             "[limits]\nmax_request_bytes = 1.5",
-            "limits.max_request_bytes: expected an integer or text, found 1.5",
+            'limits.max_request_bytes: expected bytes as an integer or text like "8MiB", found 1.5',
+        ),
+        ("[quotas]\nfile = ''", 'quotas.file: expected a path, found ""'),
+        ("[http]\nreload = 1", "http.reload: expected true or false, found 1"),
+        ("[http]\ntls = 0", "http.tls: expected a table, found 0"),
+        ("[limits]\nstall = '500ms'", 'limits.stall: expected at least 1s, found "500ms"'),
+        (
+            "[quotas]\nfile = 'a.toml'\nstate = './a.toml'",
+            "quotas.state: expected another file than quotas.file, found",
         ),
         ("[egress]", "egress.peers: expected at least one [[egress.peers]], found none"),
         ("[egress]\nmode = 'transparent'", "egress.listen: missing"),
@@ -172,24 +180,23 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
             "egress.listen: 10.0.0.1:9092 collides with ingress.listen, 10.0.0.1:9092",
         ),
         (
-            "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 102\nlisten = 'b:1'",
-            "egress.peers[0].listen: unknown key",
+            (
+                "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 102\nlisten = 'b:1'\n"
+                "upstream = 'c:1'"
+            ),
+            'egress.peers[0].listen: expected none beside egress.mode = "transparent", found b:1',
         ),
+        ("[egress]\npeers = [5]", "egress.peers[0]: expected a table, found 5"),
         (
             "[egress]\nmode = 'transparent'\nlisten = 'a:1'\n[[egress.peers]]\nbroker = 101\nupstream = 'b:1'",
             "egress.peers[0].broker: 101 is broker.id, not a peer",
         ),
-        ("[egress]\nlisten = 'a:1'", "egress.listen: unknown key; expected one of mode, peers"),
+        ("[egress]\nlisten = 'a:1'", 'egress.listen: expected none beside egress.mode = "peers", found a:1'),
         ("[igress]", "igress: unknown key; expected one of broker, ingress"),
-        (
-            "[[egress.peers]]\nlistn = 1",
-            "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream, server_name (did",
-        ),
         ("[egress]\nmode = 'magic'", 'egress.mode: expected "peers" or "transparent", found "magic"'),
         ("[egress]\npeers = 5", "egress.peers: expected a list, found 5"),
         ("egress = 5", "egress: expected a table, found 5"),
-        ("[[egress.peers]]\nbroker = 102", "egress.peers[0].listen: missing"),
-        ("[[egress.peers]]\nx = 1", "egress.peers[0].x: unknown key"),
+        ("[[egress.peers]]\nbroker = 102\nupstream = 'b:2'", "egress.peers[0].listen: missing"),
         (
             "[[egress.peers]]\nbroker = 101\nlisten = 'a:1'\nupstream = 'b:2'",
             "egress.peers[0].broker: 101 is broker.id, not a peer",
@@ -257,6 +264,50 @@ def test_several_problems_are_found_at_once(tmp_path: Path) -> None:
         "quotas.policy",
         "log.format",
     ]
+
+
+@pytest.mark.parametrize(
+    ("addition", "problems"),
+    [
+        (
+            "[[egress.peers]]\nlistn = 1\n[[egress.peers]]\nbroker = '3'\nlisten = 'a'\nupstream = 'b:0'",
+            [
+                (
+                    "egress.peers[0].listn: unknown key; expected one of broker, listen, upstream, server_name "
+                    "(did you mean listen?)"
+                ),
+                "egress.peers[0].broker: missing",
+                "egress.peers[0].upstream: missing",
+                'egress.peers[1].broker: expected an integer, found "3"',
+                'egress.peers[1].listen: expected host:port, found "a"',
+                'egress.peers[1].upstream: expected a port to connect to, found "b:0"',
+                "egress.peers[0].listen: missing",
+            ],
+        ),
+        (
+            "[limits]\ndrain = '1'\nstall = '0s'\nmax_replicas = -1\nmax_memory = 'x'",
+            [
+                'limits.drain: expected a duration like "250ms" or "10s", found "1"',
+                "limits.max_replicas: expected an integer >= 0, found -1",
+                'limits.max_memory: expected bytes as an integer or text like "8MiB", found "x"',
+                'limits.stall: expected more than nothing, found "0s"',
+            ],
+        ),
+        (
+            "[quotas]\ngate = '5'\nburst = '1ms'\n[log]\nlevel = 1",
+            [
+                'quotas.gate: expected a duration like "250ms" or "10s", found "5"',
+                'log.level: expected "debug" or "info" or "warning" or "error", found 1',
+            ],
+        ),
+    ],
+)
+def test_all_problems_of_a_table_are_found_and_none_that_follows_from_another(
+    tmp_path: Path, addition: str, problems: list[str]
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load(tmp_path, f"{MINIMAL}\n{addition}")
+    assert [problem.partition(": ")[2] for problem in caught.value.problems] == problems
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path)
         ([], {"THROTTLE_BROKER__ID": "x"}, 'THROTTLE_BROKER__ID: broker.id: expected an integer, found "x"'),
         (["egress.peers.0.listen=x"], {}, '--set: egress.peers[0].listen: expected host:port, found "x"'),
         (["foo.bar=1"], {}, "--set: foo.bar: unknown key; expected one of broker"),
+        (["log.foo.bar=1"], {}, "--set: log.foo.bar: unknown key; expected one of format, level"),
         (["htp.listen=1"], {}, "--set: htp.listen: unknown key; expected one of broker"),
         ([], {"THROTTLE_FOO__BAR": "1"}, "THROTTLE_FOO__BAR: foo.bar: unknown key"),
         (["broker"], {}, '--set: expected key.path=value, found "broker"'),

@@ -1,44 +1,45 @@
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from proxy.config.settings_problems import Problems
 from proxy.errors import ConfigurationError
 
-
-class Inner(msgspec.Struct, forbid_unknown_fields=True):
-    n: int
-
-
-class Outer(msgspec.Struct, forbid_unknown_fields=True):
-    inner: list[Inner] = []
-
-
-def problem_of(table: object) -> str:
-    problems = Problems("proxy.toml", {"outer": table}, {"outer.inner.0.n": "--set"})
-    with pytest.raises(msgspec.ValidationError) as wrong:
-        msgspec.convert(table, Outer)
-    problems.add_from_msgspec("outer", wrong.value, Outer)
-    with pytest.raises(ConfigurationError) as caught:
-        problems.raise_if_any()
-    return str(caught.value)
+ORIGINS = {"a.0.b": "--set", "made.up.key": "THROTTLE_MADE__UP__KEY"}
 
 
 @pytest.mark.parametrize(
-    ("table", "problem"),
+    ("path", "message"),
     [
-        (5, "proxy.toml: outer: expected a table, found 5"),
-        ({"inner": {}}, "proxy.toml: outer.inner: expected a list, found a table"),
-        ({"outer": 1}, "proxy.toml: outer.outer: unknown key; expected one of inner"),
-        ({"inner": [{}]}, "--set: outer.inner[0].n: missing"),
-        ({"inner": [{"n": 1}, {"n": "x"}]}, 'proxy.toml: outer.inner[1].n: expected an integer, found "x"'),
-        ({"inner": [{"n": True}]}, "--set: outer.inner[0].n: expected an integer, found true"),
+        ("a[1].b", "proxy.toml: a[1].b: missing"),
+        ("a[0].b", "--set: a[0].b: missing"),
+        ("made", "proxy.toml: made: missing"),
     ],
 )
-def test_msgspecs_words_become_ours(table: object, problem: str) -> None:
-    assert problem_of(table) == problem
+def test_a_problem_is_of_the_file_or_of_the_override_that_gave_the_value(path: str, message: str) -> None:
+    problems = Problems("proxy.toml", ORIGINS)
+    problems.add(path, "missing")
+    assert path in problems
+    with pytest.raises(ConfigurationError) as caught:
+        problems.raise_if_any()
+    assert caught.value.problems == (message,)
+
+
+def test_an_override_that_made_up_a_table_is_blamed() -> None:
+    problems = Problems("proxy.toml", ORIGINS)
+    problems.add_unknown("made", "unknown key")
+    with pytest.raises(ConfigurationError, match=r"^THROTTLE_MADE__UP__KEY: made\.up\.key: unknown key$"):
+        problems.raise_if_any()
+
+
+def test_what_follows_from_a_problem_is_left_out() -> None:
+    problems = Problems("proxy.toml")
+    for path in ("a", "a", "a.b", "ab"):
+        problems.add(path, "wrong")
+    with pytest.raises(ConfigurationError) as caught:
+        problems.raise_if_any()
+    assert caught.value.problems == ("proxy.toml: a: wrong", "proxy.toml: ab: wrong")
 
 
 def test_without_problems_nothing_is_raised() -> None:
-    Problems("proxy.toml", {}, {}).raise_if_any()
+    Problems("proxy.toml").raise_if_any()

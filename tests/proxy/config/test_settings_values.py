@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config.settings_values import Address, parse_address, parse_duration_seconds
+from proxy.config.settings_values import Address, format_duration, parse_address, parse_duration_seconds
 from proxy.errors import InvalidValueError
 
 
@@ -90,3 +90,13 @@ def test_any_text_is_an_address_or_refused(written: str) -> None:
         return
     assert isinstance(address, Address)
     assert parse_address(str(address)) == address
+
+
+@given(st.integers(1, 10**9))
+def test_a_duration_is_read_as_it_is_written(milliseconds: int) -> None:
+    assert round(parse_duration_seconds(format_duration(milliseconds / 1000)) * 1000) == milliseconds
+
+
+@pytest.mark.parametrize(("seconds", "written"), [(0.25, "250ms"), (1.0, "1s"), (90.0, "90s"), (900.0, "15m")])
+def test_a_duration_is_written_in_the_largest_unit_it_is_whole_in(seconds: float, written: str) -> None:
+    assert format_duration(seconds) == written

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidValueError
-from proxy.quotas.units import format_bytes, format_rate, parse_rate, parse_size
+from proxy.quotas.units import format_bytes, format_rate, format_size, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,13 @@ def test_anything_is_a_rate_or_refused_as_a_value(written: object) -> None:
     except InvalidValueError:
         return
     assert rate >= 0
+
+
+@given(st.integers(0, 2**50))
+def test_a_size_is_read_as_it_is_written(size_bytes: int) -> None:
+    assert parse_size(format_size(size_bytes)) == size_bytes
+
+
+@pytest.mark.parametrize(("size_bytes", "written"), [(0, "0"), (1000, "1000"), (2**24, "16MiB"), (3 * 2**9, "1536")])
+def test_a_size_is_written_in_the_largest_unit_it_is_whole_in(size_bytes: int, written: str) -> None:
+    assert format_size(size_bytes) == written
