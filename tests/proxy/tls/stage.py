@@ -80,14 +80,14 @@ def pair() -> tuple[PlainSocket, socket.socket]:
 
 @asynccontextmanager
 async def connected(
-    leg: Leg, context: ssl.SSLContext, *, name: str = NAME
+    leg: Leg, context: ssl.SSLContext, *, name: str = NAME, session: ssl.SSLSession | None = None
 ) -> AsyncIterator[tuple[TlsSocket, ssl.SSLSocket]]:
     """The leg accepts, a peer with this context dials; both ends, their handshakes done."""
     plain, peer = pair()
     ends: list[ssl.SSLSocket] = []
 
     def shake_hands() -> None:
-        ends.append(context.wrap_socket(peer, server_hostname=name))
+        ends.append(context.wrap_socket(peer, server_hostname=name, session=session))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, shake_hands)

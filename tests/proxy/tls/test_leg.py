@@ -14,6 +14,7 @@ import trio
 from proxy.config.tls_settings import ClientAuth, StoreSettings
 from proxy.relay.tls_transport import TlsSocket
 from proxy.relay.transport import WOULD_WAIT
+from proxy.tls.contexts import load
 from proxy.tls.failures import HandshakeError, Reason
 
 from .stage import NAME, Keys, connected, made, pair
@@ -236,6 +237,25 @@ async def test_without_sni_it_is_the_one_of_whom_the_connection_is_for(keys: Key
     assert shaken.asked is None
     shaken.sock.close()
     ends[0].close()
+
+
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_who_dials_again_resumes_until_the_keys_are_renewed(keys: Keys, newest: ssl.TLSVersion) -> None:
+    """RFC 5077, RFC 8446 2.2: half the cost of a handshake. With new keys, perhaps of other authorities, nobody does."""
+    leg, _ = made(keys.listen(ClientAuth.REQUIRED))
+    context = keys.client(presents=keys.own)
+    context.maximum_version = newest
+    session, resumed = None, []
+    for renews in (False, False, True):
+        if renews:
+            leg.loaded = load(leg.settings)
+        async with connected(leg, context, session=session) as (own, peer):
+            # A ticket of TLS 1.3 comes after the handshake, with the first bytes.
+            own.send(b"x")
+            peer.recv(1)
+            session = peer.session
+            resumed.append(peer.session_reused)
+    assert resumed == [False, True, False]
 
 
 async def test_what_is_known_of_whom_it_told_is_bounded(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:

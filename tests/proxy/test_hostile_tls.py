@@ -1,0 +1,245 @@
+"""Whatever is done to a leg with keys costs the connection on which it is done, and is counted by its reason.
+
+Attacks come as rows of tables, one for each way in which a handshake or a record can be wrong; beside each a victim,
+a follower with a connection of its own, fetches before and after it on the same connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+import trio
+
+from protocol.wire.framing import with_length
+from tests.proxy.conversation import fetch_frame
+from tests.proxy.relay.wire import T0
+from tests.proxy.test_server import until
+from tests.proxy.tls_stage import KAFKA, LISTENS, NAME, Keys, Victim, attacked, counted, counted_all, secured, waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from proxy.config.settings import Address
+
+AT_ONCE, TIMES = 250, 2
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    return Keys(tmp_path)
+
+
+# Towards those who dial the sidecar.
+
+
+def dial(to: Address) -> socket.socket:
+    return socket.create_connection((to.host, to.port), timeout=5)
+
+
+def hello() -> bytes:
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=NAME)
+    with contextlib.suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def says(content: bytes) -> Callable[[Keys, Address], None]:
+    def attack(_: Keys, to: Address) -> None:
+        with dial(to) as sock:
+            sock.sendall(content)
+            waits(sock)
+
+    return attack
+
+
+def breaks_off(_: Keys, to: Address) -> None:
+    with dial(to) as sock:
+        sock.sendall(hello()[:100])
+
+
+def resets(_: Keys, to: Address) -> None:
+    with dial(to) as sock:
+        sock.sendall(hello()[:100])
+        time.sleep(0.05)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def dribbles(_: Keys, to: Address) -> None:
+    """A byte each 30 ms: never silent, and not done in time."""
+    with dial(to) as sock, contextlib.suppress(ConnectionError):
+        for byte in hello():
+            sock.sendall(bytes([byte]))
+            time.sleep(0.03)
+
+
+def is_silent(_: Keys, to: Address) -> None:
+    with dial(to) as sock:
+        waits(sock)
+
+
+def hundreds_half_done(_: Keys, to: Address) -> None:
+    begins = hello()[:-1]
+    for _wave in range(TIMES):
+        with contextlib.ExitStack() as stack:
+            socks = [stack.enter_context(dial(to)) for _ in range(AT_ONCE)]
+            for sock in socks:
+                sock.sendall(begins)
+            for sock in socks:
+                waits(sock)
+
+
+def presents(
+    which: Callable[[Keys], Path | None], newest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3
+) -> Callable[[Keys, Address], None]:
+    """A Fetch by a client with this certificate: no answer comes."""
+
+    def attack(keys: Keys, to: Address) -> None:
+        context = keys.client(which(keys), newest)
+        with (
+            contextlib.suppress(ssl.SSLError, ConnectionError),
+            context.wrap_socket(dial(to), server_hostname=NAME) as sock,
+        ):
+            sock.sendall(with_length(fetch_frame({T0: 0})))
+            assert sock.recv(1) == b""
+
+    return attack
+
+
+class Attack(NamedTuple):
+    does: Callable[[Keys, Address], None]
+    reasons: set[str]
+    """Labels of `tls_handshake_failures_total`: each of its connections has one of them."""
+    connections: int = 1
+
+
+ON_LISTENERS = {
+    "plaintext": Attack(says(KAFKA), {"plaintext"}),
+    "HTTP": Attack(says(b"GET / HTTP/1.1\r\n\r\n"), {"plaintext"}),
+    "noise": Attack(says(bytes(range(255, 0, -1))), {"plaintext"}),
+    "a truncated handshake": Attack(breaks_off, {"closed"}),
+    "a handshake that is reset": Attack(resets, {"closed"}),
+    "a slow handshake": Attack(dribbles, {"timeout"}),
+    "silence": Attack(is_silent, {"timeout"}),
+    "hundreds half done": Attack(hundreds_half_done, {"timeout"}, AT_ONCE * TIMES),
+    "another authority": Attack(presents(lambda keys: keys.of_a_stranger), {"unknown_authority"}),
+    "expired": Attack(presents(lambda keys: keys.expired), {"expired"}),
+    "no certificate": Attack(presents(lambda _: None), {"no_certificate"}),
+    "no certificate, TLS 1.2": Attack(presents(lambda _: None, ssl.TLSVersion.TLSv1_2), {"no_certificate"}),
+    "expired, TLS 1.2": Attack(presents(lambda keys: keys.expired, ssl.TLSVersion.TLSv1_2), {"expired"}),
+}
+
+
+@pytest.mark.parametrize("name", ON_LISTENERS)
+async def test_who_dials_costs_itself(tmp_path: Path, keys: Keys, name: str) -> None:
+    """No byte of it reaches the leader, whom the victim alone has asked."""
+    attack = ON_LISTENERS[name]
+    async with attacked(keys, tmp_path, LISTENS) as (sidecar, leader):
+        victim = await secured(sidecar, keys, leader)
+        await victim.fetches()
+        await trio.to_thread.run_sync(attack.does, keys, sidecar.addresses["ingress.listen"])
+        assert await counted_all(sidecar, "ingress.listen", attack.connections) <= attack.reasons
+        lines = [line for line in sidecar.log.lines if line["event"] == "tls_handshake_failed"]
+        assert [(line["reason"], bool(line["advice"])) for line in lines] == [(each, True) for each in attack.reasons]
+        await victim.fetches()
+        newcomer = await secured(sidecar, keys, leader)
+        await newcomer.fetches()
+        assert (len(leader.requests), leader.refused) == (3, [])
+        assert sidecar.statistics.leader.connections == 2
+        for each in (victim, newcomer):
+            await trio.aclose_forcefully(each.stream)
+
+
+# What is done after a handshake that was right.
+
+
+def renegotiates(keys: Keys, to: Address) -> None:
+    """TLS 1.2 alone has it: a client's new ClientHello on the open connection (RFC 5746), by the openssl program."""
+    certificate = str(keys.own)
+    command = [
+        "openssl", "s_client", "-connect", str(to), "-tls1_2", "-cert", certificate, "-key", certificate,
+        "-CAfile", str(keys.trusted), "-servername", NAME,
+    ]  # fmt: skip
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as client:
+        assert client.stdin is not None
+        assert client.stdout is not None
+        for line in client.stdout:
+            if b"Verify return code: 0" in line:
+                break
+        client.stdin.write(b"R\n")
+        client.stdin.flush()
+        assert b"no renegotiation" in client.stdout.read()
+
+
+def writes_past_tls(content: bytes, *, ends: Callable[[ssl.SSLSocket], object]) -> Callable[[Keys, Address], None]:
+    """After an honest Fetch: bytes for which OpenSSL was not asked."""
+
+    def attack(keys: Keys, to: Address) -> None:
+        with keys.client(keys.own).wrap_socket(dial(to), server_hostname=NAME) as sock:
+            sock.sendall(with_length(fetch_frame({T0: 0})))
+            assert sock.recv(4096)
+            os.write(sock.fileno(), content)
+            ends(sock)
+
+    return attack
+
+
+def closes_by_a_reset(sock: ssl.SSLSocket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def waits_for_the_end(sock: ssl.SSLSocket) -> None:
+    with contextlib.suppress(OSError):
+        while sock.recv(4096):
+            pass
+
+
+HALF_A_RECORD = b"\x17\x03\x03\x10\x00half of it"
+FORGED_RECORD = b"\x17\x03\x03\x00\x40" + bytes(64)
+IN_MID_CONNECTION = {
+    "renegotiation": (renegotiates, {"follower_closed", "connection_broken"}),
+    # Without close_notify an end is an end to Python's ssl module, a reset one as well; frames have lengths.
+    "it vanishes": (writes_past_tls(HALF_A_RECORD, ends=lambda _: None), {"follower_closed"}),
+    "it vanishes by a reset": (writes_past_tls(HALF_A_RECORD, ends=closes_by_a_reset), {"follower_closed"}),
+    "a forged record": (writes_past_tls(FORGED_RECORD, ends=waits_for_the_end), {"connection_broken"}),
+}
+
+
+@pytest.mark.parametrize("name", IN_MID_CONNECTION)
+async def test_what_comes_after_a_handshake_ends_one_connection(tmp_path: Path, keys: Keys, name: str) -> None:
+    attack, causes = IN_MID_CONNECTION[name]
+    async with attacked(keys, tmp_path, LISTENS) as (sidecar, leader):
+        victim = await secured(sidecar, keys, leader)
+        await victim.fetches()
+        await trio.to_thread.run_sync(attack, keys, sidecar.addresses["ingress.listen"])
+        await until(lambda: sum(sidecar.statistics.leader.ended.values()) == 1)
+        (cause,) = await counted(sidecar, "ended_connections_total")
+        assert any(f'cause="{each}"' in cause for each in causes), cause
+        await victim.fetches()
+        assert leader.refused == []
+        await trio.aclose_forcefully(victim.stream)
+
+
+# Where there are no keys.
+
+
+async def test_tls_on_a_plaintext_port_passes_unread_and_says_so(tmp_path: Path, keys: Keys) -> None:
+    """The leader is the one to refuse it; the sidecar never answers a handshake for which it has no key."""
+    async with attacked(keys, tmp_path, "") as (sidecar, leader):
+        victim = Victim(await sidecar.dial(), leader)
+        await victim.fetches()
+        await trio.to_thread.run_sync(presents(lambda keys: keys.own), keys, sidecar.addresses["ingress.listen"])
+        await until(lambda: sidecar.statistics.leader.connections == 1)
+        assert await counted(sidecar, "undecoded_total") == {'reason="tls"': 1}
+        assert len(leader.refused) == 1
+        await victim.fetches()
+        await trio.aclose_forcefully(victim.stream)
