@@ -66,7 +66,7 @@ def keys_lines(report: Json) -> list[str]:
 
 def keys_warnings(settings: Settings, loaded: Mapping[str, Loaded], now: datetime) -> list[str]:
     """What is valid and may not do, ready to print."""
-    return [*_names(settings, loaded), *_ends(loaded, now), *_open(settings), *_plaintext(settings)]
+    return [*_names(settings, loaded), *_ends(loaded, now), *_open(settings), *_lent(settings), *_plaintext(settings)]
 
 
 def _names(settings: Settings, loaded: Mapping[str, Loaded]) -> Iterator[str]:
@@ -94,6 +94,22 @@ def _open(settings: Settings) -> Iterator[str]:
     for leg in (leg for role in settings.tls for leg in role.legs):
         if not leg.listens and not leg.verifies_names:
             yield f"{leg.name}: any name is accepted: ssl.endpoint.identification.algorithm is empty"
+
+
+def _lent(settings: Settings) -> Iterator[str]:
+    egress = settings.egress
+    listens = {
+        "ingress": [] if settings.ingress is None else [settings.ingress.listen],
+        "egress": [] if egress is None else [egress.listen, *(peer.listen for peer in egress.peers)],
+    }
+    for name, table in (("ingress", settings.ingress), ("egress", egress)):
+        outside = any(address is not None and not is_loopback(address.host) for address in listens[name])
+        if table is not None and table.tls.lends_its_name and outside:
+            yield (
+                f"{name}.tls.listen: requires no certificate, and to whom it leads whoever dials is the principal of "
+                f"{name}.tls.upstream's certificate: right where they authenticate by SASL, else "
+                'ssl.client.auth = "required"'
+            )
 
 
 def _plaintext(settings: Settings) -> Iterator[str]:

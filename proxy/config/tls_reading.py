@@ -36,7 +36,7 @@ _KEYS = (
     "ssl.enabled.protocols",
     "ssl.cipher.suites",
 )
-_OF_LISTEN = ("ssl.client.auth",)
+_OF_LISTEN = ("ssl.client.auth", "allowed_names")
 _OF_UPSTREAM = ("ssl.endpoint.identification.algorithm",)
 _PROTOCOLS = ("SSL", "PLAINTEXT")
 
@@ -76,7 +76,15 @@ def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Pr
                     f"missing, and plaintext with {where} is not on loopback; expected keys, or "
                     'security.protocol = "PLAINTEXT" where that is meant',
                 )
-    return RoleTls(legs["listen"].read(), legs["upstream"].read(), legs["upstream"].server_name())
+    found = RoleTls(legs["listen"].read(), legs["upstream"].read(), legs["upstream"].server_name())
+    silent = legs["listen"].encrypts and "ssl.client.auth" not in (legs["listen"].written or {})
+    if found.lends_its_name and silent and not all(is_loopback(host) for host in ends.listen):
+        problems.add(
+            f"{role}.tls.listen.ssl.client.auth",
+            f"missing, and to whom it leads whoever dials is the principal of {role}.tls.upstream's certificate; "
+            'expected "required", or "none" where they authenticate by SASL',
+        )
+    return found
 
 
 def is_loopback(host: str | None) -> bool:
@@ -139,13 +147,15 @@ class _Leg:
             self._add("ssl.keystore.location", "missing: who dials has to be shown a certificate")
         if truststore is None and (not self._listens or auth is not ClientAuth.NONE):
             self._add("ssl.truststore.location", "missing: expected the authorities whose certificates are accepted")
-        verifies = self._verifies_names()
+        verifies, allowed_names = self._verifies_names(), self._list("allowed_names")
+        if allowed_names and auth is not ClientAuth.REQUIRED:
+            self._add("allowed_names", 'expected ssl.client.auth = "required" beside it, or there may be no names')
         try:
             versions, ciphers = allowed(self._list("ssl.enabled.protocols"), self._list("ssl.cipher.suites"))
         except InvalidValueError as error:
             self._add("ssl.cipher.suites" if "suite" in str(error) else "ssl.enabled.protocols", str(error))
             versions, ciphers = allowed((), ())
-        return LegSettings(self._name, keystores, truststore, auth, verifies, *versions, ciphers)
+        return LegSettings(self._name, keystores, truststore, auth, allowed_names, verifies, *versions, ciphers)
 
     def _is_encrypted(self) -> bool:
         protocol = self._text("security.protocol", "SSL")

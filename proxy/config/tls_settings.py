@@ -63,6 +63,8 @@ class LegSettings:
     truststore: StoreSettings | None = None
     client_auth: ClientAuth = ClientAuth.NONE
     """Of a listening leg."""
+    allowed_names: tuple[str, ...] = ()
+    """Globs, of a listening leg: a client's certificate has a name that one of them matches. Empty: any name does."""
     verifies_names: bool = True
     """Of a leg that dials: ssl.endpoint.identification.algorithm is not empty."""
     minimum: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
@@ -89,6 +91,12 @@ class RoleTls:
     upstream: LegSettings | None = None
     server_name: str | None = None
     """That the certificate of the broker beside must have, where it is not the host of `upstream`."""
+
+    @property
+    def lends_its_name(self) -> bool:
+        """To whom it leads, whoever dials is the principal of the upstream leg's certificate, required or not."""
+        required = self.listen is not None and self.listen.client_auth is ClientAuth.REQUIRED
+        return self.upstream is not None and bool(self.upstream.keystores) and not required
 
     @property
     def legs(self) -> tuple[LegSettings, ...]:

@@ -18,6 +18,7 @@ class Reason(enum.StrEnum):
     EXPIRED = "expired"
     WRONG_NAME = "wrong_name"
     NO_CERTIFICATE = "no_certificate"
+    NOT_ALLOWED = "not_allowed"
     NOTHING_IN_COMMON = "nothing_in_common"
     REFUSED = "refused"
     TIMEOUT = "timeout"
@@ -34,6 +35,7 @@ ADVICE = {
     "subject alternative names, or say which one it has by server_name",
     Reason.NO_CERTIFICATE: "it presented no certificate: give it ssl.keystore.location, or do not ask for one by "
     "ssl.client.auth",
+    Reason.NOT_ALLOWED: "its certificate is good, and none of its names is in allowed_names: add one if it is a broker",
     Reason.NOTHING_IN_COMMON: "no TLS version or cipher suite that both ends allow: compare ssl.enabled.protocols and "
     "ssl.cipher.suites",
     Reason.REFUSED: "it does not accept what was presented here: see its log; usually ssl.keystore.location here is of "

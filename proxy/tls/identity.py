@@ -136,6 +136,17 @@ def _words(error: Exception) -> str:
     return (str(error) or type(error).__name__).partition(". ")[0].partition("\n")[0]
 
 
+def names_of(certificate: bytes) -> tuple[str, ...]:
+    """Of an X.509 certificate in DER that OpenSSL has verified: its alternative names, else its common name.
+
+    One that cannot be read has none.
+    """
+    try:
+        return _names(x509.load_der_x509_certificate(certificate))
+    except _CANNOT:
+        return ()
+
+
 def _names(certificate: x509.Certificate) -> tuple[str, ...]:
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..quotas.globs import glob_of
+from ..quotas.units import shown
 from .contexts import AcceptedSocket
 from .failures import ADVICE, HandshakeError, Reason, reason_of, words_of
+from .identity import names_of
 
 if TYPE_CHECKING:
     import socket
@@ -64,7 +67,11 @@ class Leg:
         Raises:
             HandshakeError: it did not succeed.
         """
-        return await self._done(self._wrapped(self.loaded.context_for(names), plain, peer), peer)
+        shaken = await self._done(self._wrapped(self.loaded.context_for(names), plain, peer), peer)
+        if self.settings.allowed_names:
+            self._judge(shaken.sock, peer)
+        self.handshakes_done += 1
+        return shaken
 
     async def dial(self, plain: socket.socket, name: str) -> Shaken:
         """Be the client of whom we dialled.
@@ -76,7 +83,19 @@ class Leg:
         Raises:
             HandshakeError: it did not succeed, or the certificate is not who we dialled.
         """
-        return await self._done(self._wrapped(self.loaded.contexts[0], plain, name, name=name), name)
+        shaken = await self._done(self._wrapped(self.loaded.contexts[0], plain, name, name=name), name)
+        self.handshakes_done += 1
+        return shaken
+
+    def _judge(self, sock: ssl.SSLSocket, peer: str) -> None:
+        """Raises HandshakeError: it has none of the names that are allowed."""
+        names = names_of(sock.getpeercert(binary_form=True) or b"")
+        if any(glob_of(glob.lower()).matches(name.lower()) for name in names for glob in self.settings.allowed_names):
+            return
+        sock.close()
+        error = HandshakeError(Reason.NOT_ALLOWED, f"its names are {', '.join(map(shown, names)) or 'none'}")
+        self._count(error, peer)
+        raise error
 
     def _wrapped(
         self, context: ssl.SSLContext, plain: socket.socket, peer: str, *, name: str | None = None
@@ -98,7 +117,6 @@ class Leg:
         except BaseException:
             sock.close()
             raise
-        self.handshakes_done += 1
         asked = sock.asked if isinstance(sock, AcceptedSocket) else None
         return Shaken(sock, asked, lambda error: self._refused(error, peer))
 

@@ -133,6 +133,7 @@ ON_LISTENERS = {
     "hundreds half done": Attack(hundreds_half_done, {"timeout"}, AT_ONCE * TIMES),
     "another authority": Attack(presents(lambda keys: keys.of_a_stranger), {"unknown_authority"}),
     "expired": Attack(presents(lambda keys: keys.expired), {"expired"}),
+    "a client's certificate": Attack(presents(lambda keys: keys.of_another_name), {"not_allowed"}),
     "no certificate": Attack(presents(lambda _: None), {"no_certificate"}),
     "no certificate, TLS 1.2": Attack(presents(lambda _: None, ssl.TLSVersion.TLSv1_2), {"no_certificate"}),
     "expired, TLS 1.2": Attack(presents(lambda keys: keys.expired, ssl.TLSVersion.TLSv1_2), {"expired"}),

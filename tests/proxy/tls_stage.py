@@ -34,7 +34,7 @@ MOST_HANDSHAKES = 8
 KAFKA = bytes.fromhex("00000014001200030000000100047465737400000000000000")
 TLS = '\n[ingress.tls.{side}]\n{keystore}ssl.truststore.location = "ca.pem"\n{more}'
 OWN = 'ssl.keystore.location = "own.pem"\n'
-LISTENS = TLS.format(side="listen", keystore=OWN, more='ssl.client.auth = "required"')
+LISTENS = TLS.format(side="listen", keystore=OWN, more='ssl.client.auth = "required"\nallowed_names = ["kafka-101"]')
 DIALS = TLS.format(side="upstream", keystore="", more=f'server_name = "{NAME}"')
 SETTINGS = f"""
 [broker]

@@ -55,6 +55,21 @@ def test_peers_whom_the_certificate_does_not_do_for_are_named(tmp_path: Path, au
     assert "no certificate has" not in check(tmp_path, EGRESS)[1]
 
 
+@pytest.mark.parametrize(
+    ("listen", "auth", "warns"),
+    [("0.0.0.0", "none", True), ("0.0.0.0", "required", False), ("127.0.0.1", "none", False)],
+)
+def test_who_lends_its_principal_is_told(
+    tmp_path: Path, authority: Authority, listen: str, auth: str, *, warns: bool
+) -> None:
+    authority.issue("own.pem", ["kafka-101", "127.0.0.1"])
+    keys = 'ssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n'
+    tables = f'[ingress.tls.listen]\n{keys}ssl.client.auth = "{auth}"\n[ingress.tls.upstream]\n{keys}'
+    status, said = check(tmp_path, INGRESS.replace("0.0.0.0", listen) + tables)
+    assert status == 0
+    assert ("ingress.tls.listen: requires no certificate" in said) is warns
+
+
 def test_as_json(tmp_path: Path, authority: Authority) -> None:
     authority.issue("egress.pem", ["*.kafka"])
     status, said = check(tmp_path, EGRESS, "--json")

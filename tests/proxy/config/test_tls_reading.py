@@ -76,6 +76,31 @@ def test_plaintext_across_a_network_needs_one(tmp_path: Path) -> None:
         ingress(tmp_path, '[ingress.tls.upstream]\nssl.truststore.location = "ca.pem"\n')
 
 
+def test_a_principal_is_lent_to_nobody_by_accident(tmp_path: Path) -> None:
+    tables = (
+        '[ingress.tls.listen]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n{auth}'
+        '[ingress.tls.upstream]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n'
+    )
+    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen\.ssl\.client\.auth: missing, and to whom"):
+        ingress(tmp_path, tables.format(auth=""))
+    assert ingress(tmp_path, tables.format(auth=""), listen="127.0.0.1:9092").lends_its_name
+    for auth, lends in (("required", False), ("requested", True), ("none", True)):
+        found = ingress(tmp_path, tables.format(auth=f'ssl.client.auth = "{auth}"\n'))
+        assert found.lends_its_name is lends
+
+
+def test_names_are_allowed_to_who_has_to_have_one(tmp_path: Path) -> None:
+    tables = (
+        '[ingress.tls.listen]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n'
+        'allowed_names = ["kafka-*", "10.0.0.1"]\nssl.client.auth = "{auth}"\n'
+    )
+    found = ingress(tmp_path, tables.format(auth="required")).listen
+    assert found is not None
+    assert found.allowed_names == ("kafka-*", "10.0.0.1")
+    with pytest.raises(ConfigurationError, match=r"ingress\.tls\.listen\.allowed_names: expected ssl\.client\.auth"):
+        ingress(tmp_path, tables.format(auth="requested"))
+
+
 def test_versions_and_several_certificates(tmp_path: Path) -> None:
     found = ingress(
         tmp_path,

@@ -138,6 +138,31 @@ async def test_a_client_whose_certificate_has_expired_does_not_get_in(keys: Keys
     assert error.reason is Reason.EXPIRED
 
 
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_of_another_name_does_not_get_in_where_names_are_listed(
+    keys: Keys, newest: ssl.TLSVersion
+) -> None:
+    """It would be the sidecar's own principal to the broker. Not by resuming a session either."""
+    leg, log = made(keys.listen(ClientAuth.REQUIRED, allowed_names=("KAFKA-10[0-9]", "10.0.0.1")))
+    context, session = keys.client(presents=keys.own), None
+    context.maximum_version = newest
+    for _ in range(2):
+        async with connected(leg, context, session=session) as (own, peer):
+            own.send(b"x")
+            peer.recv(1)
+            session = peer.session
+    assert leg.handshakes_done == 2
+    client = keys.client(presents=keys.authority.issue("client.pem", ["billing", "kafka-1010"]))
+    client.maximum_version = newest
+    assert (await refused(leg, dials(client))).reason is Reason.NOT_ALLOWED
+    assert leg.handshakes_done == 2
+    assert leg.failures == {Reason.NOT_ALLOWED: 1}
+    assert '"billing", "kafka-1010"' in log.lines[0]["error"]
+    address = keys.authority.issue("address.pem", ["10.0.0.1"])
+    async with connected(leg, keys.client(presents=address)):
+        pass
+
+
 async def test_a_client_that_does_not_believe_us_says_so(keys: Keys, stranger: Keys) -> None:
     leg, _ = made(keys.listen())
     context = stranger.client()
@@ -241,7 +266,7 @@ async def test_without_sni_it_is_the_one_of_whom_the_connection_is_for(keys: Key
 
 @pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_who_dials_again_resumes_until_the_keys_are_renewed(keys: Keys, newest: ssl.TLSVersion) -> None:
-    """RFC 5077, RFC 8446 2.2: half the cost of a handshake. With new keys, perhaps of other authorities, nobody does."""
+    """RFC 5077, RFC 8446 2.2: half the cost. With new keys, perhaps of other authorities, nobody does."""
     leg, _ = made(keys.listen(ClientAuth.REQUIRED))
     context = keys.client(presents=keys.own)
     context.maximum_version = newest
