@@ -11,8 +11,8 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,10 +56,11 @@ class FileWatch:
     @asynccontextmanager
     async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
         """Raises OSError if a directory is missing or cannot be watched."""
-        route = await trio.to_thread.run_sync(_route_to, path, limiter=FILE_THREADS)
-        notify = await trio.to_thread.run_sync(_notify_about, route, limiter=FILE_THREADS)
-        with notify:
-            yield cls(path, route, notify)
+        with ExitStack() as kept:
+            route = await trio.to_thread.run_sync(_route_to, path, limiter=FILE_THREADS)
+            route = await trio.to_thread.run_sync(_kept, route, kept, limiter=FILE_THREADS)
+            notify = await trio.to_thread.run_sync(_notify_about, route, limiter=FILE_THREADS)
+            yield cls(path, route, kept.enter_context(notify))
 
     async def wait_changed(self) -> bool:
         """Tell whether the file is still reached through the watched directories; if not, a new watch has to be opened.
@@ -90,6 +91,20 @@ class FileWatch:
                 return False
             if not isinstance(seen, str) and any(changed in self._route.names for _, changed in seen):
                 return True
+
+
+def _kept(route: _Route, until: ExitStack) -> _Route:
+    """The same route with its directories kept open: while one is, no other has its inode number.
+
+    A directory that is removed and made again has the same number on ext4, as a rule; nothing else would tell that the
+    kernel has nothing more to say of it. Raises OSError.
+    """
+    identities = {}
+    for directory in route.directories:
+        descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        until.callback(os.close, descriptor)
+        identities[directory] = _identity(os.fstat(descriptor))
+    return replace(route, directories=identities)
 
 
 async def _set_when_cancelled(stop: threading.Event) -> None:
@@ -139,10 +154,9 @@ def _route_to(path: Path) -> _Route:
     parents = {name.parent for name in names}
     return _Route(
         names=frozenset(str(name) for name in names),
-        directories={str(parent): _identity(parent) for parent in parents},
+        directories={str(parent): _identity(parent.stat()) for parent in parents},
     )
 
 
-def _identity(directory: Path) -> tuple[int, int]:
-    status = directory.stat()
+def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino

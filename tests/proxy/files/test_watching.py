@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,6 @@ from proxy.files.watching import FileWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LIMIT_SECONDS = 5.0
 
@@ -107,6 +107,24 @@ async def test_a_replaced_directory_ends_the_watch(tmp_path: Path) -> None:
             directory.rename(tmp_path / "aside")
             directory.mkdir()
             assert not await watch.wait_changed()
+
+
+async def test_a_directory_made_anew_ends_the_watch_although_it_might_have_the_same_inode(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(folder / "file") as watch:
+            # ext4 gives the number that has just become free to the next file, and that file's to the directory.
+            folder.rmdir()
+            folder.touch()
+            folder.unlink()
+            folder.mkdir()
+            assert not await watch.wait_changed()
+    assert open_directories(folder) == 0
+
+
+def open_directories(folder: Path) -> int:
+    return sum(link.readlink() == folder for link in Path("/proc/self/fd").iterdir() if link.is_symlink())
 
 
 async def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
