@@ -1,6 +1,6 @@
 """Who goes first where cores are few: the attackers last, the sidecars and the victims before them.
 
-A nice value is a thread's own on Linux and inherited, so it is given at the start of a process. Only root may undo one,
+A priority is a thread's own on Linux and inherited, so it is given at the start of a process. Only root may undo one,
 or go before everybody else.
 """
 
@@ -14,22 +14,28 @@ if TYPE_CHECKING:
 
 NICE_OF_ATTACKERS = 10
 ENVIRONMENT = "FUZZ_NICE"
-"""The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0."""
+"""The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0. `REALTIME`: they have
+the cores whenever they want them (SCHED_RR), as in a container with cores of its own: what is measured then is the
+sidecar's doing, and not that of whoever else is on the machine."""
+REALTIME = "realtime"
 
 
 def be_nice() -> None:
     """Have the attackers go last, where that can be undone for those who shall not."""
     if os.geteuid() == 0:
-        os.nice((0 if _of_victims() < 0 else NICE_OF_ATTACKERS) - os.nice(0))
+        go_before_all = _wanted() == REALTIME or int(_wanted()) < 0
+        os.nice((0 if go_before_all else NICE_OF_ATTACKERS) - os.nice(0))
 
 
 def before_attackers(command: Sequence[str]) -> list[str]:
     """The command as it is run by those who shall not go last."""
-    difference = _of_victims() - os.nice(0)
-    if os.geteuid() != 0 or difference == 0:
+    if os.geteuid() != 0:
         return list(command)
-    return ["nice", "-n", str(difference), *command]
+    if _wanted() == REALTIME:
+        return ["chrt", "--rr", "1", *command]
+    difference = int(_wanted()) - os.nice(0)
+    return ["nice", "-n", str(difference), *command] if difference else list(command)
 
 
-def _of_victims() -> int:
-    return int(os.environ.get(ENVIRONMENT, "0"))
+def _wanted() -> str:
+    return os.environ.get(ENVIRONMENT, "0")
