@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
 """As java.nio.file's and java.io's exceptions say it, the latter in parentheses."""
 
+_GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
+"""Spark's condition for a file that was there when the files were listed."""
+
 
 def first_line(error: PySparkException | Py4JJavaError) -> str:
     """Return what Spark says of it, or which file may not be read if it was that."""
@@ -23,6 +26,11 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
     denied = _DENIED.search(text) or _DENIED.search("\n".join(message for _, message in _causes(error)))
     if denied is not None:
         return f"{denied['path']}: Permission denied"
+    if _GONE in text:
+        return (
+            "the tables were written anew while they were read, or a file of them was removed: run it again"
+            f" ({text.splitlines()[0]})"
+        )
     return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
 
 

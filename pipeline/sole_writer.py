@@ -71,21 +71,36 @@ def sole_writer(
             storage.remove(_path(storage, number))
 
 
+class Watch:
+    """Looks every `LOOK_SECONDS` at who has the turn."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._seen: tuple[int, str] | None = None
+        self._silent_seconds = 0.0
+
+    def look(self) -> tuple[int, str | None]:
+        """Return the number of the turn, and who is at work in it; None: nobody, or nobody any more."""
+        number = _highest(self._storage)
+        said = _read(self._storage, number)
+        self._silent_seconds = self._silent_seconds + LOOK_SECONDS if (number, said) == self._seen else 0.0
+        self._seen = (number, said)
+        is_over = _is_over(number, said) or self._silent_seconds >= SILENT_SECONDS
+        return number, None if is_over else _who(said)
+
+
 def _wait(storage: Storage, tell: Callable[[str], None], sleep: Callable[[float], None]) -> int:
-    seen: tuple[int, str] | None = None
-    silent = 0.0
+    watch, told = Watch(storage), False
     while True:
-        number = _highest(storage)
-        said = _read(storage, number)
-        if _is_over(number, said) or silent >= SILENT_SECONDS:
+        number, who = watch.look()
+        if who is None:
             mine = json.dumps(_self(beat=0))
             if storage.create_text(_path(storage, number + 1), mine):
                 return number + 1
             continue
-        if seen is None:
-            tell(f"waiting for another writer of {storage.root}: {_who(said)}")
-        silent = silent + LOOK_SECONDS if (number, said) == seen else 0.0
-        seen = (number, said)
+        if not told:
+            tell(f"waiting for another writer of {storage.root}: {who}")
+            told = True
         sleep(LOOK_SECONDS)
 
 

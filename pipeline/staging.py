@@ -57,40 +57,49 @@ class Staging(NamedTuple):
 
         A line read before is known by its key, and is not even unfolded: rows are never compared with rows.
         """
-        there = {day.directory: self._files(name, day) for day in days}
-        before = self.tables.partitions(name, [directory for directory, files in there.items() if files])
+        there = self._there(name, days)
+        before = self._before(name, there)
         if before is not None:
             lines = _without(lines, before.where(F.col("time").between(*span)))
-        rows = unfold(lines)
-        crowded = [directory for directory, files in there.items() if files >= MOST_FILES]
-        together = self.tables.partitions(name, crowded)
+        return self._added(name, unfold(lines), there)
+
+    def events(self, rows: DataFrame, days: Iterable[Day]) -> list[Move]:
+        """Stage rows that are compared as they are, those that are there already not once more."""
+        there = self._there("events", days)
+        before = self._before("events", there)
+        new = rows if before is None else rows.subtract(before.select(rows.columns))
+        return self._added("events", _together(new), there)
+
+    def _there(self, name: str, days: Iterable[Day]) -> dict[str, int]:
+        """How many files each of these partitions has."""
+        return {
+            day.directory: len(self.tables.storage.files(self.tables.storage.under(name, day.directory)))
+            for day in days
+        }
+
+    def _before(self, name: str, there: dict[str, int]) -> DataFrame | None:
+        return self.tables.partitions(name, [directory for directory, files in there.items() if files])
+
+    def _added(self, name: str, rows: DataFrame, there: dict[str, int]) -> list[Move]:
+        """Write rows as files of their own; a partition that has many gets one in place of all of them."""
+        crowded = {directory for directory, files in there.items() if files >= MOST_FILES}
+        together = self.tables.partitions(name, sorted(crowded))
         if together is not None:
             rows = _together(together).unionByName(rows)
         self._write(name, rows)
-        replaced = set(crowded)
         return [
             move
             for directory in self._below(self._staged(name), depth=len(PARTITION_COLUMNS))
-            for move in ([_move(name, directory)] if directory in replaced else self._added(name, directory))
+            for move in ([_move(name, directory)] if directory in crowded else self._files(name, directory))
         ]
-
-    def events(self, rows: DataFrame, days: Iterable[Day]) -> list[Move]:
-        """Stage rows that are compared as they are."""
-        before = self.tables.partitions("events", (day.directory for day in days))
-        merged = rows if before is None else before.unionByName(rows)
-        self._write("events", _together(merged.distinct()))
-        return self.replaced("events", depth=len(PARTITION_COLUMNS))
 
     def replaced(self, name: str, *, depth: int) -> list[Move]:
         """What is staged of the table, `depth` directories deep: each takes the place of the one there."""
         return [_move(name, directory) for directory in self._below(self._staged(name), depth=depth)]
 
-    def _added(self, name: str, directory: str) -> list[Move]:
+    def _files(self, name: str, directory: str) -> list[Move]:
         files = self.tables.storage.files(f"{self._staged(name)}/{directory}")
         return [_move(name, f"{directory}/{file}") for file in files]
-
-    def _files(self, name: str, day: Day) -> int:
-        return len(self.tables.storage.files(self.tables.storage.under(name, day.directory)))
 
     def _staged(self, name: str) -> str:
         return f"{self.stage}/{name}"

@@ -2,10 +2,12 @@
 
     stage: everything new is written below OUT/_staging      killed here: the next run removes it
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
-    apply: each staged file or directory takes its place, or that of the old one; then list and stage are removed
+    apply: each staged file or directory takes its place, or that of the old one; the commit is counted in OUT/_commits;
+           then list and stage are removed
 
 Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One writer at a time
-per OUT (`sole_writer`); readers that must not see a partition vanish for a moment read a copy.
+per OUT (`sole_writer`). Readers list files while there is no list of moves, and once more if the count has risen
+meanwhile (`settled`): they see all of a commit or nothing of it.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 STAGING = "_staging"
 SEAL = "_seal.json"
+COMMITS = "_commits"
 _RECURSIVE = _OVERWRITE = True
 
 
@@ -189,3 +192,16 @@ def commit(storage: Storage, moves: Sequence[tuple[str, str]]) -> None:
 def _apply(storage: Storage) -> None:
     for staged, target in json.loads(storage.read_text(storage.under(STAGING, SEAL))):
         storage.move(storage.under(STAGING, staged), storage.under(target))
+    storage.replace_text(storage.under(COMMITS), str(1 + (_counted(storage) or 0)))
+
+
+def commits(storage: Storage) -> int | None:
+    """Return how many there were; None while one is being put in place."""
+    return None if storage.exists(storage.under(STAGING, SEAL)) else _counted(storage)
+
+
+def _counted(storage: Storage) -> int | None:
+    path = storage.under(COMMITS)
+    text = storage.read_text(path) if storage.exists(path) else "0"
+    # Where a file cannot be replaced at once it is empty for a moment.
+    return int(text) if text else None

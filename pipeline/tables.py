@@ -13,6 +13,7 @@ from .errors import InputError
 from .paths import literal
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
 from .scope import Scope
+from .settled import settled
 from .storage import Storage
 
 if TYPE_CHECKING:
@@ -53,14 +54,13 @@ class Tables:
 
     def last_second(self) -> int | None:
         """Return the last second of all that has traffic, whatever the scope; None if there is none."""
-        days = self._dates("seconds")
-        newest = self.partitions("seconds", days[-1:])
+        newest = settled(self.storage, lambda: self.partitions("seconds", self._dates("seconds")[-1:]))
         found = None if newest is None else newest.agg(F.max("time").alias("last")).first()
         return None if found is None else found.last
 
     def require(self) -> Tables:
         """Raise InputError unless `ingest` has written here."""
-        if not self.storage.exists(self.storage.under("files")):
+        if not settled(self.storage, lambda: self.storage.exists(self.storage.under("files"))):
             raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
         return self.require_layout()
 
@@ -74,6 +74,10 @@ class Tables:
         return self
 
     def read(self, name: str) -> DataFrame:
+        """Return the table's rows within the scope: those of every commit there was, and of each all of them."""
+        return settled(self.storage, lambda: self._read(name))
+
+    def _read(self, name: str) -> DataFrame:
         schema = SCHEMAS[name]
         path = self.storage.under(name)
         if not self.storage.exists(path):
@@ -103,7 +107,7 @@ class Tables:
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""
-        found = self.partitions(name, self._dates(name)[-2:])
+        found = settled(self.storage, lambda: self.partitions(name, self._dates(name)[-2:]))
         return self._spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     @property

@@ -68,7 +68,11 @@ def test_days_before_change_nothing(days: int) -> None:
     """100 MB and 300 MB through one quota of 1 MB/s, begun 10 s apart: 10 s alone, 180 s by halves, then alone again.
     How long after an earlier catch-up that is makes no difference."""
     later = days * 86_400.0
-    streams = [Stream("1", "2", 20 * MB), Stream("1", "2", 100 * MB, later + 50), Stream("1", "3", 300 * MB, later + 60)]
+    streams = [
+        Stream("1", "2", 20 * MB),
+        Stream("1", "2", 100 * MB, later + 50),
+        Stream("1", "3", 300 * MB, later + 60),
+    ]
     found = finish_times(streams, {("1", "leader"): MB}, line_bytes_per_second=LINE)
     took = [None if end is None else end - one.starts for one, end in zip(streams, found, strict=True)]
     assert took == [pytest.approx(20, rel=0.01), pytest.approx(190, rel=0.01), pytest.approx(390, rel=0.01)]

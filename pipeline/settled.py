@@ -1,0 +1,44 @@
+"""Looking at tables so that all of a commit is seen or nothing of it, while somebody else writes them.
+
+Invariant: what is returned was listed while no commit was being put in place. A commit that nobody finishes any more is
+an error, and never an answer from half of it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from .errors import InputError
+from .sole_writer import LOOK_SECONDS, Watch
+from .storage import commits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .storage import Storage
+
+
+Found = TypeVar("Found")
+
+
+def settled(storage: Storage, listing: Callable[[], Found], *, sleep: Callable[[float], None] = time.sleep) -> Found:
+    """Return what `listing` returns, which lists files of these tables, once no commit comes in between.
+
+    Raises InputError if a writer ended while it put a commit in place.
+    """
+    watch = Watch(storage)
+    while True:
+        before = commits(storage)
+        if before is not None:
+            found = listing()
+            if commits(storage) == before:
+                return found
+            continue
+        _, writer = watch.look()
+        if writer is None and commits(storage) is None:
+            raise InputError(
+                f"{storage.root}: an ingest ended while it put its rows in place, so that half of them may be there:"
+                " run `python -m pipeline ingest` or `stream` into it once more, which finishes that"
+            )
+        sleep(LOOK_SECONDS)

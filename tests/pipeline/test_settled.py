@@ -1,0 +1,122 @@
+"""Who reads tables that somebody writes sees all of a commit or nothing of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.cli import main
+from pipeline.errors import InputError
+from pipeline.ingest import ingest
+from pipeline.settled import settled
+from pipeline.sole_writer import sole_writer
+from pipeline.storage import SEAL, STAGING, Storage, begin, commit, commits
+from pipeline.tables import Tables
+from tests.pipeline.journals import FIRST, traffic_line, write_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def storage(spark: SparkSession, tmp_path: Path) -> Storage:
+    return Storage(spark, str(tmp_path / "tables"))
+
+
+def never(_: float) -> None:
+    raise AssertionError("waits for nobody")
+
+
+def put(storage: Storage, *names: str) -> None:
+    """A commit of so many files."""
+    begin(storage)
+    for name in names:
+        storage.write_text(storage.under(STAGING, name), name)
+    commit(storage, [(name, name) for name in names])
+
+
+def listed(storage: Storage) -> list[str]:
+    return [name for name in storage.files(storage.root) if len(name) == 1]
+
+
+def test_while_nobody_writes_files_are_listed_once(storage: Storage) -> None:
+    assert settled(storage, lambda: listed(storage), sleep=never) == []
+    put(storage, "a", "b")
+    assert commits(storage) == 1
+    assert settled(storage, lambda: listed(storage), sleep=never) == ["a", "b"]
+
+
+def test_what_was_listed_around_a_commit_is_listed_again(storage: Storage) -> None:
+    """A reader that had seen `a` while `b` was not yet there."""
+    looks: list[list[str]] = []
+
+    def listing() -> list[str]:
+        looks.append(listed(storage))
+        if len(looks) == 1:
+            put(storage, "a", "b")
+        return looks[-1]
+
+    assert settled(storage, listing, sleep=never) == ["a", "b"]
+    assert looks == [[], ["a", "b"]]
+
+
+def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> None:
+    """Its list of moves is there, of its two files one is in place."""
+    waited: list[float] = []
+    with sole_writer(storage):
+        for name in ("a", "b"):
+            storage.write_text(storage.under(STAGING, name), name)
+        storage.write_text(storage.under(STAGING, SEAL), json.dumps([("a", "a"), ("b", "b")]))
+        storage.move(storage.under(STAGING, "a"), storage.under("a"))
+
+        def meanwhile(seconds: float) -> None:
+            waited.append(seconds)
+            if len(waited) == 3:
+                begin(storage)
+
+        assert settled(storage, lambda: listed(storage), sleep=meanwhile) == ["a", "b"]
+    assert len(waited) == 3
+
+
+def test_half_a_commit_that_nobody_finishes_is_no_answer(
+    spark: SparkSession, storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A writer that was killed after the first of its moves. The next one finishes what it began."""
+    write_file(tmp_path / "journal", lines=[traffic_line(FIRST)])
+    ingest(spark, [str(tmp_path / "journal")], storage.root)
+    day = "traffic/date=2026-11-21/broker=101"
+    (file,) = storage.files(storage.under(day))
+    moved = storage.under(STAGING, day, file)
+    storage.make_directory(storage.under(STAGING, day))
+    Path(storage.under(day, file)).rename(moved)
+    storage.write_text(storage.under(STAGING, SEAL), json.dumps([(f"{day}/{file}",) * 2]))
+    assert main(["lag", storage.root, "--master", "local[2]"]) == 1
+    assert f"error: {storage.root}: an ingest ended while it put its rows in place" in capsys.readouterr().err
+    with pytest.raises(InputError, match="which finishes that"):
+        _ = Tables(spark, storage.root).traffic
+    ingest(spark, [str(tmp_path / "journal")], storage.root)
+    assert Tables(spark, storage.root).traffic.count() == 1
+
+
+def test_a_file_that_was_replaced_while_it_was_to_be_read_is_said(
+    spark: SparkSession, storage: Storage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_file(tmp_path / "journal", lines=[traffic_line(FIRST)])
+    ingest(spark, [str(tmp_path / "journal")], storage.root)
+    read = Tables.read
+
+    def replaced(self: Tables, name: str) -> object:
+        found = read(self, name)
+        if name == "traffic":
+            self.storage.remove(self.storage.under("traffic"))
+        return found
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Tables, "read", replaced)
+        assert main(["lag", storage.root, "--master", "local[2]"]) == 1
+    said = capsys.readouterr().err
+    assert "error: the tables were written anew while they were read, or a file of them was removed: run it" in said
+    assert "Traceback" not in said
