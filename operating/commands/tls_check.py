@@ -16,7 +16,7 @@ from proxy.tls.contexts import load
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from proxy.config.settings import Settings
+    from proxy.config.settings import Address, Settings
     from proxy.tls.contexts import Loaded
 
 Json = dict[str, Any]
@@ -98,7 +98,7 @@ def _open(settings: Settings) -> Iterator[str]:
 
 def _lent(settings: Settings) -> Iterator[str]:
     egress = settings.egress
-    listens = {
+    listens: dict[str, list[Address | None]] = {
         "ingress": [] if settings.ingress is None else [settings.ingress.listen],
         "egress": [] if egress is None else [egress.listen, *(peer.listen for peer in egress.peers)],
     }
