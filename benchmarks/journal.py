@@ -19,7 +19,8 @@ from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Origin
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import Batch, Writer
-from proxy.throttle.ledger import Ledger, Position, TrafficKey
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Position, TrafficKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

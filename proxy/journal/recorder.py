@@ -89,9 +89,9 @@ class Journal:
         first_time = self._first_time
         was_set = self._follow_wall_clock(now)
         # A block's seconds are called by the time that it begins with.
-        traffic = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
-        if traffic or self._events:
-            self._offer(Batch(self.ledger.tick_at(now), first_time, traffic, self._take_events()))
+        blocks = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
+        if blocks or self._events:
+            self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
         if self._writer.problem != self._reported:
             self._reported = self._writer.problem
             if self._reported is None:

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from journal_schema import Kind
+from protocol.pacing import in_slices
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .segment import Segment
 
 if TYPE_CHECKING:
     from ..config.settings import JournalSettings
-    from ..throttle.ledger import Traffic
+    from ..throttle.ledger_blocks import Block
     from .shelf import Shelf
 
 QUEUED_BATCHES = 32
 """The most batches that wait. The recorder hands one over every 15 seconds, so this is several minutes of a disk that
 hangs, and some 30 MB at 1000 active partitions."""
+SLICE_SECONDS = 0.0005
+REST_SECONDS = 0.001
+"""A block of 100 000 partitions takes a second and a half so, of the fifteen that there are."""
 
 
 class Batch(NamedTuple):
@@ -33,12 +38,12 @@ class Batch(NamedTuple):
 
     tick: int
     first_time: int
-    traffic: list[Traffic]
+    blocks: list[Block]
     events: list[Event]
 
     @property
     def lines(self) -> int:
-        return len(self.traffic) + len(self.events)
+        return sum(block.lines for block in self.blocks) + len(self.events)
 
 
 @dataclass(slots=True)
@@ -75,6 +80,8 @@ class Writer:
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
+        self._rests_at = 0.0
+        self._finishing = False
         self._thread: threading.Thread | None = None
         self._ended_by: Exception | None = None
 
@@ -101,6 +108,7 @@ class Writer:
 
     def finish(self, timeout_seconds: float) -> None:
         """Blocking: have everything written that was offered, if the disk does it in time."""
+        self._finishing = True
         try:
             self._queue.put(None, timeout=timeout_seconds)
         except queue.Full:
@@ -109,6 +117,7 @@ class Writer:
             self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
+        in_slices(self._rest)
         try:
             while (batch := self._queue.get()) is not None:
                 self._take(batch)
@@ -117,6 +126,12 @@ class Writer:
             self.problem = str(error)
         except Exception as error:  # noqa: BLE001 - raised again where the supervisor sees it
             self._ended_by = error
+
+    def _rest(self) -> None:
+        """Leave Python's lock to the thread that relays: whoever waits for it waits half a millisecond each time."""
+        if not self._finishing and time.perf_counter() > self._rests_at:
+            time.sleep(REST_SECONDS)
+            self._rests_at = time.perf_counter() + SLICE_SECONDS
 
     def _take(self, batch: Batch) -> None:
         try:
@@ -129,9 +144,11 @@ class Writer:
             raise
 
     def _write(self, batch: Batch) -> None:
-        self._last = batch._replace(traffic=[], events=[])
+        self._last = batch._replace(blocks=[], events=[])
         segment = self._segment_for(batch)
-        segment.write(encode_traffic(self._origin, batch.traffic, batch.first_time))
+        for block in batch.blocks:
+            for traffic in block.take():
+                segment.write(encode_traffic(self._origin, traffic, batch.first_time))
         for line in batch.events:
             if line.kind is Kind.QUOTA:
                 self._standing[line.values[0]] = line

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from protocol.pacing import paced
 
-from .ledger import Position, TrafficKey
+from .ledger_blocks import Position, TrafficKey
 from .replica import UNKNOWN, Standing
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.throttle.ledger import Ledger, Position, TrafficKey
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Position, TrafficKey
 from tests.pipeline.journals import FIRST
 
 MESSAGES = 16_225
@@ -69,4 +70,6 @@ def lines(fetches: list[Fetched], *, source: int, destination: int, role: str, s
         ledger.fetched(key, position, record_bytes=size, wire_bytes=size + 18 if size else 0, now=one.at)
         blocks += ledger.take_finished(one.at)
     blocks += ledger.cut(fetches[-1].at + 0.01)
-    return encode_traffic(Origin(broker, f"{role}-{broker}"), blocks, FIRST + skew_seconds).decode().splitlines()
+    origin, first = Origin(broker, f"{role}-{broker}"), FIRST + skew_seconds
+    told = (encode_traffic(origin, traffic, first) for block in blocks for traffic in block.take())
+    return b"".join(told).decode().splitlines()

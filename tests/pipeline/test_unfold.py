@@ -12,7 +12,8 @@ from journal_schema import LINE_SECONDS
 from pipeline.lines import parse
 from pipeline.unfold import link_seconds, replica_seconds
 from proxy.journal.encoding import Origin, encode_traffic
-from proxy.throttle.ledger import Ledger, Link, Position, Replica, Seconds, Traffic, TrafficKey
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Link, Position, Replica, Seconds, Traffic, TrafficKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +23,7 @@ LINK = Link("leader", "102", throttled=True, in_sync=False)
 
 
 def lines_of(spark: SparkSession, blocks: list[Traffic]) -> DataFrame:
-    text = encode_traffic(Origin(101, "a"), blocks, FIRST).decode().splitlines()
+    text = b"".join(encode_traffic(Origin(101, "a"), block, FIRST) for block in blocks).decode().splitlines()
     parsed = parse(spark.createDataFrame([(line, "file") for line in text], "value string, source string"))
     assert parsed.where("problem is not null").count() == 0
     return parsed
@@ -77,8 +78,8 @@ def test_whatever_the_ledger_was_told_comes_out_again(spark: SparkSession) -> No
         size = numbers.choice((0, numbers.randrange(1, 10_000_000)))
         ledger.fetched(key, Position(0, 9, 0), record_bytes=size, wire_bytes=size + 18 if size else 0, now=now)
         told[key.topic, key.partition, int(now)] += size
-        blocks += ledger.take_finished(now)
-    blocks += ledger.cut(now)
+        blocks += (traffic for block in ledger.take_finished(now) for traffic in block.take())
+    blocks += (traffic for block in ledger.cut(now) for traffic in block.take())
     lines = lines_of(spark, blocks).cache()
     rows = replica_seconds(lines).collect()
     assert len(rows) == len(told)

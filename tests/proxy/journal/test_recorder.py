@@ -14,7 +14,7 @@ from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
 from proxy.journal.recorder import Journal, prepare
-from proxy.throttle.ledger import Position, TrafficKey
+from proxy.throttle.ledger_blocks import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:

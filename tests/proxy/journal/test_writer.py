@@ -16,7 +16,8 @@ from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
-from proxy.throttle.ledger import Link, Position, Replica, Seconds, Traffic
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Position, TrafficKey
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,13 +33,12 @@ def writer(folder: Path, *, every: float = 600.0, at: int = 1 << 20, keep: int =
 
 
 def batch(tick: int, *, traffic: int = 1, events: list[Event] | None = None) -> Batch:
-    replica = Replica("orders", 0, [True], [1000], 18, 1, 0, AT, AT)
-    lines = [
-        Traffic(tick, Link("leader", str(102 + n), throttled=True, in_sync=False), Seconds([1000], [1018], [1], [0]),
-                [replica._replace(second_bytes=[1000 + tick])])
-        for n in range(traffic)
-    ]  # fmt: skip
-    return Batch(tick, TIME, lines, events or [])
+    ledger = Ledger(0.0)
+    ledger.cut(tick)
+    for n in range(traffic):
+        key = TrafficKey("leader", str(102 + n), "orders", 0, throttled=True, in_sync=False)
+        ledger.fetched(key, AT, record_bytes=1000 + tick, wire_bytes=1018 + tick, now=tick + 0.5)
+    return Batch(tick, TIME, ledger.cut(tick + 0.9), events or [])
 
 
 def quota(tick: int, bytes_per_second: float) -> Event:

@@ -10,7 +10,8 @@ from proxy.quotas.rules import MOST_RESOLVED, RoleQuota
 from proxy.throttle import chosen, witness
 from proxy.throttle import ledger as ledgers
 from proxy.throttle.decision import Forward
-from proxy.throttle.ledger import Ledger, Position, TrafficKey
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Position, TrafficKey
 from proxy.throttle.link import Link
 from proxy.throttle.remembered import Remembered
 from tests.proxy.conversation import Conversation, behind, throttle
@@ -97,20 +98,20 @@ def test_the_journal_tells_of_so_many_and_counts_the_rest(monkeypatch: pytest.Mo
     conversation.offsets = made_up(5)
     conversation.meet()
     assert of.ledger.dropped == 2
-    assert sum(len(traffic.replicas) for traffic in of.ledger.cut(1.0)) == 3
+    assert sum(len(traffic.replicas) for block in of.ledger.cut(1.0) for traffic in block.take()) == 3
 
 
 def test_a_ledger_sums_up_so_many_and_counts_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledgers, "MOST_KEYS", 3)
-    monkeypatch.setattr(ledgers, "MOST_TOLD", 2)
+    monkeypatch.setattr(ledgers, "MOST_KNOWN", 2)
     ledger = Ledger(0.0)
     for partition in range(5):
         key = TrafficKey("leader", "102", "t", partition, throttled=True, in_sync=False)
         ledger.fetched(key, Position(1, 2, 0), record_bytes=10, wire_bytes=20, now=0.0)
     assert ledger.dropped == 2
-    (traffic,) = ledger.cut(1.0)
+    (traffic,) = (traffic for block in ledger.cut(1.0) for traffic in block.take())
     assert [replica.partition for replica in traffic.replicas] == [0, 1, 2]
-    assert len(ledger._told) == 2
+    assert len(ledger._known) == 2
 
 
 def test_counting_admits_until_either_bound() -> None:

@@ -7,7 +7,8 @@ import pytest
 from proxy.quotas import Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Forward
-from proxy.throttle.ledger import Ledger, Position, Traffic
+from proxy.throttle.ledger import Ledger
+from proxy.throttle.ledger_blocks import Position, Traffic
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, throttle
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -24,7 +25,8 @@ def conversation(bytes_per_second: float = 4 * MIB, *, role: Role = Role.LEADER,
 def told(of: Conversation) -> list[Traffic]:
     """Blocks of one partition each, what was in sync first."""
     assert of.throttle.ledger is not None
-    return sorted(of.throttle.ledger.cut(of.now + 1), key=lambda block: not block.link.in_sync)
+    blocks = of.throttle.ledger.cut(of.now + 1)
+    return sorted((traffic for block in blocks for traffic in block.take()), key=lambda block: not block.link.in_sync)
 
 
 def test_first_contact_counts_as_in_sync_and_what_follows_as_behind() -> None:

@@ -1,0 +1,187 @@
+"""What a ledger hands out: fifteen seconds of sums, and how they are told of.
+
+Sums are handed out as they are, in a time that does not depend on how many partitions there are; to put them in order
+takes 5 µs for each, half a second for 100 000, and is for whoever takes them (`Block.take`), in a thread of its own and
+in slices (`protocol.pacing`). Pure; knows no file and no clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, NamedTuple
+
+from journal_schema import LINE_SECONDS
+from protocol.pacing import pause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FEW = 64
+"""So many are done between two pauses."""
+SORTED_AT_ONCE = 4096
+"""Python sorts in one step, during which no other thread runs: two milliseconds for so many."""
+
+
+class TrafficKey(NamedTuple):
+    """What is summed up apart."""
+
+    role: str
+    peer: str
+    topic: str
+    partition: int
+    throttled: bool
+    in_sync: bool
+
+
+class Link(NamedTuple):
+    """What has blocks of its own."""
+
+    role: str
+    peer: str
+    throttled: bool
+    in_sync: bool
+
+
+class Position(NamedTuple):
+    """Where a replica stands; -1 for what is unknown."""
+
+    fetch_offset: int
+    high_watermark: int
+    log_start_offset: int
+
+
+class Seconds(NamedTuple):
+    """Sums of all partitions, one element per second."""
+
+    record_bytes: list[int]
+    wire_bytes: list[int]
+    fetches: list[int]
+    omitted: list[int]
+
+
+class Replica(NamedTuple):
+    """One partition's part of a block."""
+
+    topic: str
+    partition: int
+    said: list[bool]
+    """Per second: whether there was news."""
+    second_bytes: list[int]
+    """Record bytes per second."""
+    header_bytes: int
+    fetches: int
+    omitted: int
+    before: Position
+    """Where it stood before the block; where it began, if that is unknown."""
+    position: Position
+
+
+class Traffic(NamedTuple):
+    """The seconds from `tick` on, of one link, as they go to the journal. Replicas in the order of their names."""
+
+    tick: int
+    link: Link
+    seconds: Seconds
+    replicas: list[Replica]
+
+
+class LinkSums:
+    """Of all partitions of a link, one element per second of the block."""
+
+    __slots__ = ("has_news", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = Seconds(*([0] * LINE_SECONDS for _ in Seconds._fields))
+        self.has_news = False
+
+
+class Last:
+    """Where a replica stood when it was last heard of, whatever it was then; None: nowhere that is known."""
+
+    __slots__ = ("position",)
+
+    def __init__(self) -> None:
+        self.position: Position | None = None
+
+
+class Sums:
+    """Of one partition of one link."""
+
+    __slots__ = (
+        "before", "fetches", "header_bytes", "last", "link", "omitted", "position", "said", "second_bytes",
+    )  # fmt: skip
+
+    def __init__(self, link: LinkSums, last: Last, *, begins_at: Position) -> None:
+        self.link = link
+        self.last = last
+        self.second_bytes = [0] * LINE_SECONDS
+        self.said = [False] * LINE_SECONDS
+        self.header_bytes = self.fetches = self.omitted = 0
+        self.before = begins_at if last.position is None else last.position
+        self.position = last.position
+        """What was told of it last; None: nothing."""
+
+    def stands(self, position: Position) -> None:
+        self.position = self.last.position = position
+
+    def news(self, slot: int) -> None:
+        self.said[slot] = self.link.has_news = True
+
+
+class Block:
+    """The seconds from `tick` on, `count` of them; `take` empties it."""
+
+    def __init__(self, tick: int, count: int, sums: dict[TrafficKey, Sums], links: dict[Link, LinkSums]) -> None:
+        self.tick = tick
+        self._count = count
+        self._sums = sums
+        self._links = {link: sums.seconds for link, sums in links.items() if sums.has_news}
+
+    @property
+    def lines(self) -> int:
+        """How many links there is news of."""
+        return len(self._links)
+
+    def take(self) -> Iterator[Traffic]:
+        """What there is to tell of each link, once. Sums are freed as they are read: all at once would be one step."""
+        replicas: dict[Link, list[Replica]] = {link: [] for link in self._links}
+        sums = self._sums
+        while sums:
+            for _ in range(min(FEW, len(sums))):
+                key, each = sums.popitem()
+                if each.position is not None and True in each.said:
+                    link = Link(key.role, key.peer, key.throttled, key.in_sync)
+                    replicas[link].append(_replica(key, each, each.position, self._count))
+            pause()
+        for link, seconds in self._links.items():
+            cut = Seconds(*(each[: self._count] for each in seconds))
+            yield Traffic(self.tick, link, cut, _in_order(replicas.pop(link)))
+
+
+def _in_order(replicas: list[Replica]) -> list[Replica]:
+    pieces = []
+    for at in range(0, len(replicas), SORTED_AT_ONCE):
+        pieces.append(sorted(replicas[at : at + SORTED_AT_ONCE]))
+        pause()
+    if len(pieces) == 1:
+        return pieces[0]
+    found = []
+    for replica in heapq.merge(*pieces):
+        found.append(replica)
+        if not len(found) % FEW:
+            pause()
+    return found
+
+
+def _replica(key: TrafficKey, sums: Sums, position: Position, count: int) -> Replica:
+    return Replica(
+        topic=key.topic,
+        partition=key.partition,
+        said=sums.said[:count],
+        second_bytes=sums.second_bytes[:count],
+        header_bytes=sums.header_bytes,
+        fetches=sums.fetches,
+        omitted=sums.omitted,
+        before=sums.before,
+        position=position,
+    )
