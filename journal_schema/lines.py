@@ -114,7 +114,12 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("policy", _STRING, "`strict` or `kip73`."),
         Field("enforce", _BOOLEAN, "Whether it is enforced, or only observed."),
         Field("selection", _STRING, 'What it selects: `*`, or JSON like `{"orders":"0-3"}`.'),
-        Field("reason", _STRING, "`start`, `change`, or `file` (said again at the head of each file)."),
+        Field(
+            "reason",
+            _STRING,
+            "`start`, `change`, `rate` (a rate that sets itself was chosen), or `file` (said again at the head of each "
+            "file).",
+        ),
     ),
     Kind.RELOAD: (
         Field("outcome", _STRING, "`changed`, `unchanged` or `failed`."),

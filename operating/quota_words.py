@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from proxy.errors import InvalidValueError
-from proxy.quotas import format_rate, shown
+from proxy.quotas import shown
 from proxy.roles import Role
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
     told = []
     for role in Role:
         old, new = before.of(role), after.of(role)
-        if old.bytes_per_second != new.bytes_per_second:
-            told.append(f"{role.value} {format_rate(old.bytes_per_second)} -> {format_rate(new.bytes_per_second)}")
+        if old.bytes_per_second != new.bytes_per_second or old.source != new.source:
+            told.append(f"{role.value} {old.rate_in_words()} -> {new.rate_in_words()}")
         if old.listed() != new.listed():
             told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
     if before.enforce != after.enforce:

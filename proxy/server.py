@@ -45,6 +45,7 @@ from .process.heartbeat import Heartbeat
 from .process.service_manager import ServiceManager
 from .process.signals import follow_signals, receive_signals
 from .process.supervision import Supervisor, Task
+from .rates.steering import Steering
 from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
 from .relay.connection import Draining, relay
@@ -168,8 +169,6 @@ class Server:
             None if settings.journal is None else Journal(settings.journal, broker=settings.broker.id, log=log)
         )
         self.history = History(self.journal, settings.quotas.policy)
-        for role in Role:
-            self.history.quotas(role, quota_watch.current, "start")
         quota_watch.observe(self.history.reloaded)
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
@@ -193,11 +192,13 @@ class Server:
         }
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self._doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
-        self._applied = dict.fromkeys(Role, quota_watch.current)
         served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
+        self._steering = Steering(quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log)
+        for role in Role:
+            self._quota_holds(role, "start")
         self.site = self._site(statistics, turn)
         self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
 
@@ -214,6 +215,7 @@ class Server:
             passing=self.oversight.passing,
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
+            chosen=self._steering.choice,
             others=lambda: self.legs.warnings,
         )
         return Site(
@@ -236,6 +238,8 @@ class Server:
             quota_source=lambda: self._watch.source,
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
+            limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
+            chosen=self._steering.choice,
             upcoming=lambda: self._watch.upcoming,
             doubts=self.oversight.doubts,
             rate_bytes_per_second=lambda role: self._throttles[role].rate.measure(trio.current_time()),
@@ -269,8 +273,9 @@ class Server:
             Task.QUOTAS_FILE: self._watch.follow_file,
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
             Task.QUOTAS_STATE: self._keeper.run,
-            Task.QUOTAS_LEADER: partial(self.apply_changes, Role.LEADER),
-            Task.QUOTAS_FOLLOWER: partial(self.apply_changes, Role.FOLLOWER),
+            Task.QUOTAS_LEADER: partial(self._steering.apply_changes, Role.LEADER),
+            Task.QUOTAS_FOLLOWER: partial(self._steering.apply_changes, Role.FOLLOWER),
+            Task.RATES: self._steering.run,
             Task.TOPIC_NAMES: self.follow_topic_names,
             Task.HEARTBEAT: self._heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
@@ -287,15 +292,11 @@ class Server:
             found[Task.SIGNALS] = partial(signals, self.handover.start_next)
         return found
 
-    async def apply_changes(self, role: Role) -> None:
-        """Put each new snapshot in force for this role, for requests that wait as well. The roles have a task each: an
-        error in one leaves the other with the new quotas, and what was not put in force is tried again."""
-        while True:
-            quotas = await self._watch.wait_changed(self._applied[role])
-            self._throttles[role].apply(quotas, trio.current_time())
-            self._applied[role] = quotas
-            self._changes.notify()
-            self.history.quotas(role, quotas, "change")
+    def _quota_holds(self, role: Role, reason: str) -> None:
+        """Another quota holds from now on, for requests that wait as well."""
+        throttle = self._throttles[role]
+        self._changes.notify()
+        self.history.quota(role, throttle.quota, reason, enforce=throttle.enforce)
 
     async def follow_topic_names(self) -> None:
         """Learn what topic ids stand for, from the broker beside or else from a remote leader."""

@@ -103,6 +103,32 @@ THROTTLE = Row(
             ),
         ),
         Panel(
+            "Deadline",
+            "binBps",
+            "Where the rate is a deadline: what is needed to be done in time, and the rate chosen. Needed above "
+            "chosen: the most is not enough, it will be late.",
+            (
+                Query(f"{PREFIX}deadline_needed_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} needed"),
+                Query(
+                    f"{PREFIX}limit_bytes_per_second{{{ROLE}}} and on (job, instance, role) "
+                    f"{PREFIX}deadline_timestamp_seconds",
+                    "{{instance}} {{role}} chosen",
+                ),
+            ),
+        ),
+        Panel(
+            "Lag in bytes",
+            "bytes",
+            "Messages behind, at the size that each replica's messages had so far. Normal: falling.",
+            (Query(f"{PREFIX}lag_bytes{{{ROLE}}}", "{{instance}} {{role}}"),),
+        ),
+        Panel(
+            "Too late for its deadline",
+            "short",
+            "1 where catch-up will not be done by its deadline even at the most its rate may be, or was not.",
+            (Query(f"{PREFIX}deadline_late{{{ROLE}}}", "{{instance}} {{role}}"),),
+        ),
+        Panel(
             "In sync and catching up",
             "binBps",
             "Whose bytes the quota is used for. In-sync traffic alone near the quota leaves nothing for catching up.",

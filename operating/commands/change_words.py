@@ -17,6 +17,7 @@ from proxy.quotas.reading import SCHEDULES, UNTIL
 from proxy.roles import Role
 
 from ..editing.facts import facts, written
+from ..editing.layout import as_inline
 from ..quota_words import differences, format_distance, format_time
 from .quota_change import commands, typed
 
@@ -260,4 +261,6 @@ def _end(until: object, now: datetime) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, dict):
+        return as_inline(value)
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -17,11 +17,14 @@ import click
 import msgspec
 
 from admission.token_bucket import TokenBucket
+from proxy.config.last_good import kept_starts
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Policy, QuotaSettings, Settings, load_settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas import (
     QuotaFile,
+    RateSource,
+    RateStarts,
     RoleQuota,
     advise,
     changes_ahead,
@@ -165,7 +168,9 @@ def report_on(
             {"at": change.at, "what": differences(change.before, change.after)}
             for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
         ],
-        "roles": {role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas)} for role in Role},
+        "roles": {
+            role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas, now)} for role in Role
+        },
         "tls": keys_report(keys),
         "warnings": [
             *advise(quota_file, settings.broker.id, now, roles=served),
@@ -178,12 +183,27 @@ def _is_served(role: Role, settings: Settings) -> bool:
     return (settings.ingress if role is Role.LEADER else settings.egress) is not None
 
 
-def _role(quota: RoleQuota, settings: QuotaSettings) -> Json:
+def _source(source: RateSource, settings: QuotaSettings, now: datetime) -> Json:
+    """A rate that sets itself. When a start was kept that the deadline counts from, it is that one."""
+    starts = RateStarts(kept_starts(settings.state))
+    ends = None if source.deadline is None else source.deadline.moment(source.since(starts.of(source, now), now))
+    return {
+        "words": str(source),
+        "least_bytes_per_second": source.least,
+        "most_bytes_per_second": source.most,
+        "finish_by": ends,
+        "counts_from": "now, if the sidecar reads it now" if source.start_key not in (None, *starts.kept) else None,
+    }
+
+
+def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
     unlimited = math.isinf(quota.bytes_per_second)
     role: Json = {
         "quota_bytes_per_second": None if unlimited else quota.bytes_per_second,
         "replicas": quota.listed(),
     }
+    if quota.source is not None:
+        role["rate_source"] = _source(quota.source, settings, now)
     if settings.policy is Policy.STRICT and not unlimited:
         bucket = TokenBucket(
             rate=quota.bytes_per_second,
@@ -224,7 +244,13 @@ def _role_lines(name: str, role: Json) -> list[str]:
     if not role["served"]:
         return [f"{name}: not served (no [{'ingress' if name == Role.LEADER.value else 'egress'}])"]
     rate = role["quota_bytes_per_second"]
+    source = role.get("rate_source")
     lines = [f"{name}: {format_rate(math.inf if rate is None else rate)}"]
+    if source is not None:
+        lines = [f"{name}: sets itself: {source['words']}"]
+    if source is not None and source["finish_by"] is not None:
+        counted = f", counted from {source['counts_from']}" if source["counts_from"] else ""
+        lines.append(f"  to end by {format_time(source['finish_by'])}{counted}")
     if "gate_bytes" in role:
         lines.append(f"  gate {_exact(role['gate_bytes'])}, burst {_exact(role['burst_bytes'])}")
     listed = role["replicas"] or {"*": ""}

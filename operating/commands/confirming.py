@@ -21,8 +21,8 @@ from .page import read
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from proxy.observing.throttle_page import Page
-    from proxy.quotas import QuotaFile
+    from proxy.observing.throttle_page import Page, RoleState
+    from proxy.quotas import QuotaFile, RoleQuota
 
 WAIT_SECONDS = 5.0
 """A change takes effect within 250 ms; a busy machine gets twenty times as long."""
@@ -81,13 +81,21 @@ def _lacking(page: Page, quota_file: QuotaFile, hash: str) -> str | None:  # noq
     meant = effective(quota_file, page.broker, datetime.now(UTC))
     for role in Role:
         state = page.roles.get(role.value)
-        rate = meant.of(role).bytes_per_second
-        if state is not None and _rate(state.quota_bytes_per_second) != rate:
-            found = format_rate(_rate(state.quota_bytes_per_second))
-            return f"it has the file, and {found} as {role.value} instead of {format_rate(rate)}; is its clock right?"
+        quota = meant.of(role)
+        if state is not None and not _is_in_force(state, quota):
+            found = format_rate(_rate(state.quota_bytes_per_second)) if state.rate is None else state.rate.source
+            wanted = quota.rate_in_words()
+            return f"it has the file, and {found} as {role.value} instead of {wanted}; is its clock right?"
     if page.enforce != meant.enforce:
         return "it has the file, and does not enforce as the file says; is its clock right?"
     return None
+
+
+def _is_in_force(state: RoleState, quota: RoleQuota) -> bool:
+    """A rate that sets itself is in force when its source is: what was chosen changes every second."""
+    if quota.source is None:
+        return state.rate is None and _rate(state.quota_bytes_per_second) == quota.bytes_per_second
+    return state.rate is not None and state.rate.source == str(quota.source)
 
 
 def _in_force(page: Page) -> str:

@@ -31,7 +31,7 @@ from reassignment import (
     throttle,
 )
 
-from ..editing.facts import Place
+from ..editing.facts import Place, Value
 from ..editing.rewriting import Said, rewritten
 from ..editing.sweeping import is_over, swept
 from ..moves.in_force import WrittenFile, in_force
@@ -260,14 +260,14 @@ def settled(
     before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
 ) -> tuple[bytes, list[str]]:
     """The file with this throttle in it, and what to say about it. Raises ConfigurationError, led by `source`."""
-    changes: dict[Place, int | str | datetime | None] = {
+    changes: dict[Place, Value | datetime | None] = {
         Place((table, name), key): value for table, name, key, value in found.settings()
     }
     # An `until` of another day would end this throttle too.
     changes |= {Place(place.section, "until"): until for place in changes}
     said = Said(before.decode(), source=source)
     # The rest of a section that has ended must not come to life again.
-    over = {
+    over: dict[Place, Value | datetime | None] = {
         place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
         if Place(place.section, "until") in changes
     }  # fmt: skip

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from datetime import timedelta
+import tomllib
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
@@ -18,6 +18,7 @@ from proxy.suggestions import did_you_mean
 from ..editing.asks import Ask
 from ..editing.editing import Assign, End, Remove
 from ..editing.facts import Place
+from ..editing.layout import as_inline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 ENFORCE = "mode.enforce"
 KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
 DEFAULT_BROKER = "default"
-_SPAN = re.compile(r"(?:([0-9]{1,4})d)?(?:([0-9]{1,4})h)?(?:([0-9]{1,5})m)?(?:([0-9]{1,6})s)?", re.ASCII)
-_LONGEST = timedelta(days=366)
-_NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])")
+_NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
 def places(key: str, brokers: Sequence[str], topic: str | None) -> list[Place]:
@@ -85,20 +84,23 @@ def parse_pairs(key: str, text: str | None) -> list[Pair]:
 
 
 def parse_value(key: str, text: str) -> Value:
-    """As quotas.toml types it; whether it is valid is for the file's own parser to say."""
+    """As quotas.toml types it; whether it is valid is for the file's own parser to say. Raises InvalidValueError for
+    what begins like a table, and is none."""
+    if key in RATE_KEYS and text.lstrip().startswith("{"):
+        return _parse_table(key, text)
     if key == ENFORCE:
         return {"true": True, "false": False}.get(text, text)
     return int(text) if key in RATE_KEYS and re.fullmatch(r"-?[0-9]{1,20}", text, re.ASCII) else text
 
 
-def parse_span(text: str) -> timedelta:
-    """`2h`, `90m`, `1d12h`. Raises InvalidValueError."""
-    match = _SPAN.fullmatch(text.strip())
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups()) if match else (0, 0, 0, 0)
-    span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-    if not timedelta() < span <= _LONGEST:
-        raise InvalidValueError(f"expected a time like 2h, 90m or 1d12h, of at most 366d, found {shown(text)}")
-    return span
+def _parse_table(key: str, text: str) -> Value:
+    """The table of a rate that sets itself, as TOML has it on one line."""
+    try:
+        table = tomllib.loads(f"value = {text}")["value"]
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        expected = 'a table like { finish_by = "06:00", max = "300MiB/s" }'
+        raise InvalidValueError(f"{key}: expected {expected}, found {shown(text)}: {error}") from error
+    return cast("Value", table)
 
 
 def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False) -> list[list[str]]:
@@ -139,7 +141,8 @@ def _typed(wish: Wish, key: str) -> list[str]:
         case End():
             return [key, "--end"]
         case Assign(value, until):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = as_inline(value) if isinstance(value, dict) else str(value)
+            text = text.lower() if isinstance(value, bool) else text
             ends = [] if until is None else ["--until", until.isoformat()]
             # A value like "-1", or one that is empty, is no option.
             return [*ends, "--", key, text] if text.startswith("-") else [*ends, key, text]

@@ -20,6 +20,7 @@ from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.files.replacement import edit_file
+from proxy.quotas import RATE_KEYS, parse_span
 
 from ..editing.changing import QuotaChange, ShadowedError, change
 from ..editing.editing import Assign, End, Remove
@@ -32,7 +33,7 @@ from .confirming import confirm
 from .fleet_set import FleetSet
 from .health import url_of
 from .options import fleet_option
-from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_span, parse_value
+from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..editing.asks import Ask
     from ..editing.editing import Wish
     from .confirming import Confirmation
+    from .quota_change import Pair
 
 _T = TypeVar("_T")
 
@@ -56,6 +58,22 @@ class _Typed:
     until: str | None
     remove: bool
     end: bool
+    finish_by: str | None
+    within: str | None
+    timezone: str | None
+    least: str | None
+    most: str | None
+
+    def table(self) -> dict[str, Any]:
+        """Of a rate that sets itself; empty: none is asked for."""
+        found = {
+            "finish_by": self.finish_by,
+            "within": self.within,
+            "timezone": self.timezone,
+            "min": self.least,
+            "max": self.most,
+        }
+        return {key: value for key, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +114,11 @@ class _Target:
 )
 @click.option("--for", "span", metavar="TIME", help="Hold for so long (2h, 90m, 1d12h), then what held before again.")
 @click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
+@click.option("--finish-by", metavar="TIME", help="A rate that ends catch-up by then: 06:00, or 2026-12-01T06:00:00Z.")
+@click.option("--within", metavar="TIME", help="The same, so long from now: 2h, 90m, 1d12h.")
+@click.option("--timezone", metavar="ZONE", help="Of --finish-by, like Europe/Berlin. Default: UTC.")
+@click.option("--max", "most", metavar="RATE", help="The most that a rate which sets itself may be.")
+@click.option("--min", "least", metavar="RATE", help="The least that it may be. Default: 64KiB/s.")
 @click.option("--remove", is_flag=True, help="Take the key out of the file: the undo of one that was not there.")
 @click.option("--end", is_flag=True, help="End now what --for or --until began.")
 @click.option("--later", is_flag=True, help="Write it also if a schedule goes first now, for when that is over.")
@@ -139,6 +162,8 @@ def command(
     follower.replication.throttled.replicas      (exempts)
     mode.enforce                               true, false (observe only)
 
+    A rate may set itself: --finish-by or --within with --max, or as VALUE '{ finish_by = "06:00", max = "300MiB/s" }'.
+
     Or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it, lists in brackets.
 
     The newest word wins: a value also replaces what --for has set before. Where another section would go first all the
@@ -155,6 +180,7 @@ def command(
     Examples:
       throttle-sidecar set leader.replication.throttled.rate 50MiB/s
       throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
+      throttle-sidecar set leader.replication.throttled.rate --finish-by 06:00 --max 300MiB/s
       throttle-sidecar set leader.replication.throttled.rate=1MiB/s,follower.replication.throttled.rate=1MiB/s
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
       throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
@@ -211,7 +237,7 @@ def _asked(typed: _Typed, now: datetime) -> list[Ask]:
         for ask in _or_refused(
             lambda pair=pair: asks(  # type: ignore[misc]
                 pair.key,
-                _wish(pair.key, pair.text, until, remove=typed.remove, end=typed.end),
+                _wish(pair, typed, until),
                 typed.brokers,
                 typed.topic,
             )
@@ -219,14 +245,20 @@ def _asked(typed: _Typed, now: datetime) -> list[Ask]:
     ]
 
 
-def _wish(key: str, text: str | None, until: datetime | None, *, remove: bool, end: bool) -> Wish:
-    if remove or end:
-        if text is not None or until is not None or remove == end:
+def _wish(pair: Pair, typed: _Typed, until: datetime | None) -> Wish:
+    table = typed.table()
+    if typed.remove or typed.end:
+        if pair.text is not None or until is not None or table or typed.remove == typed.end:
             raise click.UsageError("--remove and --end stand alone, without a VALUE, a time or each other")
-        return Remove() if remove else End()
-    if text is None:
-        raise click.UsageError("Missing VALUE (or --remove, or --end).")
-    return Assign(parse_value(key, text), until)
+        return Remove() if typed.remove else End()
+    if table:
+        if pair.text is not None or pair.key not in RATE_KEYS:
+            options = "--finish-by, --within, --timezone, --min and --max"
+            raise click.UsageError(f"{options} are in place of the VALUE of a rate")
+        return Assign(table, until)
+    if pair.text is None:
+        raise click.UsageError("Missing VALUE (or --finish-by, --within, --remove, --end).")
+    return Assign(parse_value(pair.key, pair.text), until)
 
 
 def _ends(span: str | None, until: str | None, now: datetime) -> datetime | None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.quotas import format_bytes
+
 from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from proxy.observing.throttle_page import ChangeState, Page
+    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleState
 
     from .status_rows import RoleRow
 
@@ -64,6 +66,8 @@ def _of_role(row: RoleRow) -> Iterator[_Said]:
     if role.connections_without_fetches and role.quota_bytes_per_second is not None:
         text = "{count} connections without a replica's fetch, not throttled (clients, or not understood)"
         yield _Said(page.broker, name, text, role.connections_without_fetches)
+    if role.rate is not None and role.rate.late:
+        yield _Said(page.broker, name, role.rate.reason)
     if role.quota_bytes_per_second == 0:
         yield _Said(page.broker, name, "the quota is 0, catch-up stands still")
 
@@ -109,10 +113,25 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
     for name, role in page.roles.items():
         if role.until is not None:
             yield f", {name}: holds until {format_time(role.until)} ({format_distance(role.until, now)})"
+        if role.rate is not None:
+            yield f", {name}: {_chosen(role, role.rate)}"
     change = page.quotas.next_change
     if change is not None:
         when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
         yield f": next change {when}: {', '.join(_changes(page, change))}"
+
+
+def _chosen(role: RoleState, rate: RateState) -> str:
+    """What a rate that sets itself is, and why."""
+    told = f"the rate sets itself, now {format_rate_in_brief(role.quota_bytes_per_second)}"
+    if rate.held_by:
+        told += f", held by {rate.held_by}: {rate.reason}"
+    if role.lag_bytes:
+        told += f"; {format_bytes(role.lag_bytes)} behind"
+    most = format_rate_in_brief(rate.most_bytes_per_second)
+    if rate.needed_bytes_per_second is not None and rate.late:
+        told += f"; {format_rate_in_brief(rate.needed_bytes_per_second)} would be needed"
+    return f"{told} (at most {most})"
 
 
 def _changes(page: Page, change: ChangeState) -> Iterator[str]:

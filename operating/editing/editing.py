@@ -22,7 +22,7 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.reading import SCHEDULES, UNTIL
 
 from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
-from .layout import delete_value, replace_value, within
+from .layout import as_toml, delete_value, replace_value, within
 from .rewriting import rewritten
 from .sweeping import is_over
 
@@ -214,7 +214,7 @@ class _Editor:
             return
         for key, value in values.items():
             if not replace_value(table, key.split("."), value):
-                table.append(tomlkit.key(key.split(".")), value)
+                table.append(tomlkit.key(key.split(".")), as_toml(value))
 
     def _edited_with_schedule(self, value: Value, until: datetime) -> Edit:
         header = f"[{SCHEDULES}.{written(self._place.section)}]"
@@ -259,7 +259,7 @@ class _Editor:
 
 
 def _assignments(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {tomlkit.item(value).as_string()}" for key, value in values.items()]
+    return [f"{key} = {as_toml(value).as_string()}" for key, value in values.items()]
 
 
 def _delete_path(document: Any, path: Path) -> None:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files.toml_reading import load_toml
 from proxy.quotas.reading import SCHEDULES, quoted
+from proxy.quotas.sections import RATE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
 Path = tuple[str | int, ...]
-Value = str | int | bool
+Value = str | int | bool | dict[str, Any]
+"""A table is that of a rate that sets itself."""
 
 
 class Place(NamedTuple):
@@ -101,8 +103,8 @@ def _layer_facts(table: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[Path, Any]]:
-    """Dotted keys and quoted ones alike."""
-    if not isinstance(value, dict):
+    """Dotted keys and quoted ones alike. The table of a rate that sets itself is one value."""
+    if not isinstance(value, dict) or prefix in RATE_KEYS:
         yield ((prefix,) if prefix else ()), value
         return
     for key, found in value.items():

@@ -11,6 +11,8 @@ import tomllib
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import tomlkit
+
 from proxy.quotas.reading import SCHEDULES
 
 if TYPE_CHECKING:
@@ -36,8 +38,23 @@ def replace_value(table: Any, parts: list[str], value: Any) -> bool:
     found = _holder(table, parts)
     if found is not None:
         holder, key = found
-        holder[key] = value
+        holder[key] = as_toml(value)
     return found is not None
+
+
+def as_toml(value: Any) -> Any:
+    """As tomlkit writes it: the table of a rate that sets itself stands on one line."""
+    if not isinstance(value, dict):
+        return tomlkit.item(value)
+    table = tomlkit.inline_table()
+    table.update(value)
+    return table
+
+
+def as_inline(table: dict[str, Any]) -> str:
+    """The same as text: ``{within = "2h", max = "300MiB/s"}``."""
+    text: str = as_toml(table).as_string()
+    return text
 
 
 def delete_value(table: Any, parts: list[str]) -> None:

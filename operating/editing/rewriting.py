@@ -19,7 +19,7 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.reading import SCHEDULES
 
 from .facts import Place, facts, without_schedules
-from .layout import delete_value, replace_value, within, without_headers, without_schedule_blocks
+from .layout import as_toml, delete_value, replace_value, within, without_headers, without_schedule_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from tomlkit import TOMLDocument
     from tomlkit.items import Key
 
-    from .facts import Path
+    from .facts import Path, Value
 
-    Changes = Mapping[Place, str | int | bool | datetime | None]
+    Changes = Mapping[Place, Value | datetime | None]
     """None removes the key, with it its section if no other is left, and a schedule that has no section left."""
 
 _NOTHING_LEFT = "# no quotas: everything passes\n"
@@ -127,14 +127,14 @@ def _set(document: TOMLDocument, place: Place, value: Any) -> None:
     section = None if table is None else table.get(name)
     if section is None:
         section = tomlkit.table()
-        section.add(tomlkit.key(place.key.split(".")), value)
+        section.add(tomlkit.key(place.key.split(".")), as_toml(value))
         if table is None:
             table = tomlkit.table(is_super_table=True)
             document.add(kind, table)
         last = next(reversed(list(table.values())), None)
         _append(table, last, tomlkit.key(name), section)
     elif not replace_value(section, place.key.split("."), value):
-        _append(section, section, tomlkit.key(place.key.split(".")), value)
+        _append(section, section, tomlkit.key(place.key.split(".")), as_toml(value))
 
 
 def _append(table: Any, last: Any, key: Key, value: Any) -> None:

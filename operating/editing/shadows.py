@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.quotas.rate_reading import parse_rate_or_source
+from proxy.quotas.rate_source import RateSource
 from proxy.quotas.replicas import ReplicaList, parse_replicas
 from proxy.quotas.rules import Quotas, effective, governing, governing_mode
 from proxy.quotas.sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS
-from proxy.quotas.units import format_rate, parse_rate
+from proxy.quotas.units import format_rate
 
 from .facts import Place, written
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from .editing import Assign
 
-Said = float | bool | ReplicaList
+Said = float | bool | ReplicaList | RateSource
 _OF_SCHEDULE = re.compile(r"schedules\[([0-9]+)\]\.(?:mode|brokers|topics)")
 _MOST_MOMENTS = 50
 
@@ -69,14 +71,17 @@ def found_at(quota_file: QuotaFile, place: Place, broker_id: int, now: datetime)
     section = governing(quota_file, broker_id, now, role, rate=rate, topic=topic)
     if section is None:
         return None
-    return section, section.rates[role] if rate else section.replicas[role]
+    return section, section.rate_of(role) if rate else section.replicas[role]
 
 
 def wanted(place: Place, wish: Assign) -> Said:
     """Raises InvalidValueError."""
     if place.section == ("mode",):
         return wish.value is True
-    return parse_rate(wish.value) if place.key in RATE_KEYS else parse_replicas(wish.value)
+    if place.key not in RATE_KEYS:
+        return parse_replicas(wish.value)
+    rate, source = parse_rate_or_source(wish.value)
+    return rate if source is None else source
 
 
 def shadow_of(
@@ -140,7 +145,7 @@ def _shown(said: Said) -> str:
         return "true" if said else "false"
     if isinstance(said, ReplicaList):
         return '"*"' if said.every else '"' + ",".join(f"{p}:{b}" for p, b in said.entries) + '"'
-    return format_rate(said)
+    return str(said) if isinstance(said, RateSource) else format_rate(said)
 
 
 def same_from(one: QuotaFile, other: QuotaFile, brokers: list[int], now: datetime) -> bool:

@@ -59,6 +59,7 @@ class LastGoodKeeper:
                 self._state,
                 content,
                 self._watch.now().timestamp(),
+                dict(self._watch.starts.kept),
                 limiter=FILE_THREADS,
                 abandon_on_cancel=True,
             )

@@ -25,7 +25,7 @@ from ..quotas.reading import parse_quotas
 from .quota_file import MOST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from ..quotas.sections import QuotaFile
@@ -45,6 +45,8 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     saved_at: float
     sha256: str
     quotas: str
+    starts: dict[str, float] = {}
+    """Since when the file says what counts from a start, in seconds since 1970 (`quotas.starts`)."""
 
 
 class LastGood(NamedTuple):
@@ -52,6 +54,7 @@ class LastGood(NamedTuple):
     quota_file: QuotaFile
     saved_at: float
     """Seconds since 1970."""
+    starts: Mapping[str, float] = {}
 
 
 def state_beside(quotas_path: Path) -> Path:
@@ -68,18 +71,32 @@ def load_last_good(path: Path) -> LastGood | None:
     if state is None:
         return None
     content = state.quotas.encode()
-    return LastGood(content, parse_quotas(content, source=str(path)), state.saved_at)
+    return LastGood(content, parse_quotas(content, source=str(path)), state.saved_at, state.starts)
 
 
-def keep_last_good(path: Path, content: bytes, now: float) -> bool:
-    """Keep `content`, good quotas, at `path`; whether that was necessary. `now`: seconds since 1970.
+def kept_starts(path: Path) -> Mapping[str, float]:
+    """Since when the file says what counts from a start, as it was kept; nothing where that cannot be used."""
+    try:
+        state = _read(path)
+    except ConfigurationError:
+        return {}
+    return {} if state is None else state.starts
+
+
+def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, float] = {}) -> bool:
+    """Keep `content`, good quotas, at `path`; whether that was necessary. `now`: seconds since 1970; `starts`: since
+    when the file says what counts from a start.
 
     Raises OSError if the place cannot be written, ConfigurationError if something else than a file is there.
     """
-    if _keeps(path, content):
+    if _keeps(path, content, starts):
         return False
     state = _State(
-        schema=SCHEMA, saved_at=now, sha256=hashlib.sha256(content).hexdigest(), quotas=content.decode("utf-8")
+        schema=SCHEMA,
+        saved_at=now,
+        sha256=hashlib.sha256(content).hexdigest(),
+        quotas=content.decode("utf-8"),
+        starts=dict(starts),
     )
     written = msgspec.json.format(msgspec.json.encode(state), indent=1) + b"\n"
     if len(written) > _MOST_STATE_BYTES:
@@ -92,14 +109,14 @@ def keep_last_good(path: Path, content: bytes, now: float) -> bool:
     return True
 
 
-def _keeps(path: Path, content: bytes) -> bool:
+def _keeps(path: Path, content: bytes, starts: Mapping[str, float]) -> bool:
     try:
         kept = _read(path)
     except ConfigurationError:
         if path.is_dir():
             raise
         return False
-    return kept is not None and kept.quotas.encode() == content
+    return kept is not None and kept.quotas.encode() == content and kept.starts == starts
 
 
 def _read(path: Path) -> _State | None:

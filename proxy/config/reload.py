@@ -20,7 +20,7 @@ from ..changes import Changes
 from ..errors import ConfigurationError
 from ..files.mounts import is_mounted_alone
 from ..files.watching import FILE_THREADS, FileWatch
-from ..quotas import Change, QuotaFile, Quotas, changes_ahead, effective
+from ..quotas import Change, QuotaFile, Quotas, RateStarts, changes_ahead, effective
 from ..roles import Role
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
@@ -79,6 +79,7 @@ class QuotaWatch:
         broker_id: int,
         log: Log,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        starts: Mapping[str, float] = {},
     ) -> None:
         self._path = path
         self.never_changes = False
@@ -92,6 +93,8 @@ class QuotaWatch:
         self._worked_out_at = clock()
         """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
+        self.starts = RateStarts(starts)
+        self.starts.take(quota_file, self._worked_out_at)
         self._upcoming = self._ahead()
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE
@@ -108,7 +111,7 @@ class QuotaWatch:
         """Blocking. Never raises for what is wrong with the file: a start that failed would end replication, while the
         last good quotas, as `state` has them, or none at all are only not what somebody wants."""
         start = start_with(path, state)
-        watch = cls(path, start.quota_file, broker_id=broker_id, log=log)
+        watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts)
         watch.source, watch._written = start.source, start.content
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
@@ -263,6 +266,7 @@ class QuotaWatch:
                 **_rates(now),
             )
         self._file = quota_file
+        self.starts.take(quota_file, self._worked_out_at)
         if now != before:
             self._current, self._upcoming = now, self._ahead()
             self._changes.notify()
@@ -276,10 +280,16 @@ def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
     return {f"{role.value}_bytes_per_second{suffix}": quotas.of(role).bytes_per_second for role in Role}
 
 
+def _source(quotas: Quotas, role: Role) -> str | None:
+    source = quotas.of(role).source
+    return None if source is None else str(source)
+
+
 def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
     def facts(quotas: Quotas) -> dict[str, object]:
         listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
-        return {**_rates(quotas), **listed, "enforce": quotas.enforce, "hash": quotas.hash}
+        sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
+        return {**_rates(quotas), **sources, **listed, "enforce": quotas.enforce, "hash": quotas.hash}
 
     after = facts(now)
     return {key: (value, after[key]) for key, value in facts(before).items() if value != after[key]}

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
 from ..quotas.sections import Layer, QuotaFile
-from .last_good import load_last_good
+from .last_good import kept_starts, load_last_good
 from .quota_file import read_quotas_file
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 NO_HASH = "none"
@@ -42,6 +43,8 @@ class Start(NamedTuple):
     """Seconds since 1970: when the last good quotas were kept."""
     state_said: str | None = None
     """What is wrong with the last good quotas, or where they are from."""
+    starts: Mapping[str, float] = {}
+    """Since when the file says what counts from a start, as it was kept."""
 
 
 def start_with(path: Path, state: Path | None) -> Start:
@@ -50,7 +53,7 @@ def start_with(path: Path, state: Path | None) -> Start:
         content, quota_file = read_quotas_file(path)
     except ConfigurationError as error:
         return _fall_back(str(error), state)
-    return Start(quota_file, content, Source.FILE)
+    return Start(quota_file, content, Source.FILE, starts={} if state is None else kept_starts(state))
 
 
 def _fall_back(error: str, state: Path | None) -> Start:
@@ -61,4 +64,4 @@ def _fall_back(error: str, state: Path | None) -> Start:
         kept, said = None, str(unusable)
     if kept is None:
         return Start(QuotaFile(Layer(), (), NO_HASH), None, Source.NONE, error, state_said=said)
-    return Start(kept.quota_file, kept.content, Source.LAST_GOOD, error, kept.saved_at, said)
+    return Start(kept.quota_file, kept.content, Source.LAST_GOOD, error, kept.saved_at, said, kept.starts)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.reload import ReloadOutcome
-    from ..quotas import Quotas
+    from ..quotas import Partitions, RoleQuota
     from ..relay.exchange import Exchange
     from ..roles import Role
     from .recorder import Journal
@@ -26,6 +26,7 @@ class History:
     def __init__(self, journal: Journal | None, policy: str) -> None:
         self._journal = journal
         self._policy = policy
+        self._selections: dict[Role, tuple[dict[str, Partitions], str]] = {}
 
     def started(self, version: Callable[[], str]) -> None:
         if self._journal is not None:
@@ -35,21 +36,30 @@ class History:
         if self._journal is not None:
             self._journal.event(Kind.STOP)
 
-    def quotas(self, role: Role, quotas: Quotas, reason: str) -> None:
+    def quota(self, role: Role, quota: RoleQuota, reason: str, *, enforce: bool) -> None:
         """Tell a role's quota as it holds from here on."""
         if self._journal is None:
             return
-        quota = quotas.of(role)
-        listed = quota.listed()
         self._journal.event(
             Kind.QUOTA,
             role=role.value,
             bytes_per_second=None if math.isinf(quota.bytes_per_second) else quota.bytes_per_second,
             policy=str(self._policy),
-            enforce=quotas.enforce,
-            selection="*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":")),
+            enforce=enforce,
+            selection=self._selection(role, quota),
             reason=reason,
         )
+
+    def _selection(self, role: Role, quota: RoleQuota) -> str:
+        """Written out once for each change of the lists: a rate that sets itself changes once a second, and to write a
+        long list takes 0.1 s."""
+        lists = quota.lists()
+        known = self._selections.get(role)
+        if known is None or known[0] != lists:
+            listed = quota.listed()
+            written = "*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":"))
+            known = self._selections[role] = lists, written
+        return known[1]
 
     def reloaded(self, outcome: ReloadOutcome) -> None:
         if self._journal is not None:

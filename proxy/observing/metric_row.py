@@ -6,6 +6,7 @@ from memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from ..network.accepting import Doorkeeper
     from ..process.supervision import Task
     from ..quotas import Change, Quotas
+    from ..rates.choice import Choice
     from ..relay.caretaker import Caretaker
     from ..statistics import RoleStatistics, Statistics
     from ..throttle.doubts import Doubt
@@ -51,6 +53,10 @@ class Sources:
     """The last look at every replica."""
     version: Callable[[], str]
     task_restarts: Mapping[Task, int]
+    limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
+    """The quota in force; of a rate that sets itself what was chosen."""
+    chosen: Callable[[Role], Choice | None] = lambda _: None
+    """What was chosen last; None for a role whose rate the file says."""
     quota_source: Callable[[], Source] = lambda: Source.FILE
     """Where the quotas in force are from."""
     quota_keeping: Mapping[str, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from ..roles import Role
 from ..throttle.doubts import Reason
 from .metric_row import PREFIX, Metric, Read, Sample, Sources, counted, one, per_role
 from .overload import OVERLOAD_METRICS
+from .rate_metrics import RATE_METRICS
 from .tls_metrics import TLS_METRICS
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ METRICS = (
         PREFIX + "limit_bytes_per_second",
         "gauge",
         ("role",),
-        "The quota in effect; +Inf if unlimited.",
-        per_role(lambda sources, role: sources.quotas().of(role).bytes_per_second),
+        "The quota in effect, of a rate that sets itself the one chosen; +Inf if unlimited.",
+        per_role(lambda sources, role: sources.limit_bytes_per_second(role)),
     ),
     Metric(
         PREFIX + "quota_until_timestamp_seconds",
@@ -378,6 +379,7 @@ METRICS = (
         "HTTP connections open now.",
         one(lambda sources: sources.http.connections),
     ),
+    *RATE_METRICS,
     *OVERLOAD_METRICS,
     *TLS_METRICS,
     Metric(

@@ -26,6 +26,7 @@ from .throttle_page import (
     Page,
     PassingState,
     QuotasState,
+    RateState,
     RoleChangeState,
     RoleState,
     ThrottledBytes,
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from ..config.reload import QuotaWatch
     from ..config.settings import Settings
     from ..journal.writer import JournalStatistics
-    from ..quotas import Change, RoleQuota
+    from ..quotas import Change, RateSource, RoleQuota
+    from ..rates.choice import Choice
     from ..throttle.doubts import Doubt
     from ..throttle.role_throttle import RoleThrottle
 
@@ -69,6 +71,7 @@ class StatusPage:
         survey: Callable[[Role, float], RoleSurvey] = lambda _, __: RoleSurvey(),
         others: Callable[[], list[str]] = list,
         not_kept: Callable[[], str | None] = lambda: None,
+        chosen: Callable[[Role], Choice | None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._watch = quota_watch
@@ -81,6 +84,7 @@ class StatusPage:
         self._others = others
         """Further warnings, ready to print."""
         self._not_kept = not_kept
+        self._chosen = chosen
 
     def throttle(self, now: float) -> Generator[None, None, Page]:
         """Return the page `status` shows; `now` is the monotonic clock of the throttles."""
@@ -112,6 +116,8 @@ class StatusPage:
             connections_without_fetches=max(statistics.connections - survey.fetching, 0),
             held_requests=statistics.held_requests,
             lag_messages=survey.lag_messages,
+            lag_bytes=survey.lag_bytes,
+            rate=_rate_state(throttle.quota.source, self._chosen(role)),
             eta_seconds=survey.eta_seconds,
             until=_in_utc(self._watch.current.until.get(role)),
             undecoded=dict(statistics.undecoded),
@@ -141,7 +147,8 @@ class StatusPage:
                 "enforce": quotas.enforce,
                 **{
                     role.value: {
-                        "bytes_per_second": _finite(quotas.of(role).bytes_per_second),
+                        "bytes_per_second": _finite(self._throttles[role].quota.bytes_per_second),
+                        **_source(quotas.of(role)),
                         "replicas": replicas[role],
                     }
                     for role in Role
@@ -163,6 +170,8 @@ class StatusPage:
             for reason, count in throttle.statistics.refused.items()
         ]
         warnings += [f"{role.value}: {doubt.text}" for role in self._throttles for doubt in self._doubts(role)]
+        chosen = {role: self._chosen(role) for role in self._throttles}
+        warnings += [f"{role.value}: {choice.words}" for role, choice in chosen.items() if choice and choice.late]
         if self._watch.statistics.last_error is not None:
             warnings.append(f"quotas: {_WHAT_HOLDS[self._watch.source]}: {self._watch.statistics.last_error}")
         not_kept = self._not_kept()
@@ -188,6 +197,28 @@ class StatusPage:
             last_success_timestamp_seconds=reloads.last_success_timestamp_seconds,
             next_change=next_change,
         )
+
+
+def _source(quota: RoleQuota) -> dict[str, str]:
+    return {} if quota.source is None else {"rate_source": str(quota.source)}
+
+
+def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState | None:
+    if source is None:
+        return None
+    state = RateState(str(source), source.least, source.most)
+    if choice is None:
+        return state
+    return RateState(
+        state.source,
+        source.least,
+        source.most,
+        held_by=choice.held_by.value,
+        reason=choice.words,
+        finish_by=choice.finish_by,
+        needed_bytes_per_second=choice.needed_bytes_per_second,
+        late=choice.late,
+    )
 
 
 def _change(change: Change) -> Generator[None, None, ChangeState]:

@@ -36,9 +36,26 @@ class ThrottledBytes(msgspec.Struct, frozen=True):
     catching_up: int = 0
 
 
+class RateState(msgspec.Struct, frozen=True):
+    """A rate that sets itself: what the file says of it, and what was chosen."""
+
+    source: str
+    """In words: what is to be reached, and between which bounds."""
+    least_bytes_per_second: float
+    most_bytes_per_second: float
+    held_by: str = ""
+    """What keeps the rate from being another; empty before the first look."""
+    reason: str = ""
+    """The same in words."""
+    finish_by: datetime | None = None
+    needed_bytes_per_second: float | None = None
+    """To end in time; None: no deadline, or nobody knows."""
+    late: bool = False
+
+
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
-    """None: unlimited."""
+    """None: unlimited. Of a rate that sets itself what was chosen last."""
     rate_bytes_per_second: float
     throttled_bytes_total: ThrottledBytes = ThrottledBytes()
     omitted_partitions_total: int = 0
@@ -48,6 +65,10 @@ class RoleState(msgspec.Struct, frozen=True):
     connections: int = 0
     held_requests: int = 0
     lag_messages: int = 0
+    lag_bytes: float | None = None
+    """None: unknown, or an older sidecar, which does not say."""
+    rate: RateState | None = None
+    """None: the file says the rate."""
     eta_seconds: float | None = None
     until: datetime | None = None
     undecoded: dict[str, int] = {}

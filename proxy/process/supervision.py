@@ -43,6 +43,8 @@ class Task(enum.StrEnum):
     """Puts changed quotas in force for what this broker sends as a leader."""
     QUOTAS_FOLLOWER = "quotas_follower"
     """Puts changed quotas in force for what this broker fetches as a follower."""
+    RATES = "rates"
+    """Chooses rates that set themselves, about once a second."""
     TOPIC_NAMES = "topic_names"
     OVERSIGHT = "oversight"
     """Looks once a second at what passes and whether quotas do what was meant."""

@@ -7,10 +7,13 @@ time zone database; no Trio, no clock, no files (`config.quota_file` reads them)
 """
 
 from .advice import advise
+from .rate_source import Deadline, RateSource
 from .reading import hash_of, parse_quotas
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions, ReplicaList, parse_replicas
 from .rules import METADATA_TOPIC, Quotas, RoleQuota, effective
 from .sections import RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
+from .spans import format_span, parse_span
+from .starts import RateStarts
 from .units import format_bytes, format_rate, parse_rate, parse_size, shown
 from .upcoming import Change, changes_ahead
 
@@ -29,6 +32,11 @@ __all__ = [
     "parse_quotas",
     "hash_of",
     "RATE_KEYS",
+    "RateSource",
+    "Deadline",
+    "RateStarts",
+    "parse_span",
+    "format_span",
     "REPLICAS_KEYS",
     "ReplicaList",
     "Partitions",

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..roles import Role
+from .rate_source import LEAST_RATE
 from .rules import METADATA_TOPIC, RoleQuota, effective
 from .units import format_rate
 
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .sections import Layer, QuotaFile, Schedule, Section
-
-LEAST_RATE = 64.0 * 1024
-"""Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
-one whose unit was forgotten: kafka-configs takes bytes per second, and so does an integer in quotas.toml."""
 
 
 def about_tiny_rate(bytes_per_second: float) -> str:

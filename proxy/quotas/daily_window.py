@@ -42,6 +42,12 @@ class DailyWindow:
         today = self._date(now)
         return any(start <= now < end for start, end in self._stretches(today - _DAY * _BEFORE_DAYS, today + _DAY))
 
+    def began(self, now: datetime) -> datetime | None:
+        """Return when the stretch that holds at `now` began, in UTC; None if none does."""
+        today = self._date(now)
+        stretches = self._stretches(today - _DAY * _BEFORE_DAYS, today + _DAY)
+        return next((start for start, end in stretches if start <= now < end), None)
+
     def next_change(self, now: datetime) -> datetime | None:
         """Return when `holds` will next say otherwise, in UTC; None if never (every day, the whole day)."""
         holding, today = self.holds(now), self._date(now)

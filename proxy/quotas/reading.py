@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
+from .rate_reading import parse_rate_or_source
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
-from .units import parse_rate, shown
+from .units import shown
 from .window_values import parse_window
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..roles import Role
     from .daily_window import DailyWindow
+    from .rate_source import RateSource
 
 MOST_SCHEDULES = 64
 """The most schedules of a file. Every change ahead looks at each of them, on the loop: 2000 took two seconds a reload,
@@ -104,8 +106,9 @@ class _Reader:
         if table.keys().isdisjoint(_LAYER_KEYS):
             first = f"[{SCHEDULES}.brokers.{DEFAULT}]"
             self._refuse(path, f"says nothing to hold meanwhile: expected a section below it, like {first}")
-        layer = self._layer(table, f"{path}.", until)
-        return Schedule(path, layer, self._window(path, table), until)
+        window = self._window(path, table)
+        layer = self._layer(table, f"{path}.", until, window)
+        return Schedule(path, layer, window, until)
 
     def _window(self, path: str, table: Toml) -> DailyWindow | None:
         written = {key: table[key] for key in _WINDOW_KEYS if key in table}
@@ -121,9 +124,11 @@ class _Reader:
             self._refuse(path, str(error))
             return None
 
-    def _layer(self, table: Toml, prefix: str = "", until: datetime | None = None) -> Layer:
-        """`until`: the end of the schedule that they are part of."""
-        found = _Found(prefix, until)
+    def _layer(
+        self, table: Toml, prefix: str = "", until: datetime | None = None, window: DailyWindow | None = None
+    ) -> Layer:
+        """`until`, `window`: the end and the times of the schedule that they are part of."""
+        found = _Found(prefix, until, window)
         self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
         mode = None
@@ -144,7 +149,7 @@ class _Reader:
     def _brokers(self, table: Toml, found: _Found) -> None:
         for key in table:
             path = f"{found.prefix}brokers.{key}"
-            section = self._section(path, self._table(table, key, path), found.until, of_broker=True)
+            section = self._section(path, self._table(table, key, path), found, of_broker=True)
             if key == DEFAULT:
                 found.default = section
             elif _BROKER.fullmatch(key):
@@ -157,20 +162,21 @@ class _Reader:
             path = f"{found.prefix}topics.{quoted(name)}"
             if not _TOPIC.fullmatch(name):
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
-            section = self._section(path, self._table(table, name, path), found.until, of_broker=False)
+            section = self._section(path, self._table(table, name, path), found, of_broker=False)
             (found.globs if _GLOB.search(name) else found.topics)[name] = section
         if len(found.globs) > MOST_GLOBS:
             expected = f"expected at most {MOST_GLOBS} globs, found {len(found.globs)}"
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
 
-    def _section(self, path: str, table: Toml, until: datetime | None, *, of_broker: bool) -> Section:
-        draft = _Draft(of_broker=of_broker)
+    def _section(self, path: str, table: Toml, found: _Found, *, of_broker: bool) -> Section:
+        draft = _Draft(of_broker, found.window)
         for key, value in _flattened(table):
             try:
                 draft.set(key, value, path=path)
             except InvalidValueError as error:
                 self._refuse(f"{path}.{key}", str(error))
-        return Section(path, draft.rates, draft.replicas, until=_earlier(draft.until, until))
+        until = _earlier(draft.until, found.until)
+        return Section(path, draft.rates, draft.sources, draft.replicas, until=until)
 
 
 @dataclass(slots=True)
@@ -179,6 +185,7 @@ class _Found:
 
     prefix: str
     until: datetime | None
+    window: DailyWindow | None
     brokers: dict[int, Section] = field(default_factory=dict)
     default: Section | None = None
     topics: dict[str, Section] = field(default_factory=dict)
@@ -190,7 +197,9 @@ class _Draft:
     """A section while its keys are read."""
 
     of_broker: bool
+    window: DailyWindow | None
     rates: dict[Role, float] = field(default_factory=dict)
+    sources: dict[Role, RateSource] = field(default_factory=dict)
     replicas: dict[Role, ReplicaList] = field(default_factory=dict)
     until: datetime | None = None
     keys: set[str] = field(default_factory=set)
@@ -201,7 +210,10 @@ class _Draft:
             raise InvalidValueError("set twice, as a dotted key and as a quoted one")
         self.keys.add(key)
         if key in RATE_KEYS and self.of_broker:
-            self.rates[RATE_KEYS[key]] = parse_rate(value)
+            role = RATE_KEYS[key]
+            self.rates[role], source = parse_rate_or_source(value, path=path, window=self.window)
+            if source is not None:
+                self.sources[role] = source
         elif key in REPLICAS_KEYS:
             self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of_broker)
         elif key == UNTIL:
@@ -213,7 +225,7 @@ class _Draft:
 def _flattened(table: Toml, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name."""
     for key, value in table.items():
-        if isinstance(value, dict) and value:
+        if isinstance(value, dict) and value and prefix + key not in RATE_KEYS:
             yield from _flattened(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value

@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..roles import Role
 from .globs import glob_of
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
+from .units import format_rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from .rate_source import RateSource
     from .sections import Layer, QuotaFile, Section
 
 MAX_TOPIC_BYTES = 249
@@ -39,13 +41,27 @@ class RoleQuota:
     """One role's budget and which partitions it is for."""
 
     bytes_per_second: float = math.inf
-    """`math.inf` if unlimited."""
+    """`math.inf` if unlimited. Of a rate that sets itself the rate chosen last; before one was, the most it may be."""
     topics: Mapping[str, Partitions] = field(default_factory=dict)
     """By exact name; here also what a broker's ``*`` must not reach (an empty list exempts a topic)."""
     globs: tuple[tuple[str, Partitions], ...] = ()
     """Most specific first."""
     otherwise: Partitions = NO_PARTITION
+    source: RateSource | None = None
+    """What chooses the rate; None: the file says it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def at(self, bytes_per_second: float) -> RoleQuota:
+        """Return the same with another rate. What is remembered of the lists is shared, not worked out again."""
+        if bytes_per_second == self.bytes_per_second:
+            return self
+        found = replace(self, bytes_per_second=bytes_per_second)
+        object.__setattr__(found, "_resolved", self._resolved)
+        return found
+
+    def rate_in_words(self) -> str:
+        """As the file says it: ``4.00 MiB/s (4194304 B/s)``, or what a rate that sets itself is to reach."""
+        return format_rate(self.bytes_per_second) if self.source is None else str(self.source)
 
     def selects(self, topic: str, partition: int) -> bool:
         """Whether this partition is throttled on this broker in this role. Cheap: one lookup per known
@@ -211,6 +227,7 @@ class _Sought:
             topics={name: self._listed(section) for name, section in self._topics.items()},
             globs=tuple((name, self._listed(self._globs[name])) for name in sorted(self._globs, key=_specificity)),
             otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
+            source=None if self._rate is None else self._rate.sources.get(self._role),
         )
 
     def _listed(self, section: Section) -> Partitions:

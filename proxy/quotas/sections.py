@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .daily_window import DailyWindow
+    from .rate_source import RateSource
     from .replicas import ReplicaList
 
 RATE_KEYS = {f"{role.value}.replication.throttled.rate": role for role in Role}
@@ -32,11 +33,18 @@ class Section:
     path: str
     """As it is written in the file: ``topics."clicks-*"``."""
     rates: Mapping[Role, float] = field(default_factory=dict)
+    """Bytes per second; of a rate that sets itself, the most that it may be."""
+    sources: Mapping[Role, RateSource] = field(default_factory=dict)
+    """Of those of `rates` that set themselves."""
     replicas: Mapping[Role, ReplicaList] = field(default_factory=dict)
     enforce: bool | None = None
     """Of ``[mode]`` alone."""
     until: datetime | None = None
     """In a schedule no later than the schedule's own."""
+
+    def rate_of(self, role: Role) -> float | RateSource:
+        """As the section says it, which is to say it."""
+        return self.sources.get(role, self.rates[role])
 
     def holds(self, now: datetime) -> bool:
         return self.until is None or now < self.until

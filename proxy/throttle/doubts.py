@@ -11,7 +11,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas import format_rate
-from ..quotas.advice import LEAST_RATE, about_tiny_rate
+from ..quotas.advice import about_tiny_rate
+from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
 
 if TYPE_CHECKING:

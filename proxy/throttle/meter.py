@@ -16,6 +16,10 @@ FOLD_SECONDS = 0.1
 """Amounts so close together count as one: adding must cost next to nothing."""
 
 
+GROWTH_SECONDS = 10.0
+"""Twice as long as high watermarks of partitions that are left out take to be heard of again."""
+
+
 class Meter:
     """Exponentially decaying rate: after `SMOOTHING_SECONDS` without events 37 % of it are left, after
     `SILENT_SECONDS` nothing."""
@@ -37,3 +41,35 @@ class Meter:
             return 0.0
         at_update = self._per_second + self._added / SMOOTHING_SECONDS
         return at_update * math.exp(-(now - self._updated) / SMOOTHING_SECONDS)
+
+
+class GrowthMeter:
+    """A rate over the last `GROWTH_SECONDS` or so, right from its beginning on: an amount of the first second is not
+    spread over seconds that nobody saw."""
+
+    __slots__ = ("_amount", "_began", "_updated")
+
+    def __init__(self) -> None:
+        self._amount = 0.0
+        self._began: float | None = None
+        self._updated = 0.0
+
+    def begin(self, now: float) -> None:
+        """Count from `now` on, unless it was begun before."""
+        if self._began is None:
+            self._began = self._updated = now
+
+    def add(self, amount: float, now: float) -> None:
+        self.begin(now)
+        self._amount = self._faded(now) + amount
+        self._updated = now
+
+    def per_second(self, now: float) -> float:
+        if self._began is None or now <= self._began:
+            return 0.0
+        # Of a steady amount per second so much is left in a sum that fades: the integral over the seconds seen.
+        seen_seconds = GROWTH_SECONDS * -math.expm1(-(now - self._began) / GROWTH_SECONDS)
+        return self._faded(now) / max(seen_seconds, 1.0)
+
+    def _faded(self, now: float) -> float:
+        return self._amount * math.exp(-max(now - self._updated, 0.0) / GROWTH_SECONDS)

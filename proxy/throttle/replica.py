@@ -33,6 +33,8 @@ LEAST_NEED_BYTES = 64 * 1024
 LIKELY_GROWTH = 3
 """After an answer that left half of its grant, the next grant is worth so many times what it brought, where grants are
 scarce; rounded up to a power of two, so that it seldom changes."""
+MOST_WEIGHED_BYTES = 64 * 2**20
+"""From here on what was weighed before counts half: messages may become larger or smaller."""
 
 
 class Standing(enum.Enum):
@@ -51,8 +53,11 @@ class Replica:
         "_delivered",
         "_empty_grants",
         "_likely_bytes",
+        "_moved_bytes",
+        "_moved_messages",
         "_need_bytes",
         "_replay",
+        "_unconfirmed_bytes",
         "asked_in",
         "fetch_offset",
         "high_watermark",
@@ -89,6 +94,7 @@ class Replica:
         """When a request that went on to the leader asked for it last, where some were left out."""
         self.meter = Meter(now)
         self._delivered = False
+        self._moved_bytes = self._moved_messages = self._unconfirmed_bytes = 0
         self._likely_bytes = math.inf
         self._replay: ReplayedEntry | None = None
         self._wishes()
@@ -97,6 +103,11 @@ class Replica:
     def lag(self) -> int:
         """Messages between fetch_offset and the last high watermark; 0 while that is unknown."""
         return max(self.high_watermark - self.fetch_offset, 0) if self.high_watermark != UNKNOWN else 0
+
+    @property
+    def bytes_per_message(self) -> float:
+        """Record bytes for each offset that the follower got on by, as measured; 0 while that is unknown."""
+        return self._moved_bytes / self._moved_messages if self._moved_messages else 0.0
 
     @property
     def need_bytes(self) -> int:
@@ -126,12 +137,23 @@ class Replica:
             self.forget()
         else:
             self._classify(entry.fetch_offset)
+            self._weigh(entry.fetch_offset - self.fetch_offset)
+        self._unconfirmed_bytes = 0
         self.fetch_offset = entry.fetch_offset
         self.leader_epoch = entry.current_leader_epoch
         if entry.partition_max_bytes != self.limit_bytes:
             self.limit_bytes = entry.partition_max_bytes
             self._wishes()
         self._delivered = False
+
+    def _weigh(self, messages: int) -> None:
+        if messages <= 0 or not self._unconfirmed_bytes:
+            return
+        self._moved_bytes += self._unconfirmed_bytes
+        self._moved_messages += messages
+        if self._moved_bytes > MOST_WEIGHED_BYTES and self._moved_messages > 1:
+            self._moved_bytes //= 2
+            self._moved_messages //= 2
 
     def asked_again(self) -> None:
         """The follower's next request wants the same of this partition as the one before."""
@@ -153,6 +175,7 @@ class Replica:
     def delivered(self, size: int, now: float) -> None:
         """`size` > 0 record bytes are forwarded, so the next fetch_offset may move on."""
         self._delivered = True
+        self._unconfirmed_bytes += size
         if self._empty_grants or self._need_bytes != LEAST_NEED_BYTES:
             self._empty_grants = 0
             self._need_bytes = LEAST_NEED_BYTES

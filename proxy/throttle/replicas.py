@@ -16,7 +16,7 @@ from protocol.pacing import paced
 
 from .absences import Absences
 from .chosen import Chosen
-from .meter import Meter
+from .meter import GrowthMeter, Meter
 from .replica import Replica, Standing
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Replicas:
 
     __slots__ = (
         "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version",
-        "gain", "generation", "known", "new", "not_remembered",
+        "gain", "generation", "growth", "known", "new", "not_remembered",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
@@ -58,6 +58,7 @@ class Replicas:
         """Of the Fetch that came last, for people; None: there was none of a replica's."""
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
+        self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0
@@ -88,6 +89,8 @@ class Replicas:
         """The leader's high watermark of a known replica moved on: its lag grew by that."""
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
+            grown = max(high_watermark - replica.high_watermark, 0)
+            self.growth.add(grown * replica.bytes_per_message, now)
 
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""

@@ -66,7 +66,8 @@ class RoleThrottle:
     ) -> None:
         self.role = role
         self.statistics = statistics
-        self.quota: RoleQuota = quotas.of(role)
+        self.quota = quota_in_force(quotas.of(role), None)
+        """As it is in force: of a rate that sets itself with what was chosen last."""
         self.enforce = quotas.enforce
         self.selection = Selection(self.quota, TopicNames() if names is None else names)
         self.changes = 0
@@ -88,11 +89,16 @@ class RoleThrottle:
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
         self.changes += 1
-        self.quota = quotas.of(self.role)
+        self.quota = quota_in_force(quotas.of(self.role), self.quota.bytes_per_second)
         self.enforce = quotas.enforce
         self.is_idle = self.ledger is None and self.quota.selects_nothing
         self.selection.apply(self.quota)
         self.budget.change_rate(self.quota.bytes_per_second, now)
+
+    def change_rate(self, bytes_per_second: float, now: float) -> None:
+        """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
+        self.quota = self.quota.at(bytes_per_second)
+        self.budget.change_rate(bytes_per_second, now)
 
     def recount(self) -> None:
         """Put right how many replicas are remembered: connections have ended, partitions are asked for no longer."""
@@ -118,6 +124,16 @@ class RoleThrottle:
             self.budget.settle(claim, reserved=usage.reserved, used=usage.granted, now=now)
         if usage.ungranted:
             self.budget.settle(claim, reserved=0, used=usage.ungranted, now=now)
+
+
+def quota_in_force(quota: RoleQuota, before: float | None) -> RoleQuota:
+    """Return a role's quota as it begins. A rate that sets itself goes on from `before`, as far as its bounds allow,
+    and begins at the least where there was none: the first look, which comes at once, says what is needed."""
+    source = quota.source
+    if source is None:
+        return quota
+    started = before is None or math.isinf(before)
+    return quota.at(source.least if started else min(max(before or 0.0, source.least), source.most))
 
 
 def _simple_rate(settings: QuotaSettings) -> SimpleRate:

@@ -69,6 +69,13 @@ class RoleSurvey:
     lag_messages: int = 0
     eta_seconds: float | None = 0.0
     """0 when there is no lag; None while it does not shrink, or would take longer than `LONGEST_ETA_SECONDS`."""
+    lag_bytes: float | None = 0.0
+    """The lag in bytes, as many a message as each replica's messages had so far; one that has fetched nothing yet is
+    taken at the average of the others. None while there is a lag and nothing was fetched."""
+    growth_bytes_per_second: float = 0.0
+    """What producers add to those that are behind."""
+    new: int = 0
+    """Replicas of unknown standing: their lag is not in the sums yet."""
     fetching: int = 0
     """Connections with replicas' fetches on them."""
     links: tuple[LinkSurvey, ...] = ()
@@ -127,6 +134,10 @@ class _Tally:
         self._fetching = 0
         self._lag_messages = 0
         self._gain_per_second = 0.0
+        self._growth_per_second = 0.0
+        self._weighed_bytes = 0.0
+        self._weighed_messages = 0
+        self._new = 0
         self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
 
     def add(self, link: OpenLink) -> Generator[None, None, LinkSurvey | None]:
@@ -141,6 +152,9 @@ class _Tally:
                 lag_messages += lag
                 rate += replica.meter.per_second(now)
                 behind += replica.standing is Standing.BEHIND
+                self._new += replica.standing is Standing.NEW
+                if lag:
+                    self._weigh(lag, replica.bytes_per_message)
                 if lag > bar:
                     furthest.offer(lag, (link, replica))
                     bar = furthest.bar
@@ -152,6 +166,7 @@ class _Tally:
         self._behind += behind
         self._lag_messages += lag_messages
         self._gain_per_second += gain
+        self._growth_per_second += link.replicas.growth.per_second(now)
         version = link.replicas.fetch_version
         if version is None:
             return None
@@ -159,12 +174,27 @@ class _Tally:
         eta = eta_seconds(lag_messages, gain)
         return LinkSurvey(link.peer, version, partitions, behind, lag_messages, rate, eta)
 
+    def _weigh(self, lag: int, bytes_per_message: float) -> None:
+        if bytes_per_message:
+            self._weighed_bytes += lag * bytes_per_message
+            self._weighed_messages += lag
+
+    def _lag_bytes(self) -> float | None:
+        if not self._lag_messages:
+            return 0.0
+        if not self._weighed_messages:
+            return None
+        return self._weighed_bytes * self._lag_messages / self._weighed_messages
+
     def whole(self, links: _Furthest[LinkSurvey]) -> RoleSurvey:
         return RoleSurvey(
             in_sync=self._partitions - self._behind,
             behind=self._behind,
             lag_messages=self._lag_messages,
             eta_seconds=eta_seconds(self._lag_messages, self._gain_per_second),
+            lag_bytes=self._lag_bytes(),
+            growth_bytes_per_second=self._growth_per_second,
+            new=self._new,
             fetching=self._fetching,
             links=tuple(sorted(links.in_order(), key=lambda link: (-link.lag_messages, link.peer))),
             partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
-from operating.commands.quota_change import ENFORCE, Pair, parse_pairs, parse_span, parse_value, places
+from operating.commands.quota_change import ENFORCE, Pair, parse_pairs, parse_value, places
 from operating.editing.facts import Place
 from proxy.errors import InvalidValueError
 
@@ -92,16 +90,3 @@ def test_pairs_as_kafka_configs_takes_them(key: str, text: str | None, pairs: li
 def test_no_pairs(key: str, problem: str) -> None:
     with pytest.raises(InvalidValueError, match=problem):
         parse_pairs(key, None)
-
-
-@pytest.mark.parametrize(
-    ("text", "hours"), [("2h", 2), ("90m", 1.5), ("1d12h", 36), (" 3600s ", 1), ("1h30m", 1.5), ("366d", 366 * 24)]
-)
-def test_a_span(text: str, hours: float) -> None:
-    assert parse_span(text) == timedelta(hours=hours)
-
-
-@pytest.mark.parametrize("text", ["", "2", "h", "0s", "2 h", "-2h", "30m1h", "367d", "1w", "2h!"])
-def test_no_span(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="expected a time like 2h, 90m or 1d12h, of at most 366d, found"):
-        parse_span(text)

@@ -362,3 +362,72 @@ def test_without_a_configuration_it_says_what_is_missing(
     result = sidecar("set", RATE, "1")
     assert result.exit_code == 1
     assert "proxy.toml: cannot be read" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--finish-by", "06:00", "--max", "300MiB/s"], '{finish_by = "06:00", max = "300MiB/s"}'),
+        (
+            ["--finish-by", "06:00", "--timezone", "Europe/Berlin", "--min", "1MiB/s", "--max", "300MiB/s"],
+            '{finish_by = "06:00", timezone = "Europe/Berlin", min = "1MiB/s", max = "300MiB/s"}',
+        ),
+        (["--within", "2h", "--max", "300MiB/s"], '{within = "2h", max = "300MiB/s"}'),
+        (['{ within = "2h", max = "300MiB/s" }'], '{within = "2h", max = "300MiB/s"}'),
+        (['{within = "2h", max = 5}', "--for", "3h"], '{within = "2h", max = 5}'),
+    ],
+)
+def test_a_rate_that_sets_itself_is_written_and_taken_back(
+    sidecar: Sidecar, quotas: Path, arguments: list[str], said: str
+) -> None:
+    before = quotas.read_text()
+    result = sidecar("set", "--quotas", quotas, RATE, *arguments)
+    assert result.exit_code == 0, result.output
+    assert f"{RATE} = {said}" in quotas.read_text()
+    parse_quotas(quotas.read_bytes())
+    assert undone(sidecar, result.output).exit_code == 0
+    assert facts(quotas.read_bytes()) == facts(before.encode())
+
+
+def test_a_rate_that_sets_itself_is_replaced_and_brought_back(sidecar: Sidecar, quotas: Path) -> None:
+    sidecar("set", "--quotas", quotas, RATE, "--within", "2h", "--max", "300MiB/s")
+    before = quotas.read_text()
+    result = sidecar("set", "--quotas", quotas, RATE, "1MiB/s")
+    assert result.exit_code == 0, result.output
+    assert "what is needed to end within 2h, from 64.00 KiB/s" in result.output
+    assert undone(sidecar, result.output).exit_code == 0
+    assert facts(quotas.read_bytes()) == facts(before.encode())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "problem"),
+    [
+        ([RATE, "--within", "2h"], 1, f"brokers.default.{RATE}: max: missing"),
+        ([RATE, "--within", "soon", "--max", "1MiB/s"], 1, "within: expected a time like 2h"),
+        ([RATE, "{ within = 2h }"], 1, "expected a table like { finish_by = "),
+        ([RATE, "5MB/s", "--max", "1MiB/s"], 2, "are in place of the VALUE of a rate"),
+        ([LIST, "--max", "1MiB/s"], 2, "are in place of the VALUE of a rate"),
+        ([RATE, "--remove", "--within", "2h"], 2, "--remove and --end stand alone"),
+    ],
+)
+def test_a_rate_that_cannot_set_itself_is_not_written(
+    sidecar: Sidecar, quotas: Path, arguments: list[str], status: int, problem: str
+) -> None:
+    result = sidecar("set", "--quotas", quotas, *arguments)
+    assert result.exit_code == status
+    assert problem in result.output
+    assert quotas.read_text() == FILE
+
+
+def test_it_is_in_force_when_the_sidecar_has_its_source(sidecar: Sidecar, quotas: Path, fake: FakeSidecar) -> None:
+    """What was chosen is another rate every second."""
+    sidecar("set", "--quotas", quotas, RATE, "--within", "2h", "--max", "300MiB/s")
+    content = quotas.read_text()
+    source = str(effective(parse_quotas(content.encode()), 101, datetime.now(UTC)).leader.source)
+    rate = {"source": source, "least_bytes_per_second": 65536, "most_bytes_per_second": 300 * MIB}
+    role = {**ROLE, "quota_bytes_per_second": 5 * MIB, "rate": rate}
+    page = {**PAGE, "quotas": {"hash": hash_of(content.encode())}, "roles": {"leader": role}}
+    fake.content = json.dumps(page).encode()
+    result = sidecar("set", "--quotas", quotas, "--url", fake.url, RATE, "--within", "2h", "--max", "300MiB/s")
+    assert result.exit_code == 0, result.output
+    assert "in force: leader 5.00 MiB/s" in result.output

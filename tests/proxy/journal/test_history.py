@@ -25,7 +25,7 @@ async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
     history = History(journal, "strict")
     history.started(lambda: "1.0")
     for role in Role:
-        history.quotas(role, Quotas(leader=RoleQuota.of_every_topic(5.0)), "start")
+        history.quota(role, Quotas(leader=RoleQuota.of_every_topic(5.0)).of(role), "start", enforce=True)
     history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="put", peer="10.0.0.9"))
     history.stopped()
     assert [(event.kind, event.values) for event in journal._take_events()] == [
@@ -44,7 +44,7 @@ def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
     history = History(None, "strict")
     history.started(lambda: "1.0")
-    history.quotas(Role.LEADER, Quotas(), "start")
+    history.quota(Role.LEADER, RoleQuota(), "start", enforce=True)
     history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
     history.stopped()
     assert (made, list(tmp_path.iterdir())) == ([], [])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from proxy.throttle.meter import SILENT_SECONDS, SMOOTHING_SECONDS, Meter
+from proxy.throttle.meter import SILENT_SECONDS, SMOOTHING_SECONDS, GrowthMeter, Meter
 
 
 def test_steady_traffic_reads_as_its_rate() -> None:
@@ -27,3 +27,32 @@ def test_what_has_long_ended_is_nothing_at_all() -> None:
     meter.add(1e9, 0.0)
     assert meter.per_second(SILENT_SECONDS - 0.1) > 0
     assert meter.per_second(SILENT_SECONDS) == 0.0
+
+
+def test_growth_reads_right_from_its_first_seconds_on() -> None:
+    meter = GrowthMeter()
+    meter.add(0, 100.0)
+    for tick in range(1, 31):
+        meter.add(500, 100.0 + tick)
+        if tick >= 2:
+            assert meter.per_second(100.0 + tick) == pytest.approx(500, rel=0.35 if tick < 5 else 0.15)
+
+
+def test_growth_that_is_told_every_five_seconds_is_nearly_steady() -> None:
+    """High watermarks of partitions that are left out are heard of every five seconds."""
+    meter = GrowthMeter()
+    meter.add(0, 0.0)
+    found = []
+    for tick in range(1, 121):
+        meter.add(5000 if tick % 5 == 0 else 0, float(tick))
+        found.append(meter.per_second(float(tick)))
+    assert min(found[30:]) > 700
+    assert max(found[30:]) < 1300
+
+
+def test_growth_that_ends_fades() -> None:
+    meter = GrowthMeter()
+    meter.add(0, 0.0)
+    meter.add(1000, 1.0)
+    assert meter.per_second(61.0) < 1
+    assert GrowthMeter().per_second(5.0) == 0

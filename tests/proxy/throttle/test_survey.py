@@ -194,3 +194,34 @@ def test_the_sums_are_those_of_every_replica(lags: list[tuple[int, bool]]) -> No
 
 def test_of_no_connections_there_is_nothing_to_say() -> None:
     assert surveyed(throttle(), 0.0) == RoleSurvey()
+
+
+def test_a_lag_in_bytes_is_unknown_until_messages_were_weighed() -> None:
+    conversation = behind()
+    assert surveyed(conversation.throttle, conversation.now).lag_bytes is None
+    for step in range(1, 5):
+        conversation.now = step * 0.2
+        conversation.answer(conversation.ask(), {KEY: 50_000})
+    conversation.ask()
+    found = surveyed(conversation.throttle, conversation.now)
+    assert found.lag_bytes == pytest.approx(found.lag_messages * 1000)
+    assert surveyed(throttle(), 0.0).lag_bytes == 0.0
+
+
+def test_what_was_not_fetched_yet_weighs_as_much_as_the_others() -> None:
+    conversation = behind(2)
+    conversation.now = 0.2
+    decision = conversation.ask()
+    key = next(iter(conversation.asked_for(decision)))
+    conversation.answer(decision, {key: 100_000})
+    conversation.ask()
+    found = surveyed(conversation.throttle, conversation.now)
+    assert found.lag_bytes == pytest.approx(found.lag_messages * 1000)
+
+
+def test_what_producers_add_is_told_in_bytes() -> None:
+    conversation = behind()
+    for step in range(1, 300):
+        conversation.now = step * 0.1
+        conversation.answer(conversation.ask(), {KEY: 10_000}, high_watermark=1_000_000 + 20 * step)
+    assert surveyed(conversation.throttle, conversation.now).growth_bytes_per_second == pytest.approx(200_000, rel=0.1)

@@ -1,0 +1,68 @@
+"""The metrics of rates that set themselves.
+
+Rows like those of `metrics`. Invariant: a role whose rate the file says has no sample in those of a choice, but
+for `deadline_late`, which is 0 then, so that a rule sees it rise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..roles import Role
+from .metric_row import PREFIX, Metric, Read, Sources, per_role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..rates.choice import Choice
+
+
+def _chosen(read: Callable[[Choice], float | None]) -> Read:
+    def samples(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
+        chosen = {role: sources.chosen(role) for role in Role}
+        values = {role: read(choice) for role, choice in chosen.items() if choice is not None}
+        return [((role.value,), value) for role, value in values.items() if value is not None]
+
+    return samples
+
+
+def _late(sources: Sources, role: Role) -> float:
+    choice = sources.chosen(role)
+    return choice is not None and choice.late
+
+
+def _lag_bytes(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
+    found = {role: sources.survey(role).lag_bytes for role in Role}
+    return [((role.value,), lag) for role, lag in found.items() if lag is not None]
+
+
+RATE_METRICS = (
+    Metric(
+        PREFIX + "deadline_timestamp_seconds",
+        "gauge",
+        ("role",),
+        "When catch-up is to be over; no sample without a deadline.",
+        _chosen(lambda choice: None if choice.finish_by is None else choice.finish_by.timestamp()),
+    ),
+    Metric(
+        PREFIX + "deadline_needed_bytes_per_second",
+        "gauge",
+        ("role",),
+        "The rate needed to be done by the deadline, whatever the most it may be.",
+        _chosen(lambda choice: choice.needed_bytes_per_second),
+    ),
+    Metric(
+        PREFIX + "deadline_late",
+        "gauge",
+        ("role",),
+        "1 if what is behind will not be done by the deadline, or was not; else 0.",
+        per_role(_late),
+    ),
+    Metric(
+        PREFIX + "lag_bytes",
+        "gauge",
+        ("role",),
+        "Bytes that throttled replicas are behind, by the size of their messages so far; no sample while unknown.",
+        _lag_bytes,
+    ),
+)

@@ -1,0 +1,95 @@
+"""A rate that sets itself: what the file says of it, before anybody measures anything.
+
+    { finish_by = "06:00", timezone = "Europe/Berlin", max = "300MiB/s" }   the least rate that ends in time
+    { within = "2h", max = "300MiB/s" }
+    { auto = true, min = "10MiB/s", max = "800MiB/s" }                      the rate that does not hurt
+
+A rate source says between which bounds a rate lies and when catch-up is to be over. Which rate holds in this second
+is worked out by `proxy.rates`. Reads no clock; time is an argument. Invariant: ``0 < least <= most``, both finite.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from typing import TYPE_CHECKING
+
+from .daily_window import first_moment
+from .spans import format_span
+from .units import format_rate
+
+if TYPE_CHECKING:
+    from .daily_window import DailyWindow
+
+LEAST_RATE = 64.0 * 1024
+"""Bytes per second. No less than 64 KiB is asked for at a time, so a lower rate holds on average alone, and is usually
+one whose unit was forgotten: kafka-configs takes bytes per second, and so does an integer in quotas.toml."""
+_DAY = timedelta(days=1)
+_NUMBERED = re.compile(r"^schedules\[[0-9]+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """When catch-up is to be over. Exactly one of `at`, `daily` and `within` is not None."""
+
+    at: datetime | None = None
+    """With an offset."""
+    daily: time | None = None
+    """The next moment at which the clock in `zone` shows it."""
+    within: timedelta | None = None
+    """Counted from when the file first said so, or from when its schedule began."""
+    zone: tzinfo = UTC
+
+    def moment(self, since: datetime) -> datetime:
+        """Return when catch-up is to be over, in UTC, counted from `since`, which carries an offset."""
+        if self.at is not None:
+            return self.at.astimezone(UTC)
+        if self.within is not None:
+            return since.astimezone(UTC) + self.within
+        daily = time() if self.daily is None else self.daily
+        today = since.astimezone(self.zone).date()
+        # A zone may skip a date, or a time of one: the day after tomorrow has one that is to come all the same.
+        moments = (first_moment(datetime.combine(today + _DAY * days, daily), self.zone) for days in range(4))
+        return next(moment for moment in moments if moment > since)
+
+    def __str__(self) -> str:
+        if self.within is not None:
+            return f"within {format_span(self.within)}"
+        if self.at is not None:
+            return f"by {self.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"by {self.daily:%H:%M:%S} {'UTC' if self.zone is UTC else self.zone}"
+
+
+@dataclass(frozen=True, slots=True)
+class RateSource:
+    """Bytes per second; what comes first of `deadline` and `auto` is the floor of what comes second."""
+
+    most: float
+    least: float = LEAST_RATE
+    deadline: Deadline | None = None
+    auto: bool = False
+    """Raised while nothing hurts, lowered when something does."""
+    path: str = field(default="", compare=False)
+    """The section that says so, as it is written in the file."""
+    window: DailyWindow | None = field(default=None, compare=False)
+    """Of the schedule that the section is part of."""
+
+    @property
+    def start_key(self) -> str | None:
+        """What the start of `within` is remembered by; None where nothing counts from a start. It leaves out what may
+        be changed while a move goes on: the bounds, and how many schedules stand before this one."""
+        if self.deadline is None or self.deadline.within is None:
+            return None
+        return f"{_NUMBERED.sub('schedules', self.path)} {self.deadline}"
+
+    def since(self, taken: datetime, now: datetime) -> datetime:
+        """Return from when `within` counts: from `taken`, when the file first said so, or from the beginning of the
+        schedule's stretch that holds now, if that was later."""
+        began = None if self.window is None else self.window.began(now)
+        return taken if began is None else max(taken, began)
+
+    def __str__(self) -> str:
+        ends = "" if self.deadline is None else f"what is needed to end {self.deadline}"
+        what = f"what does not hurt{f', at least {ends}' if ends else ''}" if self.auto else ends
+        return f"{what}, from {format_rate(self.least)} to {format_rate(self.most)}"

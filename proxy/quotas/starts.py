@@ -1,0 +1,41 @@
+"""Since when the file says what counts from a start: ``within = "2h"`` ends two hours after it was first read.
+
+A start is kept as long as the same section says the same `within`, whatever else of the file changes, and beside the
+last good quotas (`config.last_good`), so that a restart does not begin it anew. Pure; time is an argument.
+Invariant: there is a start for each such source of the file that was taken last, and no other.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .rate_source import RateSource
+    from .sections import QuotaFile
+
+
+class RateStarts:
+    """Of one file."""
+
+    def __init__(self, kept: Mapping[str, float]) -> None:
+        """`kept`: what `kept` was when the process before ended."""
+        self.kept = dict(kept)
+        """Seconds since 1970 by the source's `start_key`."""
+
+    def take(self, quota_file: QuotaFile, now: datetime) -> None:
+        """A file is in force from `now` on."""
+        keys = [
+            source.start_key
+            for section in quota_file.sections()
+            for source in section.sources.values()
+            if source.start_key is not None
+        ]
+        self.kept = {key: self.kept.get(key, now.timestamp()) for key in keys}
+
+    def of(self, source: RateSource, now: datetime) -> datetime:
+        """Return when it was taken first; `now`, if it is not of the file, or nothing of it counts from a start."""
+        start = None if source.start_key is None else self.kept.get(source.start_key)
+        return now if start is None else datetime.fromtimestamp(start, UTC)

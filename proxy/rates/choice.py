@@ -1,0 +1,63 @@
+"""What a rate is chosen from, and what is chosen: values.
+
+Pure. Invariant: a choice lies between the bounds of its rate source.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class HeldBy(enum.StrEnum):
+    """What keeps a rate from being another. The value is the metric label `held_by`."""
+
+    DEADLINE = "deadline"
+    """It is the least that ends in time."""
+    LEAST = "min"
+    """Less would end in time as well."""
+    MOST = "max"
+    """More would be needed to end in time, or nothing speaks against more."""
+    NOTHING_BEHIND = "nothing_behind"
+    LAG_UNKNOWN = "lag_unknown"
+    """Something is behind, and nobody knows by how many bytes."""
+    PASSED = "deadline_passed"
+    """What is behind now is to be done as soon as it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One look at a role. Bytes per second are as its quota counts them."""
+
+    behind: int = 0
+    """Replicas."""
+    lag_messages: int = 0
+    lag_bytes: float | None = 0.0
+    """None: there is a lag, and nothing says how large messages are."""
+    growth_bytes_per_second: float = 0.0
+    """What producers add to replicas that are behind."""
+    in_sync_bytes_per_second: float = 0.0
+    """What replicas that are in sync take of the quota."""
+    fresh: bool = True
+    """False: it is an older look, since the last one failed or takes long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The rate of a role from now on."""
+
+    bytes_per_second: float
+    held_by: HeldBy
+    words: str
+    """Why, for people."""
+    finish_by: datetime | None = None
+    """In UTC; None: there is no deadline."""
+    needed_bytes_per_second: float | None = None
+    """To end in time; None: there is no deadline, or nobody knows."""
+    late: bool = False
+    """What is behind will not be done in time, or was not."""
+    lag_bytes: float | None = 0.0

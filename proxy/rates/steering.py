@@ -1,0 +1,164 @@
+"""Puts rates that set themselves in force: looks about once a second, has a rate chosen, says what was chosen and why.
+
+Trio's side of this package. What is chosen changes the budget of a role and nothing else: lists, requests in flight and
+what was learnt of connections stay. Invariant: a role without a rate source is never touched; every line of the log is
+of a change, and there are few of them (`TOLD_SECONDS`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import trio
+
+from ..changes import Changes
+from ..roles import Role
+from .choice import Observed
+from .role_rate import RoleRate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..config.reload import QuotaWatch
+    from ..logs.log import Log
+    from ..throttle.passing import Passing
+    from ..throttle.role_throttle import RoleThrottle
+    from ..throttle.survey import RoleSurvey
+    from .choice import Choice
+
+STEP_SECONDS = 1.0
+STALE_SECONDS = 5.0
+"""A look that takes longer counts as none: there are 200 000 replicas, or the loop is late."""
+TOLD_SECONDS = 10.0
+_TOLD_CHANGE = 0.1
+"""A rate that drifts is told again when it is so much of itself away from what was told."""
+
+
+class Surveyed(Protocol):
+    """Who looks at every replica: `refresh` has it done, `last` tells what was found."""
+
+    async def refresh(self) -> None: ...
+
+    def last(self, role: Role) -> RoleSurvey: ...
+
+
+class Overseen(Protocol):
+    def passing(self, role: Role) -> Passing: ...
+
+
+@dataclass(slots=True)
+class _Steered:
+    """One role."""
+
+    throttle: RoleThrottle
+    rate: RoleRate = field(default_factory=RoleRate)
+    choice: Choice | None = None
+    told: Choice | None = None
+    told_at: float = 0.0
+
+
+class Steering:
+    """Of one process: everything that changes what a role's throttle holds to."""
+
+    def __init__(
+        self,
+        watch: QuotaWatch,
+        throttles: Mapping[Role, RoleThrottle],
+        surveyor: Surveyed,
+        oversight: Overseen,
+        changed: Callable[[Role, str], None],
+        log: Log,
+    ) -> None:
+        """`changed` is told each role of which another quota holds, and why: ``change`` (of the file, or by the clock)
+        or ``rate`` (chosen)."""
+        self._watch = watch
+        self._applied = dict.fromkeys(Role, watch.current)
+        self._put_in_force = Changes()
+        self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
+        self._surveyor = surveyor
+        self._oversight = oversight
+        self._changed = changed
+        self._log = log
+
+    def choice(self, role: Role) -> Choice | None:
+        """What was chosen last; None while the file says the rate itself."""
+        return self._roles[role].choice if role in self._roles else None
+
+    async def apply_changes(self, role: Role) -> None:
+        """Put each new snapshot of the quotas in force for this role. The roles have a task each: an error in one
+        leaves the other with the new quotas, and what was not put in force is tried again."""
+        while True:
+            quotas = await self._watch.wait_changed(self._applied[role])
+            self._roles[role].throttle.apply(quotas, trio.current_time())
+            self._applied[role] = quotas
+            self._put_in_force.notify()
+            self._changed(role, "change")
+
+    async def run(self) -> None:
+        """Choose rates until cancelled."""
+        while True:
+            steers = any(steered.throttle.quota.source is not None for steered in self._roles.values())
+            fresh = True
+            if steers:
+                with trio.move_on_after(STALE_SECONDS) as looking:
+                    await self._surveyor.refresh()
+                fresh = not looking.cancelled_caught
+            self.step(trio.current_time(), fresh=fresh)
+            with trio.move_on_after(STEP_SECONDS if steers else math.inf):
+                await self._put_in_force.wait()
+
+    def step(self, now: float, *, fresh: bool = True) -> None:
+        """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
+        for role, steered in self._roles.items():
+            source = steered.throttle.quota.source
+            if source is None:
+                steered.choice = steered.told = None
+                continue
+            held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
+            since = source.since(self._watch.starts.of(source, wall), wall)
+            steered.choice = choice = steered.rate.choose(
+                source, self._observed(role, fresh=fresh), held, since=since, wall=wall, now=now
+            )
+            if choice.bytes_per_second != held:
+                steered.throttle.change_rate(choice.bytes_per_second, now)
+                self._changed(role, "rate")
+            self._tell(role, steered, now)
+
+    def _observed(self, role: Role, *, fresh: bool) -> Observed:
+        survey = self._surveyor.last(role)
+        return Observed(
+            survey.behind,
+            survey.lag_messages,
+            survey.lag_bytes,
+            survey.growth_bytes_per_second,
+            self._oversight.passing(role).in_sync,
+            fresh,
+        )
+
+    def _tell(self, role: Role, steered: _Steered, now: float) -> None:
+        choice, told = steered.choice, steered.told
+        if choice is None:
+            return
+        was_late = told is not None and told.late
+        if told is not None and choice.late == was_late:
+            drift = abs(choice.bytes_per_second - told.bytes_per_second)
+            same = choice.held_by is told.held_by and drift <= _TOLD_CHANGE * told.bytes_per_second
+            if same or now - steered.told_at < TOLD_SECONDS:
+                return
+        facts = {
+            "role": role.value,
+            "bytes_per_second": choice.bytes_per_second,
+            "held_by": choice.held_by.value,
+            "reason": choice.words,
+            "lag_bytes": choice.lag_bytes,
+            "needed_bytes_per_second": choice.needed_bytes_per_second,
+        }
+        if choice.late and not was_late:
+            self._log.error("deadline_late", **facts)
+        elif was_late and not choice.late:
+            self._log.info("deadline_late_ended", **facts)
+        else:
+            self._log.info("rate_chosen", **facts)
+        steered.told, steered.told_at = choice, now

@@ -1,0 +1,178 @@
+"""Rates that set themselves: as they are written, when their deadlines are, and since when they count."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from proxy.errors import ConfigurationError
+from proxy.quotas import Deadline, RateSource, effective, parse_quotas
+from proxy.quotas.starts import RateStarts
+from proxy.roles import Role
+
+KEY = "leader.replication.throttled.rate"
+MIB = 1024 * 1024
+NOW = datetime(2026, 11, 1, 22, tzinfo=UTC)
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+def source(table: str) -> RateSource:
+    quota_file = parse_quotas(f"[brokers.101]\n{KEY} = {table}".encode())
+    found = effective(quota_file, 101, NOW).leader.source
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("table", "deadline"),
+    [
+        ('{ finish_by = "06:00", max = "1MiB/s" }', Deadline(daily=time(6))),
+        ("{ finish_by = 06:00:30, max = 1048576 }", Deadline(daily=time(6, 0, 30))),
+        (
+            '{ finish_by = "06:00", timezone = "Europe/Berlin", max = "1MiB/s" }',
+            Deadline(daily=time(6), zone=BERLIN),
+        ),
+        ('{ within = "2h30m", max = "1MiB/s" }', Deadline(within=timedelta(hours=2.5))),
+        (
+            '{ finish_by = "2026-12-01T06:00:00Z", max = "1MiB/s" }',
+            Deadline(at=datetime(2026, 12, 1, 6, tzinfo=UTC)),
+        ),
+        (
+            '{ finish_by = 2026-12-01T06:00:00, timezone = "Europe/Berlin", max = "1MiB/s" }',
+            Deadline(at=datetime(2026, 12, 1, 5, tzinfo=UTC)),
+        ),
+    ],
+)
+def test_a_deadline_as_it_is_written(table: str, deadline: Deadline) -> None:
+    assert source(table) == RateSource(MIB, 65536, deadline)
+
+
+def test_spelt_with_dotted_keys_or_as_a_table_of_its_own() -> None:
+    for text in (
+        f'[brokers.101]\n{KEY}.within = "2h"\n{KEY}.max = "1MiB/s"',
+        f'[brokers.101.{KEY}]\nwithin = "2h"\nmax = "1MiB/s"',
+        f'[brokers.101]\n"{KEY}" = {{ within = "2h", max = "1MiB/s" }}',
+    ):
+        assert effective(parse_quotas(text.encode()), 101, NOW).leader.source == RateSource(
+            MIB, 65536, Deadline(within=timedelta(hours=2))
+        )
+
+
+def test_a_rate_that_sets_itself_is_at_most_its_most() -> None:
+    quota = effective(parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}'.encode()), 101, NOW).leader
+    assert quota.bytes_per_second == 5
+    assert quota.source is not None
+    assert quota.source.least == 5
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("{}", "expected finish_by or within"),
+        ('{ max = "1MiB/s" }', "expected finish_by or within"),
+        ('{ within = "2h" }', "max: missing"),
+        ('{ within = "2h", max = "unlimited" }', "max: expected a rate above 0 that is not unlimited"),
+        ('{ within = "2h", max = 0 }', "max: expected a rate above 0"),
+        ('{ within = "2h", max = "1MiB/s", min = "2MiB/s" }', "min: expected no more than max"),
+        ('{ within = "2 hours", max = 1 }', "within: expected a time like 2h, 90m or 1d12h"),
+        ('{ within = "2h", finish_by = "06:00", max = 1 }', "within: expected either finish_by or within"),
+        ('{ within = "2h", timezone = "UTC", max = 1 }', "timezone: is that of finish_by"),
+        ('{ finish_by = "24:00", max = 1 }', 'finish_by: expected a time of day like "22:00"'),
+        ('{ finish_by = "2026-13-01T00:00:00Z", max = 1 }', "finish_by: expected a time of day like"),
+        ("{ finish_by = 6, max = 1 }", "finish_by: expected a time of day like"),
+        ("{ finish_by = 2026-12-01, max = 1 }", "finish_by: expected a time of day like"),
+        ("{ finish_by = 9999-12-31T23:59:59Z, max = 1 }", "finish_by: expected a time of day like"),
+        (
+            '{ finish_by = 2026-12-01T06:00:00Z, timezone = "UTC", max = 1 }',
+            "finish_by: expected a date and time without an offset beside a timezone",
+        ),
+        ('{ finish_by = "06:00", timezone = "Europe/Berln", max = 1 }', "did you mean Europe/Berlin"),
+        ('{ finish_bye = "06:00", max = 1 }', "finish_bye: unknown key; expected one of .* finish_by"),
+    ],
+)
+def test_what_is_refused_names_the_key(table: str, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"quotas.toml: brokers.101.{KEY}: .*{problem}"):
+        parse_quotas(f"[brokers.101]\n{KEY} = {table}".encode())
+
+
+@pytest.mark.parametrize(
+    ("deadline", "since", "moment"),
+    [
+        (Deadline(daily=time(6)), "2026-11-01T22:00Z", "2026-11-02T06:00Z"),
+        (Deadline(daily=time(6)), "2026-11-02T05:59Z", "2026-11-02T06:00Z"),
+        (Deadline(daily=time(6)), "2026-11-02T06:00Z", "2026-11-03T06:00Z"),
+        (Deadline(daily=time(6), zone=BERLIN), "2026-07-01T03:00Z", "2026-07-01T04:00Z"),
+        # 02:30 is skipped on 2026-03-29: the first moment that is shown as later.
+        (Deadline(daily=time(2, 30), zone=BERLIN), "2026-03-28T23:00Z", "2026-03-29T01:00Z"),
+        # It is shown twice on 2026-10-25: the first time counts.
+        (Deadline(daily=time(2, 30), zone=BERLIN), "2026-10-24T22:00Z", "2026-10-25T00:30Z"),
+        (Deadline(within=timedelta(hours=2)), "2026-11-01T22:00+01:00", "2026-11-01T23:00Z"),
+        (Deadline(at=datetime(2026, 12, 1, 6, tzinfo=UTC)), "2027-01-01T00:00Z", "2026-12-01T06:00Z"),
+    ],
+)
+def test_when_a_deadline_is(deadline: Deadline, since: str, moment: str) -> None:
+    assert deadline.moment(datetime.fromisoformat(since)) == datetime.fromisoformat(moment)
+
+
+SCHEDULED = f"""
+[[schedules]]
+from = "22:00"
+to = "06:00"
+[schedules.brokers.default]
+{KEY} = {{ within = "7h", max = "1MiB/s" }}
+"""
+
+
+def test_in_a_schedule_it_counts_from_the_beginning_of_each_night() -> None:
+    at = datetime(2026, 11, 3, 1, tzinfo=UTC)
+    found = effective(parse_quotas(SCHEDULED.encode()), 101, at).leader.source
+    assert found is not None
+    taken = datetime(2026, 11, 1, 12, tzinfo=UTC)
+    assert found.since(taken, at) == datetime(2026, 11, 2, 22, tzinfo=UTC)
+    late = datetime(2026, 11, 3, 0, 30, tzinfo=UTC)
+    assert found.since(late, at) == late
+
+
+def test_a_start_outlives_whatever_else_of_the_file_changes() -> None:
+    def file(most: int, before: str = "") -> bytes:
+        return f'{before}[brokers.101]\n{KEY} = {{ within = "2h", max = {most} }}'.encode()
+
+    starts = RateStarts({})
+    starts.take(parse_quotas(file(5)), NOW)
+    later = NOW + timedelta(hours=1)
+    changed = parse_quotas(file(6, "[mode]\nenforce = false\n"))
+    starts.take(changed, later)
+    (found,) = [source for section in changed.sections() for source in section.sources.values()]
+    assert starts.of(found, later) == NOW
+    restarted = RateStarts(starts.kept)
+    restarted.take(changed, later + timedelta(hours=1))
+    assert restarted.of(found, later) == NOW
+
+
+def test_a_start_is_of_one_within_and_goes_with_it() -> None:
+    starts = RateStarts({})
+    later = NOW + timedelta(hours=1)
+    for at, span in ((NOW, "2h"), (later, "3h")):
+        quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "{span}", max = 5 }}'.encode())
+        starts.take(quota_file, at)
+    (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
+    assert starts.of(found, later) == later
+    starts.take(parse_quotas(b"# none"), later)
+    assert starts.kept == {}
+
+
+def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
+    """A start is not called by the number of its schedule: those that are over are taken out of the file."""
+    over = "[[schedules]]\nuntil = 2026-01-01T00:00:00Z\n[schedules.mode]\nenforce = true\n"
+    starts = RateStarts({})
+    starts.take(parse_quotas((over + SCHEDULED).encode()), NOW)
+    before = dict(starts.kept)
+    starts.take(parse_quotas(SCHEDULED.encode()), NOW + timedelta(hours=1))
+    assert starts.kept == before != {}
+
+
+def test_what_is_no_table_is_a_rate_as_before() -> None:
+    quotas = effective(parse_quotas(f'[brokers.101]\n{KEY} = "1MiB/s"'.encode()), 101, NOW)
+    assert (quotas.of(Role.LEADER).source, quotas.leader.bytes_per_second) == (None, MIB)

@@ -1,0 +1,182 @@
+"""What is chosen is put in force, told and recorded; on real files, under a virtual clock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from proxy.config.keeping import LastGoodKeeper
+from proxy.config.reload import QuotaWatch
+from proxy.rates.choice import HeldBy
+from proxy.rates.steering import Steering
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics
+from proxy.throttle.passing import Passing
+from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.survey import RoleSurvey
+from tests.proxy.conversation import settings
+from tests.proxy.recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trio.testing import MockClock
+
+    from proxy.quotas import Quotas
+
+MIB = 1024 * 1024
+KEY = "leader.replication.throttled.rate"
+LISTED = 'leader.replication.throttled.replicas = "*"'
+WITHIN = f'[brokers.default]\n{KEY} = {{ within = "1000s", max = "50MiB/s" }}\n{LISTED}\n'
+BEGINNING = datetime(2026, 11, 1, 22, tzinfo=UTC)
+BEHIND = RoleSurvey(behind=2, lag_messages=1000, lag_bytes=9600.0 * MIB)
+"""10 MiB/s for the 960 s that are left but for the reserve."""
+
+
+class Looks:
+    """What the surveyor and the oversight would tell."""
+
+    def __init__(self) -> None:
+        self.found = BEHIND
+        self.hangs = False
+
+    async def refresh(self) -> None:
+        await trio.sleep(1e9 if self.hangs else 0)
+
+    def last(self, role: Role) -> RoleSurvey:
+        return self.found if role is Role.LEADER else RoleSurvey()
+
+    def passing(self, _: Role) -> Passing:
+        return Passing()
+
+
+class Rig:
+    """A watch of a real file, both roles' throttles, and the steering between them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.log, self.looks = path, RecordedLog(), Looks()
+        self._began = trio.current_time()
+        state = path.with_name("state")
+        self.watch = QuotaWatch.open(path, broker_id=1, log=self.log, state=state)
+        self.watch._clock = self.now
+        self.watch.starts.kept = {key: BEGINNING.timestamp() for key in self.watch.starts.kept}
+        self.keeper = LastGoodKeeper(state, self.watch, self.log)
+        current: Quotas = self.watch.current
+        self.throttles = {
+            role: RoleThrottle(role, settings(), quotas=current, statistics=RoleStatistics(), now=trio.current_time())
+            for role in Role
+        }
+        self.told: list[tuple[Role, str, float]] = []
+        self.steering = Steering(self.watch, self.throttles, self.looks, self.looks, self._changed, self.log)
+
+    def now(self) -> datetime:
+        return BEGINNING + timedelta(seconds=trio.current_time() - self._began)
+
+    def _changed(self, role: Role, reason: str) -> None:
+        self.told.append((role, reason, self.rate(role)))
+
+    def rate(self, role: Role = Role.LEADER) -> float:
+        return self.throttles[role].quota.bytes_per_second
+
+    async def write(self, content: str) -> None:
+        self.path.write_text(content)
+        await self.watch.reload("watch")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "quotas.toml"
+    path.write_text(WITHIN)
+    return path
+
+
+async def test_it_begins_at_the_least_and_is_chosen_at_once(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    rig = Rig(path)
+    assert rig.rate() == 65536
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(0.1)
+    chosen = pytest.approx(10 * MIB + 65536, rel=0.01)
+    assert rig.rate() == rig.throttles[Role.LEADER].budget._bucket.rate == chosen  # type: ignore[attr-defined]
+    assert [(role, reason) for role, reason, _ in rig.told] == [(Role.LEADER, "rate")]
+    assert rig.rate(Role.FOLLOWER) == float("inf")
+    assert rig.steering.choice(Role.FOLLOWER) is None
+    (line,) = [line for line in rig.log.lines if line["event"] == "rate_chosen"]
+    assert (line["role"], line["held_by"], line["bytes_per_second"]) == ("leader", "deadline", rig.rate())
+
+
+async def test_as_time_goes_by_more_is_needed_and_few_lines_are_written(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    rig = Rig(path)
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(500.5)
+    assert rig.rate() == pytest.approx(9600 / 460 * MIB, rel=0.05)
+    assert len([event for event in rig.log.events if event == "rate_chosen"]) < 12
+    await trio.sleep(460)
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert (choice.late, rig.rate()) == (True, 50 * MIB)
+    assert rig.log.events.count("deadline_late") == 1
+    rig.looks.found = RoleSurvey()
+    await trio.sleep(20)
+    assert rig.log.events.count("deadline_late_ended") == 1
+    assert rig.rate() == 65536
+
+
+async def test_a_look_that_hangs_is_none_and_the_next_one_counts(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    rig = Rig(path)
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(0.5)
+    rig.looks.hangs = True
+    await trio.sleep(20)
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert (choice.held_by, rig.rate()) == (HeldBy.LAG_UNKNOWN, 50 * MIB)
+    rig.looks.hangs = False
+    await trio.sleep(8)
+    assert rig.rate() < 11 * MIB
+
+
+async def test_a_change_of_the_file_is_chosen_within_its_bounds(path: Path, nursery: trio.Nursery) -> None:
+    rig = Rig(path)
+    for role in Role:
+        nursery.start_soon(rig.steering.apply_changes, role)
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(0.05)
+    await rig.write(WITHIN.replace("50MiB/s", "5MiB/s"))
+    await trio.sleep(0.05)
+    assert rig.rate() == 5 * MIB
+    await rig.write(f"[brokers.default]\n{KEY} = 1000000\n{LISTED}")
+    await trio.sleep(0.05)
+    assert (rig.rate(), rig.steering.choice(Role.LEADER)) == (1_000_000, None)
+    await rig.write(WITHIN)
+    await trio.sleep(0.05)
+    assert rig.rate() == pytest.approx(10 * MIB, rel=0.02)
+
+
+async def test_a_restart_does_not_begin_within_anew(path: Path, nursery: trio.Nursery) -> None:
+    rig = Rig(path)
+    nursery.start_soon(rig.keeper.run)
+    with trio.fail_after(5):
+        while not rig.keeper.writes["written"]:  # noqa: ASYNC110 - the keeper tells nobody
+            await trio.sleep(0.01)
+    again = QuotaWatch.open(path, broker_id=1, log=rig.log, state=path.with_name("state"))
+    assert set(again.starts.kept.values()) == {BEGINNING.timestamp()}
+
+
+async def test_lists_and_what_is_remembered_of_them_outlive_a_chosen_rate(path: Path) -> None:
+    rig = Rig(path)
+    throttle = rig.throttles[Role.LEADER]
+    lists, before = throttle.selection.lists, throttle.quota
+    assert throttle.quota.selects("orders", 3)
+    rig.steering.step(trio.current_time())
+    assert throttle.quota is not before
+    assert throttle.selection.lists is lists
+    assert throttle.quota._resolved is before._resolved
