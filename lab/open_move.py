@@ -150,12 +150,16 @@ class OpenMove:
             await trio.sleep(_POLL_SECONDS)
         return found[0].t - since
 
+    async def wait_moved(self, *, timeout_seconds: float) -> None:
+        """Wait until the controller says that the move is done. Raises LabError."""
+        partitions = list(range(self.move.partitions))
+        wait = partial(self._cluster.admin.wait_moved, self.topic, partitions, timeout_seconds=timeout_seconds)
+        await trio.to_thread.run_sync(wait)
+
     async def finish(self, *, timeout_seconds: float) -> Outcome:
         """Wait until the move is done and every replica in sync, then compare. Raises LabError."""
         admin = self._cluster.admin
-        partitions = list(range(self.move.partitions))
-        wait = partial(admin.wait_moved, self.topic, partitions, timeout_seconds=timeout_seconds)
-        await trio.to_thread.run_sync(wait)
+        await self.wait_moved(timeout_seconds=timeout_seconds)
         await trio.to_thread.run_sync(partial(admin.wait_in_sync, self.topic, timeout_seconds=_IN_SYNC_SECONDS))
         return Outcome(await trio.to_thread.run_sync(self._compare), self._lines())
 

@@ -32,7 +32,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from .panels import ROWS
 
 if TYPE_CHECKING:
-    from .panels import Panel, Query
+    from .panel import Panel, Query
 
 FILE = Path(__file__).with_name("kafka-throttle-sidecar.json")
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")

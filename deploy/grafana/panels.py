@@ -7,32 +7,8 @@ dashboard's variables.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
-Unit = Literal["binBps", "bytes", "short", "ops", "s", "percentunit", "bool_yes_no", "reqps"]
-
-ONE = 'instance=~"$instance"'
-ROLE = f'{ONE}, role=~"$role"'
-PREFIX = "replication_throttle_"
-
-
-class Query(NamedTuple):
-    expression: str
-    legend: str
-
-
-class Panel(NamedTuple):
-    title: str
-    unit: Unit
-    description: str
-    queries: tuple[Query, ...]
-    kind: Literal["timeseries", "stat"] = "timeseries"
-
-
-class Row(NamedTuple):
-    title: str
-    panels: tuple[Panel, ...]
-
+from .panel import ONE, PREFIX, ROLE, Panel, Query, Row
+from .rate_panels import RATES
 
 AT_A_GLANCE = Row(
     "At a glance",
@@ -101,32 +77,6 @@ THROTTLE = Row(
                 Query(f"FollowerReplicationThrottledRate{{{ONE}}}", "{{instance}} follower"),
                 Query(f"{PREFIX}limit_bytes_per_second{{{ROLE}}} < +Inf", "{{instance}} {{role}} quota"),
             ),
-        ),
-        Panel(
-            "Deadline",
-            "binBps",
-            "Where the rate is a deadline: what is needed to be done in time, and the rate chosen. Needed above "
-            "chosen: the most is not enough, it will be late.",
-            (
-                Query(f"{PREFIX}deadline_needed_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} needed"),
-                Query(
-                    f"{PREFIX}limit_bytes_per_second{{{ROLE}}} and on (job, instance, role) "
-                    f"{PREFIX}deadline_timestamp_seconds",
-                    "{{instance}} {{role}} chosen",
-                ),
-            ),
-        ),
-        Panel(
-            "Lag in bytes",
-            "bytes",
-            "Messages behind, at the size that each replica's messages had so far. Normal: falling.",
-            (Query(f"{PREFIX}lag_bytes{{{ROLE}}}", "{{instance}} {{role}}"),),
-        ),
-        Panel(
-            "Too late for its deadline",
-            "short",
-            "1 where catch-up will not be done by its deadline even at the most its rate may be, or was not.",
-            (Query(f"{PREFIX}deadline_late{{{ROLE}}}", "{{instance}} {{role}}"),),
         ),
         Panel(
             "In sync and catching up",
@@ -395,4 +345,4 @@ BOUNDS = Row(
     ),
 )
 
-ROWS = (AT_A_GLANCE, THROTTLE, TRAFFIC, BOUNDS, HOUSEKEEPING)
+ROWS = (AT_A_GLANCE, THROTTLE, RATES, TRAFFIC, BOUNDS, HOUSEKEEPING)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..rates.signals import Signal
 from ..roles import Role
 from .metric_row import PREFIX, Metric, Read, Sources, per_role
 
@@ -36,7 +37,31 @@ def _lag_bytes(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
     return [((role.value,), lag) for role, lag in found.items() if lag is not None]
 
 
+def _limited_by(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
+    chosen = {role: sources.chosen(role) for role in Role}
+    return [
+        ((role.value, signal.value), float(choice.signal == signal))
+        for role, choice in chosen.items()
+        if choice is not None and choice.auto
+        for signal in Signal
+    ]
+
+
 RATE_METRICS = (
+    Metric(
+        PREFIX + "auto_rate_bytes_per_second",
+        "gauge",
+        ("role",),
+        "The rate chosen as one that does not hurt; no sample where the rate is another.",
+        _chosen(lambda choice: choice.bytes_per_second if choice.auto else None),
+    ),
+    Metric(
+        PREFIX + "auto_limited_by",
+        "gauge",
+        ("role", "signal"),
+        "1 for the signal that keeps a rate that does not hurt from being more; 0 for the others.",
+        _limited_by,
+    ),
     Metric(
         PREFIX + "deadline_timestamp_seconds",
         "gauge",

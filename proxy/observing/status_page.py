@@ -213,7 +213,7 @@ def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState |
         state.source,
         source.least,
         source.most,
-        held_by=choice.held_by.value,
+        held_by=choice.held_by,
         reason=choice.words,
         finish_by=choice.finish_by,
         needed_bytes_per_second=choice.needed_bytes_per_second,

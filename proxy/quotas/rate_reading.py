@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .daily_window import DailyWindow
 
-RATE_TABLE_KEYS = ("finish_by", "within", "timezone", "min", "max")
+RATE_TABLE_KEYS = ("finish_by", "within", "timezone", "auto", "min", "max")
 _EXPECTED_FINISH = 'a time of day like "06:00", or a date and time like 2026-12-01T06:00:00Z'
 _YEARS = range(1970, 9991)
 """The last year of a date: later ones overflow when the offset is subtracted."""
@@ -53,7 +53,7 @@ def _source(table: Mapping[str, Any], path: str, window: DailyWindow | None) -> 
         raise InvalidValueError(f"auto: expected true, or no such key, found {shown(auto)}")
     deadline = _deadline(table)
     if deadline is None and "auto" not in table:
-        raise InvalidValueError("expected finish_by or within in the table of a rate that sets itself")
+        raise InvalidValueError("expected finish_by, within or auto = true in the table of a rate that sets itself")
     most = _bound(table, "max")
     if most is None:
         raise InvalidValueError('max: missing; expected the most that the rate may be, like "300MiB/s"')

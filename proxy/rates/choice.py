@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
+
+    from .signals import Reading
 
 
 class HeldBy(enum.StrEnum):
@@ -27,6 +30,8 @@ class HeldBy(enum.StrEnum):
     """Something is behind, and nobody knows by how many bytes."""
     PASSED = "deadline_passed"
     """What is behind now is to be done as soon as it can."""
+    NOTHING = "nothing"
+    """It is being raised, or all of it is not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,10 @@ class Observed:
     """What replicas that are in sync take of the quota."""
     fresh: bool = True
     """False: it is an older look, since the last one failed or takes long."""
+    used_bytes_per_second: float = 0.0
+    """What went through since the last look."""
+    readings: Sequence[Reading] = ()
+    """What says whether it hurts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,8 @@ class Choice:
     """The rate of a role from now on."""
 
     bytes_per_second: float
-    held_by: HeldBy
+    held_by: str
+    """One of `HeldBy`, or the signal that keeps it from being more."""
     words: str
     """Why, for people."""
     finish_by: datetime | None = None
@@ -61,3 +71,6 @@ class Choice:
     late: bool = False
     """What is behind will not be done in time, or was not."""
     lag_bytes: float | None = 0.0
+    signal: str | None = None
+    """What keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
+    auto: bool = False

@@ -6,9 +6,11 @@ Pure: time is an argument. Invariant: what is chosen lies between the source's b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .by_deadline import DeadlineRate, Need, Standing, about
+from .auto import AutoRate
+from .by_deadline import SETTLED_SECONDS, DeadlineRate, Need, Standing, about
 from .choice import Choice, HeldBy
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class RoleRate:
 
     def __init__(self) -> None:
         self._deadline = DeadlineRate()
+        self._auto = AutoRate()
+        self._behind_at: float | None = None
 
     def choose(
         self, source: RateSource, observed: Observed, held: float, *, since: datetime, wall: datetime, now: float
@@ -41,8 +45,30 @@ class RoleRate:
             wall: now, by the wall clock; with an offset.
             now: the same in seconds, by a clock that is never set.
         """
-        need = self._deadline.need(source, observed, since=since, wall=wall, now=now)
-        wanted, held_by = self._wanted(source, need, held)
+        least = None
+        if source.deadline is not None:
+            least = self._by_deadline(source, observed, held, self._need(source, observed, since, wall, now))
+        if not source.auto:
+            if least is None:
+                raise AssertionError("a rate source without a deadline that is not automatic")
+            return least
+        does_not_hurt = self._by_signals(source, observed, held, now)
+        if least is None:
+            return does_not_hurt
+        told = replace(
+            does_not_hurt,
+            finish_by=least.finish_by,
+            needed_bytes_per_second=least.needed_bytes_per_second,
+            late=least.late,
+        )
+        above = least.held_by == HeldBy.NOTHING_BEHIND or does_not_hurt.bytes_per_second >= least.bytes_per_second
+        return told if above else replace(least, signal=does_not_hurt.signal, auto=True)
+
+    def _need(self, source: RateSource, observed: Observed, since: datetime, wall: datetime, now: float) -> Need:
+        return self._deadline.need(source, observed, since=since, wall=wall, now=now)
+
+    def _by_deadline(self, source: RateSource, observed: Observed, held: float, need: Need) -> Choice:
+        wanted, held_by = _wanted(source, need, held)
         return Choice(
             _settled(source, wanted, held),
             held_by,
@@ -53,22 +79,38 @@ class RoleRate:
             lag_bytes=observed.lag_bytes,
         )
 
-    def _wanted(self, source: RateSource, need: Need, held: float) -> tuple[float, HeldBy]:
-        match need.standing:
-            case Standing.NOTHING_BEHIND:
-                return source.least, HeldBy.NOTHING_BEHIND
-            case Standing.PASSED:
-                return source.most, HeldBy.PASSED
-            case Standing.NOT_YET_KNOWN:
-                return held, HeldBy.LAG_UNKNOWN
-            case Standing.UNKNOWN:
-                return source.most, HeldBy.LAG_UNKNOWN
-            case Standing.LATE:
-                return source.most, HeldBy.MOST
-        wanted = need.bytes_per_second or 0.0
-        if wanted >= source.most:
+    def _by_signals(self, source: RateSource, observed: Observed, held: float, now: float) -> Choice:
+        if observed.behind or observed.lag_messages:
+            self._behind_at = now
+        if self._behind_at is None or now - self._behind_at >= SETTLED_SECONDS:
+            # What comes next finds the network and the disks as they are then.
+            self._auto, self._behind_at = AutoRate(), None
+            words = "nothing is behind"
+            return Choice(source.least, HeldBy.NOTHING_BEHIND, words, lag_bytes=observed.lag_bytes, auto=True)
+        verdict = self._auto.choose(source, observed.readings, held, used=observed.used_bytes_per_second, now=now)
+        rate = min(max(verdict.bytes_per_second, source.least), source.most)
+        held_by: str = HeldBy.NOTHING if verdict.signal is None else verdict.signal
+        if verdict.signal is None and rate >= source.most:
+            held_by = HeldBy.MOST
+        return Choice(rate, held_by, verdict.words, lag_bytes=observed.lag_bytes, signal=verdict.signal, auto=True)
+
+
+def _wanted(source: RateSource, need: Need, held: float) -> tuple[float, HeldBy]:
+    match need.standing:
+        case Standing.NOTHING_BEHIND:
+            return source.least, HeldBy.NOTHING_BEHIND
+        case Standing.PASSED:
+            return source.most, HeldBy.PASSED
+        case Standing.NOT_YET_KNOWN:
+            return held, HeldBy.LAG_UNKNOWN
+        case Standing.UNKNOWN:
+            return source.most, HeldBy.LAG_UNKNOWN
+        case Standing.LATE:
             return source.most, HeldBy.MOST
-        return (wanted, HeldBy.DEADLINE) if wanted > source.least else (source.least, HeldBy.LEAST)
+    wanted = need.bytes_per_second or 0.0
+    if wanted >= source.most:
+        return source.most, HeldBy.MOST
+    return (wanted, HeldBy.DEADLINE) if wanted > source.least else (source.least, HeldBy.LEAST)
 
 
 def _settled(source: RateSource, wanted: float, held: float) -> float:

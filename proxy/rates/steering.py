@@ -16,13 +16,16 @@ import trio
 from ..changes import Changes
 from ..roles import Role
 from .choice import Observed
+from .host_watch import HostWatch
 from .role_rate import RoleRate
+from .signals import Measured, Signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..config.reload import QuotaWatch
     from ..logs.log import Log
+    from ..quotas import RateSource
     from ..throttle.passing import Passing
     from ..throttle.role_throttle import RoleThrottle
     from ..throttle.survey import RoleSurvey
@@ -32,6 +35,8 @@ STEP_SECONDS = 1.0
 STALE_SECONDS = 5.0
 """A look that takes longer counts as none: there are 200 000 replicas, or the loop is late."""
 TOLD_SECONDS = 10.0
+LOWERED_TOLD_SECONDS = 2.0
+"""A rate that falls is told sooner: somebody will ask why."""
 _TOLD_CHANGE = 0.1
 """A rate that drifts is told again when it is so much of itself away from what was told."""
 
@@ -54,6 +59,10 @@ class _Steered:
 
     throttle: RoleThrottle
     rate: RoleRate = field(default_factory=RoleRate)
+    signals: Signals = field(default_factory=Signals)
+    used_bytes: int = 0
+    """Throttled bytes until the last look."""
+    looked_at: float = 0.0
     choice: Choice | None = None
     told: Choice | None = None
     told_at: float = 0.0
@@ -81,6 +90,7 @@ class Steering:
         self._oversight = oversight
         self._changed = changed
         self._log = log
+        self._host = HostWatch()
 
     def choice(self, role: Role) -> Choice | None:
         """What was chosen last; None while the file says the rate itself."""
@@ -99,15 +109,20 @@ class Steering:
     async def run(self) -> None:
         """Choose rates until cancelled."""
         while True:
-            steers = any(steered.throttle.quota.source is not None for steered in self._roles.values())
+            steers = any(source is not None for source in self._sources())
             fresh = True
             if steers:
                 with trio.move_on_after(STALE_SECONDS) as looking:
                     await self._surveyor.refresh()
                 fresh = not looking.cancelled_caught
+            if any(source is not None and source.auto for source in self._sources()):
+                await self._host.look()
             self.step(trio.current_time(), fresh=fresh)
             with trio.move_on_after(STEP_SECONDS if steers else math.inf):
                 await self._put_in_force.wait()
+
+    def _sources(self) -> list[RateSource | None]:
+        return [steered.throttle.quota.source for steered in self._roles.values()]
 
     def step(self, now: float, *, fresh: bool = True) -> None:
         """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
@@ -119,15 +134,22 @@ class Steering:
             held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
             since = source.since(self._watch.starts.of(source, wall), wall)
             steered.choice = choice = steered.rate.choose(
-                source, self._observed(role, fresh=fresh), held, since=since, wall=wall, now=now
+                source, self._observed(role, steered, now, fresh=fresh), held, since=since, wall=wall, now=now
             )
             if choice.bytes_per_second != held:
                 steered.throttle.change_rate(choice.bytes_per_second, now)
                 self._changed(role, "rate")
             self._tell(role, steered, now)
 
-    def _observed(self, role: Role, *, fresh: bool) -> Observed:
-        survey = self._surveyor.last(role)
+    def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool) -> Observed:
+        survey, throttle = self._surveyor.last(role), steered.throttle
+        statistics = throttle.statistics
+        moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
+        before, seconds = steered.used_bytes, now - steered.looked_at
+        steered.used_bytes, steered.looked_at = moved, now
+        answers, turnarounds = throttle.timings.take()
+        at_least = throttle.quota.source is not None and throttle.quota.bytes_per_second <= throttle.quota.source.least
+        measured = Measured(turnarounds, answers, survey.behind, survey.in_sync - survey.new)
         return Observed(
             survey.behind,
             survey.lag_messages,
@@ -135,6 +157,8 @@ class Steering:
             survey.growth_bytes_per_second,
             self._oversight.passing(role).in_sync,
             fresh,
+            used_bytes_per_second=(moved - before) / seconds if seconds > 0 else 0.0,
+            readings=steered.signals.read(measured, now, at_least=at_least, host=self._host.reading),
         )
 
     def _tell(self, role: Role, steered: _Steered, now: float) -> None:
@@ -144,13 +168,14 @@ class Steering:
         was_late = told is not None and told.late
         if told is not None and choice.late == was_late:
             drift = abs(choice.bytes_per_second - told.bytes_per_second)
-            same = choice.held_by is told.held_by and drift <= _TOLD_CHANGE * told.bytes_per_second
-            if same or now - steered.told_at < TOLD_SECONDS:
+            same = choice.held_by == told.held_by and drift <= _TOLD_CHANGE * told.bytes_per_second
+            lowered = told.bytes_per_second - choice.bytes_per_second > _TOLD_CHANGE * told.bytes_per_second
+            if same or now - steered.told_at < (LOWERED_TOLD_SECONDS if lowered else TOLD_SECONDS):
                 return
         facts = {
             "role": role.value,
             "bytes_per_second": choice.bytes_per_second,
-            "held_by": choice.held_by.value,
+            "held_by": str(choice.held_by),
             "reason": choice.words,
             "lag_bytes": choice.lag_bytes,
             "needed_bytes_per_second": choice.needed_bytes_per_second,

@@ -95,6 +95,9 @@ class Link:
             self.peer = str(request.replica_id)
             if self._witness is not None:
                 self._witness.peer = self.peer
+        since, self.replicas.appends_since = self.replicas.appends_since, None
+        if since is not None and not self.replicas.behind:
+            self.throttle.timings.came_back(now - since)
         came_early = self._upstream.came_early(now)
         if came_early is not None:
             self._is_live = came_early

@@ -68,6 +68,8 @@ class Outlook:
     leader says of it goes on, its records do not."""
     brought_nothing = False
     """The answer is through, and `first` had no records in it."""
+    is_timed = False
+    """What was granted has begun to come."""
     catches_up = False
     """Some that are behind were asked for."""
     translation: Translation[Asked] | None = None
@@ -160,6 +162,11 @@ class Outlook:
                 in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld
             )
             self.throttle.account(self.claim, usage, now)
+        if reserved and not self.is_timed:
+            self.is_timed = True
+            self.throttle.timings.answered(now - self.admitted_at)
+        elif in_sync and not catching_up:
+            self.replicas.appends_since = now
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""

@@ -39,8 +39,8 @@ class Replicas:
     """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version",
-        "gain", "generation", "growth", "known", "new", "not_remembered",
+        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "appends_since", "behind", "changed",
+        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
@@ -59,6 +59,7 @@ class Replicas:
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
+        self.appends_since: float | None = None  # when records of replicas in sync alone went on to the follower
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0
@@ -89,8 +90,7 @@ class Replicas:
         """The leader's high watermark of a known replica moved on: its lag grew by that."""
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
-            grown = max(high_watermark - replica.high_watermark, 0)
-            self.growth.add(grown * replica.bytes_per_message, now)
+            self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
 
     def clear(self) -> None:
         """A fetch passed unseen: what was known may be out of date."""

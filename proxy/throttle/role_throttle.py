@@ -15,6 +15,7 @@ from protocol.session.registry import FetchSessions
 
 from .remembered import Remembered
 from .selection import Selection
+from .timings import Timings
 from .topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class RoleThrottle:
         self.remembered = Remembered() if remembered is None else remembered
         self.links: set[OpenLink] = set()
         self.rate = _simple_rate(settings)
+        self.timings = Timings()
         self._strict = settings.policy == "strict"
         self._turn = 0
         self.budget = _budget(settings, self.quota.bytes_per_second, now)

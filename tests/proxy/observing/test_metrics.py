@@ -16,6 +16,7 @@ from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
 from proxy.rates.choice import Choice, HeldBy
+from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.throttle.doubts import Doubt, Reason
@@ -33,6 +34,7 @@ RATES = {Role.LEADER: 11.5, Role.FOLLOWER: 22.5}
 SOON = datetime(2026, 11, 1, tzinfo=UTC)
 QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role.FOLLOWER: SOON})
 LATE = Choice(1024.0, HeldBy.MOST, "too late", SOON, 5000.0, late=True)
+AUTO = Choice(7.0, Signal.CATCH_UP_READS, "slow", signal=Signal.CATCH_UP_READS, auto=True)
 SURVEYS = {
     Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100),
     Role.FOLLOWER: RoleSurvey(in_sync=0, behind=2, lag_messages=200),
@@ -63,7 +65,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
         quotas=lambda: QUOTAS,
         limit_bytes_per_second=lambda role: QUOTAS.of(role).bytes_per_second,
-        chosen=lambda role: LATE if role is Role.LEADER else None,
+        chosen=lambda role: LATE if role is Role.LEADER else AUTO,
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
         doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
         rate_bytes_per_second=RATES.__getitem__,
@@ -112,6 +114,9 @@ PREFIX = "replication_throttle_"
         (PREFIX + "deadline_needed_bytes_per_second", {"role": "leader"}, 5000),
         (PREFIX + "deadline_late", {"role": "leader"}, 1),
         (PREFIX + "deadline_late", {"role": "follower"}, 0),
+        (PREFIX + "auto_rate_bytes_per_second", {"role": "follower"}, 7.0),
+        (PREFIX + "auto_limited_by", {"role": "follower", "signal": "catch_up_reads"}, 1),
+        (PREFIX + "auto_limited_by", {"role": "follower", "signal": "network"}, 0),
         (PREFIX + "enforcing", {}, 0),
         (PREFIX + "quota_doubts", {"role": "leader", "reason": "unknown_replicas"}, 4),
         (PREFIX + "quota_doubts", {"role": "leader", "reason": "no_connection"}, 0),

@@ -49,6 +49,13 @@ def test_a_deadline_as_it_is_written(table: str, deadline: Deadline) -> None:
     assert source(table) == RateSource(MIB, 65536, deadline)
 
 
+def test_a_rate_that_does_not_hurt_with_a_deadline_and_without() -> None:
+    assert source('{ auto = true, min = "1MiB/s", max = "2MiB/s" }') == RateSource(2 * MIB, MIB, auto=True)
+    both = source('{ auto = true, within = "2h", min = "1MiB/s", max = "2MiB/s" }')
+    assert both == RateSource(2 * MIB, MIB, Deadline(within=timedelta(hours=2)), auto=True)
+    assert str(both).startswith("what does not hurt, at least what is needed to end within 2h, from 1.00 MiB/s")
+
+
 def test_spelt_with_dotted_keys_or_as_a_table_of_its_own() -> None:
     for text in (
         f'[brokers.101]\n{KEY}.within = "2h"\n{KEY}.max = "1MiB/s"',
@@ -70,8 +77,8 @@ def test_a_rate_that_sets_itself_is_at_most_its_most() -> None:
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
-        ("{}", "expected finish_by or within"),
-        ('{ max = "1MiB/s" }', "expected finish_by or within"),
+        ("{}", "expected finish_by, within or auto = true"),
+        ('{ max = "1MiB/s" }', "expected finish_by, within or auto = true"),
         ('{ within = "2h" }', "max: missing"),
         ('{ within = "2h", max = "unlimited" }', "max: expected a rate above 0 that is not unlimited"),
         ('{ within = "2h", max = 0 }', "max: expected a rate above 0"),
@@ -84,6 +91,8 @@ def test_a_rate_that_sets_itself_is_at_most_its_most() -> None:
         ("{ finish_by = 6, max = 1 }", "finish_by: expected a time of day like"),
         ("{ finish_by = 2026-12-01, max = 1 }", "finish_by: expected a time of day like"),
         ("{ finish_by = 9999-12-31T23:59:59Z, max = 1 }", "finish_by: expected a time of day like"),
+        ('{ auto = false, within = "2h", max = 1 }', "auto: expected true, or no such key, found false"),
+        ('{ auto = true, max = "1MiB/s" }', "min: missing"),
         (
             '{ finish_by = 2026-12-01T06:00:00Z, timezone = "UTC", max = 1 }',
             "finish_by: expected a date and time without an offset beside a timezone",

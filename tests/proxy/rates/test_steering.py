@@ -180,3 +180,31 @@ async def test_lists_and_what_is_remembered_of_them_outlive_a_chosen_rate(path: 
     assert throttle.quota is not before
     assert throttle.selection.lists is lists
     assert throttle.quota._resolved is before._resolved
+
+
+AUTO = f'[brokers.default]\n{KEY} = {{ auto = true, min = "10MiB/s", max = "800MiB/s" }}\n{LISTED}\n'
+
+
+async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
+    path: Path, nursery: trio.Nursery, mock_clock: MockClock
+) -> None:
+    """Leaders answer in 10 ms until more than 100 MiB/s are asked for, then in 100 ms."""
+    await trio.Path(path).write_text(AUTO)
+    rig = Rig(path)
+    throttle, now = rig.throttles[Role.LEADER], trio.current_time()
+    rates = []
+    for second in range(60):
+        throttle.statistics.throttled_bytes_catching_up += int(rig.rate())
+        throttle.timings.answered(0.1 if rig.rate() > 100 * MIB else 0.01)
+        rig.steering.step(now + second)
+        rates.append(rig.rate() / MIB)
+    assert rates[1:5] == pytest.approx([15, 22.5, 33.75, 50.6], rel=0.01)
+    assert 45 < min(rates[20:]) <= max(rates[20:]) < 125
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert choice.auto
+    held = {line["held_by"] for line in rig.log.lines if line["event"] == "rate_chosen"}
+    assert "catch_up_reads" in held
+    rig.looks.found = RoleSurvey()
+    rig.steering.step(now + 70)
+    assert rig.rate() == 10 * MIB

@@ -1,0 +1,116 @@
+"""The rate that does not hurt: raised while every signal is calm, lowered as soon as one says that somebody waits.
+
+Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. The rate
+
+- is lowered when a pressure is above 1, once for each new value of that signal: to half by a severe one, by a tenth at
+  most by one that is less, which has to say so twice;
+- stays between `CALM` and 1: without that gap it would swing;
+- is raised while all are below `CALM`, by half each second until something has hurt for the first time; from then on in
+  steps that begin small and grow, and no nearer to where it hurt than `SHY` for `SHY_SECONDS`;
+- is not raised while it is not used, nor before every signal has had a new value since it was raised last: it is never
+  faster than it can be seen.
+
+Pure: time is an argument. Invariant: what is chosen lies between the bounds of the source; the same signals at the same
+times give the same rates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..quotas.rate_source import RateSource
+    from .signals import Reading
+
+CALM = 0.8
+SEVERE = 2.0
+"""From here on a pressure is believed at once, and halves the rate."""
+CUT, LEAST_CUT, MOST_CUT = 0.5, 0.95, 0.9
+"""Of the rate: what is left by a severe pressure, by one just above 1, and by one just below `SEVERE`."""
+FIRST_RAISE = 1.5
+"""A second, before anything hurt: from 10 to 800 MiB/s in eleven seconds."""
+LEAST_RAISE, MOST_RAISE = 0.02, 0.2
+RAISE_GROWTH = 1.3
+"""Each raise is so much larger than the one before, until something hurts."""
+SHY = 0.97
+NEAR = 0.85
+"""Below so much of where it hurt last, raises are the largest."""
+SHY_SECONDS = 10.0
+USED = 0.6
+"""Of the rate: a role that uses less has no need of more."""
+_SLACK_SECONDS = 0.5
+"""Looks come about once a second, and not exactly."""
+
+
+class Verdict(NamedTuple):
+    bytes_per_second: float
+    signal: str | None
+    """What keeps it from being more; None: nothing does."""
+    words: str
+
+
+class AutoRate:
+    """Of one role."""
+
+    def __init__(self) -> None:
+        self._hurt_at_rate = math.inf
+        self._hurt_at = -math.inf
+        self._raised_at = -math.inf
+        self._doubted: tuple[str, float] | None = None
+        """The signal that was just above 1, and when its value was seen."""
+        self._raise = LEAST_RAISE
+        self._has_hurt = False
+
+    def choose(
+        self, source: RateSource, readings: Sequence[Reading], held: float, *, used: float, now: float
+    ) -> Verdict:
+        """Return the rate from `now` on. `used`: bytes per second that went through lately."""
+        worst = max(readings, key=lambda reading: reading.pressure, default=None)
+        if worst is not None and worst.pressure > 1:
+            return self._lowered(source, worst, held, now)
+        self._doubted = None
+        if worst is not None and worst.pressure > CALM:
+            self._raise = LEAST_RAISE
+            return Verdict(held, worst.signal, f"as much as {worst.words} allows")
+        return self._raised(source, readings, held, used, now)
+
+    def _lowered(self, source: RateSource, worst: Reading, held: float, now: float) -> Verdict:
+        stays = Verdict(held, worst.signal, f"{worst.words} is too much, looked at again")
+        if worst.seen_at <= self._hurt_at:
+            return stays
+        if worst.pressure < SEVERE and (self._doubted is None or self._doubted[0] != worst.signal):
+            self._doubted = worst.signal, worst.seen_at
+            return stays
+        if worst.pressure < SEVERE and self._doubted is not None and worst.seen_at <= self._doubted[1]:
+            return stays
+        self._doubted = None
+        self._has_hurt, self._hurt_at, self._hurt_at_rate, self._raise = True, now, held, LEAST_RAISE
+        mild = min(max(1 - (worst.pressure - 1) / 4, MOST_CUT), LEAST_CUT)
+        lower = max(held * (CUT if worst.pressure >= SEVERE else mild), source.least)
+        return Verdict(lower, worst.signal, f"lowered: {worst.words} is too much")
+
+    def _raised(self, source: RateSource, readings: Sequence[Reading], held: float, used: float, now: float) -> Verdict:
+        if not readings:
+            return Verdict(held, None, "nothing says whether it would hurt")
+        if used < USED * held:
+            return Verdict(held, None, "nothing needs more")
+        if held >= source.most:
+            return Verdict(source.most, None, "nothing hurts")
+        late = next((each for each in readings if each.seen_at <= self._raised_at + _SLACK_SECONDS), None)
+        if late is not None:
+            return Verdict(held, late.signal, f"{late.words} is not known anew since the rate was raised")
+        if not self._has_hurt:
+            self._raised_at = now
+            return Verdict(min(held * FIRST_RAISE, source.most), None, "raised: nothing hurts")
+        most = source.most
+        if now - self._hurt_at < SHY_SECONDS:
+            most = min(most, max(SHY * self._hurt_at_rate, source.least))
+            if held >= most:
+                return Verdict(held, None, "just below where it hurt")
+        step = MOST_RAISE if held < NEAR * most and now - self._hurt_at < SHY_SECONDS else self._raise
+        self._raise = min(self._raise * RAISE_GROWTH, MOST_RAISE)
+        self._raised_at = now
+        return Verdict(min(held * (1 + step), most), None, "raised: nothing hurts")

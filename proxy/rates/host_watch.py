@@ -1,0 +1,42 @@
+"""Looks at the host's disks and network now and then, in a thread.
+
+Trio's side of `host`. Invariant: `reading` is of two looks that are no further apart than `LONGEST_SECONDS`, or None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from ..files.watching import FILE_THREADS
+from .host import read_counters, reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .host import HostCounters, HostReading
+
+LONGEST_SECONDS = 10.0
+LOOK_SECONDS = 1.0
+"""A look that takes longer counts as none."""
+
+
+class HostWatch:
+    """Of one process."""
+
+    def __init__(self, read: Callable[[], HostCounters] = read_counters) -> None:
+        self.reading: HostReading | None = None
+        self._read = read
+        self._last: tuple[float, HostCounters] | None = None
+
+    async def look(self) -> None:
+        """Look once."""
+        found = None
+        with trio.move_on_after(LOOK_SECONDS):
+            found = await trio.to_thread.run_sync(self._read, limiter=FILE_THREADS, abandon_on_cancel=True)
+        now, before = trio.current_time(), self._last
+        self._last = None if found is None else (now, found)
+        self.reading = None
+        if found is not None and before is not None and 0 < now - before[0] <= LONGEST_SECONDS:
+            self.reading = reading(before[1], found, now - before[0])

@@ -1,0 +1,140 @@
+"""What says whether catch-up hurts, each as a pressure: 0 is its best, above 1 is too much.
+
+- `in_sync_followers`: how long in-sync followers take from an answer with records to their next fetch: an append that
+  waits for its disk or for memory.
+- `catch_up_reads`: how long leaders take to begin an answer to a fetch of replicas that are behind.
+- `in_sync_replicas`: replicas that were in sync and no longer are.
+- `io_pressure`: the share of the last second in which something on this host waited for a disk (/proc/pressure/io).
+- `network`: what a network interface of this host carries, of what its link can.
+
+The first two are held against their own best, as TCP Vegas does. That best is what was seen at any rate, and is learnt
+anew when the rate has been at its least for half a minute: what is slow even then is not slow because of catch-up.
+Pure: time is an argument. Invariant: a pressure is a number of at least 0.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .host import HostReading
+
+LEAST_RISE_SECONDS = 0.005
+"""A rise by less says nothing: the loop, the scheduler and the network have such moments."""
+TOLERATED_RISE = 1.0
+"""Twice the best is as much as may be."""
+RELEARN_SECONDS = 30.0
+IO_SHARE = 0.4
+"""Of a second that something waited for a disk."""
+NETWORK_SHARE = 0.85
+FELL_BEHIND_SECONDS = 5.0
+"""So long a replica that fell out of sync counts."""
+FELL_BEHIND_PRESSURE = 2.0
+
+
+class Signal(enum.StrEnum):
+    """The value is the metric label `signal`."""
+
+    IN_SYNC_FOLLOWERS = "in_sync_followers"
+    CATCH_UP_READS = "catch_up_reads"
+    IN_SYNC_REPLICAS = "in_sync_replicas"
+    IO_PRESSURE = "io_pressure"
+    NETWORK = "network"
+
+
+class Reading(NamedTuple):
+    signal: str
+    pressure: float
+    seen_at: float
+    """When the value was measured, in seconds of the clock that is never set."""
+    words: str
+    """What it is, for people."""
+
+
+class OwnBest:
+    """The pressure of a duration against its own best."""
+
+    def __init__(self, signal: Signal, what: str) -> None:
+        self._signal, self._what = signal, what
+        self._best = math.inf
+        self._least_since: float | None = None
+        self._best_at_least = math.inf
+
+    def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
+        """Take a second's median, None if nothing was measured. `at_least`: the rate could not be lower."""
+        self._relearn(seconds, now, at_least=at_least)
+        if seconds is None:
+            return None
+        self._best = min(self._best, seconds)
+        rise = seconds - self._best
+        pressure = rise / max(self._best * TOLERATED_RISE, LEAST_RISE_SECONDS)
+        words = f"{self._what} of {seconds * 1000:.1f} ms ({self._best * 1000:.1f} ms at best)"
+        return Reading(self._signal, pressure, now, words)
+
+    def _relearn(self, seconds: float | None, now: float, *, at_least: bool) -> None:
+        if not at_least:
+            self._least_since = None
+            return
+        if self._least_since is None:
+            self._least_since, self._best_at_least = now, math.inf
+        if seconds is not None:
+            self._best_at_least = min(self._best_at_least, seconds)
+        if now - self._least_since >= RELEARN_SECONDS:
+            self._best = self._best_at_least
+            self._least_since, self._best_at_least = now, math.inf
+
+
+class Signals:
+    """Of one role: from what was measured in a second to readings."""
+
+    def __init__(self) -> None:
+        self._turnarounds = OwnBest(Signal.IN_SYNC_FOLLOWERS, "a pause of in-sync followers before their next fetch")
+        self._answers = OwnBest(Signal.CATCH_UP_READS, "a wait for answers to catch-up reads")
+        self._behind = self._in_sync = 0
+        self._fell_behind_at = -math.inf
+
+    def read(
+        self,
+        measured: Measured,
+        now: float,
+        *,
+        at_least: bool,
+        host: HostReading | None,
+    ) -> list[Reading]:
+        """Return what can be said now. `at_least`: the rate could not be lower; `host`: None where nothing is seen."""
+        found = [
+            self._turnarounds.read(measured.turnaround_seconds, now, at_least=at_least),
+            self._answers.read(measured.answer_seconds, now, at_least=at_least),
+            self._replicas(measured.behind, measured.in_sync, now),
+        ]
+        if host is not None and host.io_share is not None:
+            words = f"{host.io_share:.0%} of a second waiting for disks"
+            found.append(Reading(Signal.IO_PRESSURE, host.io_share / IO_SHARE, now, words))
+        if host is not None and host.network_share is not None:
+            words = f"{host.network_share:.0%} of {host.interface}'s link"
+            found.append(Reading(Signal.NETWORK, host.network_share / NETWORK_SHARE, now, words))
+        return [reading for reading in found if reading is not None]
+
+    def _replicas(self, behind: int, in_sync: int, now: float) -> Reading | None:
+        """Those that are behind are more and those in sync fewer: neither a move that begins nor a connection that ends
+        does both."""
+        if behind > self._behind and in_sync < self._in_sync:
+            self._fell_behind_at = now
+        self._behind, self._in_sync = behind, in_sync
+        if now - self._fell_behind_at >= FELL_BEHIND_SECONDS:
+            return None
+        return Reading(
+            Signal.IN_SYNC_REPLICAS, FELL_BEHIND_PRESSURE, self._fell_behind_at, "a replica that fell out of sync"
+        )
+
+
+class Measured(NamedTuple):
+    """What a role's connections said in the last second."""
+
+    turnaround_seconds: float | None = None
+    answer_seconds: float | None = None
+    behind: int = 0
+    in_sync: int = 0
+    """Those of unknown standing not among them."""

@@ -1,0 +1,41 @@
+"""How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
+
+What is measured costs the data path a subtraction and an append, for at most `MOST_SAMPLES` a second. Pure: times are
+arguments. Invariant: nothing is kept longer than until it is taken.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+MOST_SAMPLES = 256
+
+
+class Timings:
+    """Of one role."""
+
+    __slots__ = ("_answers", "_turnarounds")
+
+    def __init__(self) -> None:
+        self._answers: list[float] = []
+        self._turnarounds: list[float] = []
+
+    def answered(self, seconds: float) -> None:
+        """A leader's answer to a fetch of replicas that are behind begins, so long after it was asked."""
+        if len(self._answers) < MOST_SAMPLES:
+            self._answers.append(seconds)
+
+    def came_back(self, seconds: float) -> None:
+        """An in-sync follower asks again, so long after an answer with records was through."""
+        if len(self._turnarounds) < MOST_SAMPLES:
+            self._turnarounds.append(seconds)
+
+    def take(self) -> tuple[float | None, float | None]:
+        """Return the medians of answers and of turnarounds since the last call; None where there was nothing."""
+        answers, self._answers = self._answers, []
+        turnarounds, self._turnarounds = self._turnarounds, []
+        return _median(answers), _median(turnarounds)
+
+
+def _median(values: list[float]) -> float | None:
+    return median(values) if values else None

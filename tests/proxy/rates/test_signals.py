@@ -1,0 +1,64 @@
+"""From what was measured in a second to pressures."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.rates.host import HostReading
+from proxy.rates.signals import RELEARN_SECONDS, Measured, OwnBest, Signal, Signals
+
+
+def pressures(signals: Signals, measured: Measured, now: float, host: HostReading | None = None) -> dict[str, float]:
+    found = signals.read(measured, now, at_least=False, host=host)
+    return {reading.signal: reading.pressure for reading in found}
+
+
+def test_twice_its_own_best_is_as_much_as_may_be() -> None:
+    signals = Signals()
+    assert pressures(signals, Measured(0.020, 0.008), 0.0) == {
+        Signal.IN_SYNC_FOLLOWERS: 0,
+        Signal.CATCH_UP_READS: 0,
+    }
+    found = pressures(signals, Measured(0.040, 0.012), 1.0)
+    assert found[Signal.IN_SYNC_FOLLOWERS] == pytest.approx(1)
+    assert found[Signal.CATCH_UP_READS] == pytest.approx(0.5)
+
+
+def test_a_rise_by_less_than_five_milliseconds_is_noise() -> None:
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
+    best.read(0.0002, 0.0, at_least=False)
+    found = best.read(0.002, 1.0, at_least=False)
+    assert found is not None
+    assert found.pressure < 0.5
+    assert found.words == "a wait of 2.0 ms (0.2 ms at best)"
+
+
+def test_what_was_not_measured_says_nothing() -> None:
+    assert pressures(Signals(), Measured(), 0.0) == {}
+
+
+def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
+    best.read(0.010, 0.0, at_least=False)
+    found = [best.read(0.050, float(second), at_least=True) for second in range(1, 40)]
+    before, after = found[int(RELEARN_SECONDS) - 2], found[int(RELEARN_SECONDS) + 1]
+    assert before is not None
+    assert after is not None
+    assert before.pressure == pytest.approx(4)
+    assert after.pressure == 0
+
+
+def test_a_replica_that_falls_out_of_sync_hurts_for_five_seconds() -> None:
+    signals = Signals()
+    pressures(signals, Measured(behind=2, in_sync=5), 0.0)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=4, in_sync=5), 1.0)  # a move begins
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=4, in_sync=3), 2.0)  # a connection ends
+    assert pressures(signals, Measured(behind=5, in_sync=2), 3.0)[Signal.IN_SYNC_REPLICAS] == 2
+    assert Signal.IN_SYNC_REPLICAS in pressures(signals, Measured(behind=5, in_sync=2), 7.9)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=5, in_sync=2), 8.0)
+
+
+def test_what_the_host_says() -> None:
+    found = pressures(Signals(), Measured(), 0.0, HostReading(0.2, 0.85, "eth0"))
+    assert found == {Signal.IO_PRESSURE: pytest.approx(0.5), Signal.NETWORK: pytest.approx(1.0)}
+    assert pressures(Signals(), Measured(), 0.0, HostReading(None, None)) == {}
