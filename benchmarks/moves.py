@@ -1,4 +1,5 @@
-"""The tables of moves at quota in docs/benchmarks.md, from what `make system` measured: by case, and by version.
+"""The tables of moves at quota in docs/benchmarks.md, from what `make system` measured: by case, by version,
+and by what brokers encrypt and authenticate.
 
     python -m benchmarks.moves                             print them
     python -m benchmarks.moves --write docs/benchmarks.md  put each between its marks there
@@ -23,6 +24,7 @@ Row = dict[str, Any]
 BUILD = Path(__file__).parents[1] / "build"
 RESULTS = BUILD / "moves.jsonl"
 VERSION_RESULTS = BUILD / "moves_by_version.jsonl"
+SECURED_RESULTS = BUILD / "secured_moves.jsonl"
 LEAST_SECONDS_FOR_DEVIATION = 5.0
 """A move that is over in one burst has no seconds between the first and the last to compare."""
 COLUMNS = (
@@ -42,6 +44,21 @@ VERSION_COLUMNS = (
     ("acks=all p95, ms", "live_p95_ms", 0),
     ("worst, ms", "live_worst_ms", 0),
 )
+SECURED_COLUMNS = (
+    ("mean / Q", "mean_over_quota", 2),
+    ("worst second / Q", "worst_second_over_quota", 2),
+    ("worst 11 s / Q", "worst_11_seconds_over_quota", 2),
+    ("st. dev. / Q", "deviation_over_quota", 2),
+    ("fetches/s", "fetches_per_second", 0),
+    ("acks=all p95, ms", "live_p95_ms", 0),
+)
+SIDES = ("leader", "follower", "both")
+SECURITIES = {
+    "mtls": "mTLS on both legs",
+    "tls_between": "TLS in, plaintext to the broker beside",
+    "sasl_ssl": "SASL_SSL, SCRAM-SHA-512",
+    "sasl_plaintext": "SASL_PLAINTEXT, PLAIN",
+}
 
 
 class Table(NamedTuple):
@@ -79,18 +96,23 @@ class Table(NamedTuple):
 @click.command()
 @click.option("--results", type=click.Path(path_type=Path), default=RESULTS, help="Of moves by case.")
 @click.option("--versions", type=click.Path(path_type=Path), default=VERSION_RESULTS, help="Of moves by version.")
+@click.option("--secured", type=click.Path(path_type=Path), default=SECURED_RESULTS, help="Of secured clusters.")
 @click.option(
     "--write", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="A document with the marks."
 )
-def main(results: Path, versions: Path, write: Path | None) -> None:
+def main(results: Path, versions: Path, secured: Path, write: Path | None) -> None:
     """Make the tables of moves at quota, the broker's own quota and the sidecar's side by side.
 
     A table whose results are not there stays as it is.
     """
-    tables = [Table(results, "moves", table), Table(versions, "moves by version", table_by_version)]
+    tables = [
+        Table(results, "moves", table),
+        Table(versions, "moves by version", table_by_version),
+        Table(secured, "secured moves", table_of_secured),
+    ]
     measured = [each for each in tables if each.results.exists()]
     if not measured:
-        raise click.ClickException(f"neither {results} nor {versions} is there: run `make system` first")
+        raise click.ClickException(f"none of {results}, {versions}, {secured} is there: run `make system` first")
     if write is None:
         click.echo("\n\n".join(each.text() for each in measured))
         return
@@ -126,6 +148,26 @@ def table_by_version(rows: list[Row]) -> str:
         who = f"{about['protocol']} on {about['kafka']}, {'KRaft' if about['mode'] == 'kraft' else 'ZooKeeper'}"
         cells = (_beside(found, key, digits) for _, key, digits in VERSION_COLUMNS)
         lines.append(f"| v{version} | {who} | {side} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def table_of_secured(rows: list[Row]) -> str:
+    """Return Markdown: one row per version and security; in each cell the leader's side, the follower's, both. What
+    was measured again counts as it was last."""
+    by_cluster: dict[tuple[int, str, str], dict[str, Row]] = defaultdict(dict)
+    for row in rows:
+        version = max(int(version) for version in row["fetch_versions"])
+        by_cluster[version, row["kafka"], row["security"]][row["side"]] = row
+    lines = _head("Fetch", "Kafka", "security", *(title for title, _, _ in SECURED_COLUMNS))
+    clusters = sorted(by_cluster, key=lambda cluster: (*cluster[:2], list(SECURITIES).index(cluster[2])))
+    for version, kafka, security in clusters:
+        found = by_cluster[version, kafka, security]
+        protocol = next(iter(found.values()))["protocol"]
+        cells = (
+            ", ".join(_number(found[side].get(key), digits) if side in found else "" for side in SIDES)
+            for _, key, digits in SECURED_COLUMNS
+        )
+        lines.append(f"| v{version} | {protocol} on {kafka} | {SECURITIES[security]} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from benchmarks.moves import main, table, table_by_version
+from benchmarks.moves import main, table, table_by_version, table_of_secured
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +58,18 @@ def test_a_version_has_a_row_per_side_with_the_brokers_own_first() -> None:
     assert follower[2:] == ["follower", "**1.00**", "**1.25**", "**0.03**", "**12**", "**4**", "**-**"]
 
 
+def test_a_secured_cluster_has_a_row_with_the_three_sides_in_each_cell() -> None:
+    about = {"kafka": "4.3.0", "protocol": "4.3", "fetch_versions": {"18": 90}, "how": "sidecar strict"}
+    rows = [
+        FIGURES | about | {"security": security, "side": side, "mean_over_quota": mean}
+        for security in ("sasl_ssl", "mtls")
+        for side, mean in (("both", 1.03), ("leader", 0.5), ("leader", 1.01))
+    ]
+    made = table_of_secured(rows).splitlines()[2:]
+    assert [line.split(" | ")[2] for line in made] == ["mTLS on both legs", "SASL_SSL, SCRAM-SHA-512"]
+    assert made[0].startswith("| v18 | 4.3 on 4.3.0 | mTLS on both legs | 1.01, , 1.03 | 1.25, , 1.25 | 1.00, , 1.00 |")
+
+
 @pytest.mark.parametrize("both", [True, False], ids=["both measured", "one measured"])
 def test_only_what_is_between_the_marks_of_measured_tables_is_written(tmp_path: Path, both: bool) -> None:
     document = tmp_path / "benchmarks.md"
@@ -66,7 +78,19 @@ def test_only_what_is_between_the_marks_of_measured_tables_is_written(tmp_path: 
     if both:
         lines(moves, {"case": "one", "how": "sidecar strict", **FIGURES})
     versions = lines(tmp_path / "versions.jsonl", VERSION | FIGURES | {"how": "sidecar strict"})
-    said = CliRunner().invoke(main, ["--results", str(moves), "--versions", str(versions), "--write", str(document)])
+    said = CliRunner().invoke(
+        main,
+        [
+            "--results",
+            str(moves),
+            "--versions",
+            str(versions),
+            "--secured",
+            str(tmp_path / "none"),
+            "--write",
+            str(document),
+        ],
+    )
     assert said.exit_code == 0, said.output
     written = document.read_text("utf-8")
     assert ("\nold\n" in written) != both

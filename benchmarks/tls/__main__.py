@@ -1,0 +1,71 @@
+"""Side by side in one run, written as a table.
+
+python -m benchmarks.tls                              print it
+python -m benchmarks.tls --write docs/benchmarks.md   put it between its marks there
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from lab.authority import Authority
+
+from ..byte_path.peer import MissingError
+from .ends import CIPHER, openssl_environment, serve
+from .measuring import Found, measure, medians
+from .reporting import put, table
+from .ways import NAME, WAYS
+
+_AGAIN = "TLS_BENCHMARK_HOME"
+"""Set in the process that has the OpenSSL configuration of the benchmark."""
+
+
+@click.command()
+@click.option("--rounds", default=3, show_default=True, help="Each way once in every round, in turns.")
+@click.option("--seconds", default=3.0, show_default=True, help="Of bulk; half as long of what is small.")
+@click.option("--write", type=click.Path(path_type=Path, exists=True), help="A document with the table's marks.")
+@click.option("--leader", type=click.Path(path_type=Path), hidden=True)
+def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None) -> None:
+    """TLS 1.3 on both legs: the sidecar beside HAProxy and Envoy."""
+    if leader is not None:
+        serve(leader)
+    home = os.environ.get(_AGAIN)
+    if home is None:
+        with tempfile.TemporaryDirectory() as made:
+            environment = openssl_environment(Path(made)) | {_AGAIN: made}
+            done = subprocess.run([sys.executable, "-m", "benchmarks.tls", *sys.argv[1:]], env=environment, check=False)
+        raise SystemExit(done.returncode)
+    found = _rounds(Path(home), rounds, seconds)
+    text = table({name: medians(runs) for name, runs in found.items()}, rounds)
+    click.echo(text)
+    if write is not None:
+        write.write_text(put(write.read_text("utf-8"), text), "utf-8")
+
+
+def _rounds(home: Path, rounds: int, seconds: float) -> dict[str, list[Found]]:
+    Authority(home).issue("own.pem", [NAME])
+    found: dict[str, list[Found]] = {way.name: [] for way in WAYS}
+    with ExitStack() as stack:
+        command = [sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
+        leader = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        stack.callback(leader.kill)
+        port = int(leader.stdout.readline()) if leader.stdout is not None else 0
+        for number in range(rounds):
+            for way in WAYS:
+                try:
+                    found[way.name].append(measure(way, home, port, seconds, CIPHER))
+                except MissingError as error:
+                    if not number:
+                        click.echo(str(error), err=True)
+    return {name: runs for name, runs in found.items() if runs}
+
+
+if __name__ == "__main__":
+    main()

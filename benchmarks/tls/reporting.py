@@ -1,0 +1,47 @@
+"""Medians as a table, its ratios to the first way's. Pure.
+
+Invariant: text outside the marks is never touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .measuring import Found
+
+BEGIN, END = "<!-- tls: begin -->", "<!-- tls: end -->"
+_HEAD = (
+    "| | bulk, MB/s | CPU, s/GB | small fetch p50, µs | CPU, µs | connections/s | CPU, ms | memory of each, KiB |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def table(found: Mapping[str, Found], rounds: int) -> str:
+    """Markdown: absolute medians, in brackets the ratio to the first."""
+    first = next(iter(found.values()))
+    lines = [f"Medians of {rounds} rounds; in brackets the ratio to HAProxy with its defaults.", "", _HEAD]
+    for name, one in found.items():
+        cells = (
+            (one.bytes_per_second / 1e6, first.bytes_per_second / 1e6, 0),
+            (one.cpu_s_per_gb, first.cpu_s_per_gb, 2),
+            (one.small_p50_us, first.small_p50_us, 0),
+            (one.small_cpu_us, first.small_cpu_us, 0),
+            (one.connections_per_second, first.connections_per_second, 0),
+            (one.connection_cpu_ms, first.connection_cpu_ms, 2),
+            (one.connection_kib, first.connection_kib, 0),
+        )
+        shown = " | ".join(f"{value:.{digits}f} ({value / of:.2f})" for value, of, digits in cells)
+        lines.append(f"| {name} | {shown} |")
+    return "\n".join(lines)
+
+
+def put(document: str, text: str) -> str:
+    """Return the document with the table between its marks. Raises ValueError: it lacks them."""
+    before, begins, rest = document.partition(BEGIN)
+    _, ends, after = rest.partition(END)
+    if not begins or not ends:
+        raise ValueError(f"expected the marks {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
