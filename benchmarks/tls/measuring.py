@@ -42,7 +42,7 @@ class Found:
     Args:
         bytes_per_second: of bulk, on one connection.
         cpu_s_per_gb: of bulk.
-        small_p50_us: of a fetch of one partition of 1 KB or so, on one connection.
+        small_p50_us: of a fetch of one partition with 64 bytes, on one connection.
         small_cpu_us: of each of those.
         connections_per_second: dialled by four at once, each with one small fetch; two handshakes each.
         connection_cpu_ms: of each of those.

@@ -20,6 +20,7 @@ from lab.kubernetes.clients import kubectl_command
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, Settings, load_settings
 from proxy.config.tls_settings import ClientAuth
+from proxy.quotas.globs import glob_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,6 +269,8 @@ def test_every_leg_has_keys_and_every_name_a_certificate(index: int, tmp_path: P
     assert settings.ingress is not None
     assert settings.egress is not None
     assert settings.ingress.server_name == f"kafka-{index}.kafka"
+    (allowed,) = next(leg for leg in legs if leg.name == "ingress.listen").allowed_names
+    assert any(glob_of(allowed).matches(name) for name in certificate["dnsNames"])
     # What brokers dial, and what the sidecar does.
     dialled = [f"kafka-{other}.kafka" for other in range(PODS)]
     assert [name for name in [*dialled, *(p.server_name for p in settings.egress.peers)] if not certified(name)] == []
