@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 WARM_UP_SECONDS = 1.0
 START_SECONDS = 15.0
-SETTLE_SECONDS = 2.0
-"""A sidecar loads in the background what its first scrape needs: half a second of CPU, on no byte's account."""
+SETTLED_CPU_SECONDS = 0.005
+"""In half a second. A sidecar loads in the background what its first scrape needs, which is on no byte's account."""
 DIALLERS = 4
 IDLE_CONNECTIONS = 200
 
@@ -72,8 +72,8 @@ def measure(way: Way, home: Path, leader: int, seconds: float, cipher: str) -> F
         follower = _reached(context, port)
         if follower.cipher != cipher:
             raise RuntimeError(f"{way.name}: expected {cipher}, found {follower.cipher}")
-        time.sleep(SETTLE_SECONDS)
         pids = tree([pid])
+        _settle(pids)
         _fetches(follower, BULK, WARM_UP_SECONDS, pids)
         bulk = _fetches(follower, BULK, seconds, pids)
         _fetches(follower, SMALL, WARM_UP_SECONDS / 2, pids)
@@ -124,6 +124,16 @@ def _reached(context: ssl.SSLContext, port: int) -> Follower:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+
+
+def _settle(pids: list[int]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    before, quiet = usage(pids), 0
+    while quiet < 2 and time.monotonic() < deadline:
+        time.sleep(0.5)
+        now = usage(pids)
+        quiet = quiet + 1 if now.since(before).cpu_seconds < SETTLED_CPU_SECONDS else 0
+        before = now
 
 
 def _fetches(follower: Follower, load: Load, seconds: float, pids: list[int]) -> _Series:
