@@ -115,7 +115,8 @@ def test_what_is_wrong_is_said(tmp_path: Path, content: str | None, document: st
     if content is not None:
         versions.write_text(content, "utf-8")
     where.write_text(document, "utf-8")
-    arguments = ["--results", str(tmp_path / "none"), "--versions", str(versions), "--write", str(where)]
+    none = str(tmp_path / "none")
+    arguments = ["--results", none, "--versions", str(versions), "--secured", none, "--write", str(where)]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 1
     assert said in result.output
