@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from journal_schema import Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 ROLE = ("broker", "role")
 UNLIMITED = float("inf")
@@ -29,8 +29,9 @@ def periods(events: DataFrame) -> DataFrame:
     said = events.where(F.col("kind") == Kind.QUOTA.value).select(
         *ROLE,
         "time",
-        # Runs are named by when they started; what one was told comes after what it started with.
-        F.struct("run", "tick", (F.col("reason") == "change").alias("told")).alias("turn"),
+        # Runs are named by when they started; what one was told comes after what it started with. A rate that was
+        # chosen in the second of a change was chosen before it: the sidecar chooses again a second later.
+        F.struct("run", "tick", _rank(F.col("reason")).alias("told")).alias("turn"),
         F.coalesce("bytes_per_second", F.lit(UNLIMITED)).alias("limit"),
         "enforce",
         "policy",
@@ -53,6 +54,10 @@ def periods(events: DataFrame) -> DataFrame:
         F.least("least", "before.limit").alias("least"),
         F.greatest("most", "before.limit").alias("most"),
     )
+
+
+def _rank(reason: Column) -> Column:
+    return F.when(reason == "change", 2).when(reason == "rate", 1).otherwise(0)
 
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:

@@ -216,7 +216,7 @@ class Server:
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             chosen=self._steering.choice,
-            others=lambda: self.legs.warnings,
+            others=lambda: [*self.legs.warnings, *filter(None, self._steering.lost_signals().values())],
         )
         return Site(
             settings.http,
@@ -238,6 +238,7 @@ class Server:
             quota_source=lambda: self._watch.source,
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
+            lost_signals=self._steering.lost_signals,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
             chosen=self._steering.choice,
             upcoming=lambda: self._watch.upcoming,
@@ -276,6 +277,7 @@ class Server:
             Task.QUOTAS_LEADER: partial(self._steering.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self._steering.apply_changes, Role.FOLLOWER),
             Task.RATES: self._steering.run,
+            Task.AUTO_SIGNALS: self._steering.querying.run,
             Task.TOPIC_NAMES: self.follow_topic_names,
             Task.HEARTBEAT: self._heartbeat.run,
             Task.CARETAKER: self._caretaker.run,

@@ -55,6 +55,8 @@ class Sources:
     task_restarts: Mapping[Task, int]
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
     """The quota in force; of a rate that sets itself what was chosen."""
+    lost_signals: Callable[[], Mapping[str, str]] = dict
+    """Why signals that the operator named are lost, by name; an empty text for one that is not."""
     chosen: Callable[[Role], Choice | None] = lambda _: None
     """What was chosen last; None for a role whose rate the file says."""
     quota_source: Callable[[], Source] = lambda: Source.FILE

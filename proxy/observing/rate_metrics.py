@@ -40,11 +40,15 @@ def _lag_bytes(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
 def _limited_by(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
     chosen = {role: sources.chosen(role) for role in Role}
     return [
-        ((role.value, signal.value), float(choice.signal == signal))
+        ((role.value, str(signal)), float(choice.signal == signal))
         for role, choice in chosen.items()
         if choice is not None and choice.auto
-        for signal in Signal
+        for signal in (*Signal, *sources.lost_signals())
     ]
+
+
+def _lost(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
+    return [((name,), float(bool(why))) for name, why in sources.lost_signals().items()]
 
 
 RATE_METRICS = (
@@ -61,6 +65,13 @@ RATE_METRICS = (
         ("role", "signal"),
         "1 for the signal that keeps a rate that does not hurt from being more; 0 for the others.",
         _limited_by,
+    ),
+    Metric(
+        PREFIX + "auto_signal_lost",
+        "gauge",
+        ("signal",),
+        "1 for a signal of [auto.signals] without a good value for 15 s, so that rates are at their least; else 0.",
+        _lost,
     ),
     Metric(
         PREFIX + "deadline_timestamp_seconds",

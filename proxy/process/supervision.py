@@ -45,6 +45,8 @@ class Task(enum.StrEnum):
     """Puts changed quotas in force for what this broker fetches as a follower."""
     RATES = "rates"
     """Chooses rates that set themselves, about once a second."""
+    AUTO_SIGNALS = "auto_signals"
+    """Asks for the signals that rates go by and that the operator named."""
     TOPIC_NAMES = "topic_names"
     OVERSIGHT = "oversight"
     """Looks once a second at what passes and whether quotas do what was meant."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
+from .query_signals import parse_signals
 from .rate_reading import parse_rate_or_source
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
@@ -35,7 +36,9 @@ MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
 UNTIL = "until"
 SCHEDULES = "schedules"
+AUTO = "auto"
 _LAYER_KEYS = ("brokers", "topics", "mode")
+_FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO)
 _WINDOW_KEYS = ("from", "to", "timezone", "days")
 _SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
 _SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
@@ -68,14 +71,15 @@ class _Reader:
         self._problems: list[str] = []
 
     def read(self, document: Toml, content: bytes) -> QuotaFile:
-        for key in document.keys() - {*_LAYER_KEYS, SCHEDULES}:
-            advice = did_you_mean(key, (*_LAYER_KEYS, SCHEDULES))
-            self._refuse(key, f"unknown key; expected brokers, topics, mode or schedules{advice}")
+        for key in document.keys() - set(_FILE_KEYS):
+            advice = did_you_mean(key, _FILE_KEYS)
+            self._refuse(key, f"unknown key; expected brokers, topics, mode, schedules or auto{advice}")
         base = self._layer(document)
         schedules = self._schedules(document.get(SCHEDULES, []))
+        signals = parse_signals(document.get(AUTO, {}), self._refuse)
         if self._problems:
             raise ConfigurationError(self._problems)
-        return QuotaFile(base, schedules, hash_of(content))
+        return QuotaFile(base, schedules, hash_of(content), signals)
 
     def _refuse(self, path: str, reason: str) -> None:
         self._problems.append(f"{self._source}: {path}: {reason}")

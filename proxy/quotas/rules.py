@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from .query_signals import QuerySignal
     from .rate_source import RateSource
     from .sections import Layer, QuotaFile, Section
 
@@ -123,6 +124,8 @@ class Quotas:
     """Short SHA-256 of the file's bytes."""
     next_change: datetime | None = None
     """When to work this out again: the earliest `until` ahead, or beginning or end of a schedule."""
+    signals: tuple[QuerySignal, ...] = ()
+    """Those that the operator names, for rates with `auto`."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
     """By role: when something that its quota is made of ends by an `until`; no entry if nothing does."""
 
@@ -144,6 +147,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         follower=found[Role.FOLLOWER].quota(),
         enforce=mode is None or mode.enforce is not False,
         hash=quota_file.hash,
+        signals=quota_file.signals,
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )

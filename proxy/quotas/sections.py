@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from .daily_window import DailyWindow
+    from .query_signals import QuerySignal
     from .rate_source import RateSource
     from .replicas import ReplicaList
 
@@ -108,6 +109,8 @@ class QuotaFile:
     """As written: where two hold at once, the later one goes first."""
     hash: str
     """Short SHA-256 of the file's bytes."""
+    signals: tuple[QuerySignal, ...] = ()
+    """What says whether it hurts, for rates that are to not hurt."""
 
     def layers(self, now: datetime) -> list[Layer]:
         """Those that hold at `now`, the one that goes first first."""

@@ -30,6 +30,8 @@ class HeldBy(enum.StrEnum):
     """Something is behind, and nobody knows by how many bytes."""
     PASSED = "deadline_passed"
     """What is behind now is to be done as soon as it can."""
+    SIGNAL_LOST = "signal_lost"
+    """One that the operator named has no value any more."""
     NOTHING = "nothing"
     """It is being raised, or all of it is not used."""
 
@@ -53,6 +55,8 @@ class Observed:
     """What went through since the last look."""
     readings: Sequence[Reading] = ()
     """What says whether it hurts."""
+    lost: str = ""
+    """Which signal that the operator named has had no value for too long, and why."""
 
 
 @dataclass(frozen=True, slots=True)

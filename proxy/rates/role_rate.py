@@ -87,6 +87,9 @@ class RoleRate:
             self._auto, self._behind_at = AutoRate(), None
             words = "nothing is behind"
             return Choice(source.least, HeldBy.NOTHING_BEHIND, words, lag_bytes=observed.lag_bytes, auto=True)
+        if observed.lost:
+            self._auto = AutoRate()
+            return Choice(source.least, HeldBy.SIGNAL_LOST, observed.lost, lag_bytes=observed.lag_bytes, auto=True)
         verdict = self._auto.choose(source, observed.readings, held, used=observed.used_bytes_per_second, now=now)
         rate = min(max(verdict.bytes_per_second, source.least), source.most)
         held_by: str = HeldBy.NOTHING if verdict.signal is None else verdict.signal

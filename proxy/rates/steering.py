@@ -17,6 +17,7 @@ from ..changes import Changes
 from ..roles import Role
 from .choice import Observed
 from .host_watch import HostWatch
+from .querying import Querying
 from .role_rate import RoleRate
 from .signals import Measured, Signals
 
@@ -85,24 +86,33 @@ class Steering:
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._put_in_force = Changes()
+        self._looked_at = -math.inf
         self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
         self._surveyor = surveyor
         self._oversight = oversight
         self._changed = changed
         self._log = log
         self._host = HostWatch()
+        self.querying = Querying(log)
+        """Asks for the signals that the operator named, while a rate goes by them."""
 
     def choice(self, role: Role) -> Choice | None:
         """What was chosen last; None while the file says the rate itself."""
         return self._roles[role].choice if role in self._roles else None
+
+    def lost_signals(self) -> dict[str, str]:
+        """Why a signal that the operator named is lost, by its name; an empty text for one that is not."""
+        return self.querying.lost(trio.current_time())
 
     async def apply_changes(self, role: Role) -> None:
         """Put each new snapshot of the quotas in force for this role. The roles have a task each: an error in one
         leaves the other with the new quotas, and what was not put in force is tried again."""
         while True:
             quotas = await self._watch.wait_changed(self._applied[role])
-            self._roles[role].throttle.apply(quotas, trio.current_time())
+            now = trio.current_time()
+            self._roles[role].throttle.apply(quotas, now)
             self._applied[role] = quotas
+            self._choose(role, now, fresh=now - self._looked_at <= STALE_SECONDS)
             self._put_in_force.notify()
             self._changed(role, "change")
 
@@ -114,32 +124,44 @@ class Steering:
             if steers:
                 with trio.move_on_after(STALE_SECONDS) as looking:
                     await self._surveyor.refresh()
+                    self._looked_at = trio.current_time()
                 fresh = not looking.cancelled_caught
             if any(source is not None and source.auto for source in self._sources()):
                 await self._host.look()
             self.step(trio.current_time(), fresh=fresh)
-            with trio.move_on_after(STEP_SECONDS if steers else math.inf):
+            with trio.move_on_after(STEP_SECONDS if steers else math.inf) as waited:
                 await self._put_in_force.wait()
+            if not waited.cancelled_caught:
+                # What was chosen with the change is the last word of its second: the journal tells no finer time.
+                await trio.sleep(STEP_SECONDS)
 
     def _sources(self) -> list[RateSource | None]:
         return [steered.throttle.quota.source for steered in self._roles.values()]
 
     def step(self, now: float, *, fresh: bool = True) -> None:
         """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
-        for role, steered in self._roles.items():
-            source = steered.throttle.quota.source
-            if source is None:
-                steered.choice = steered.told = None
-                continue
-            held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
-            since = source.since(self._watch.starts.of(source, wall), wall)
-            steered.choice = choice = steered.rate.choose(
-                source, self._observed(role, steered, now, fresh=fresh), held, since=since, wall=wall, now=now
-            )
-            if choice.bytes_per_second != held:
-                steered.throttle.change_rate(choice.bytes_per_second, now)
+        steers = any(source is not None and source.auto for source in self._sources())
+        self.querying.want(self._watch.current.signals if steers else (), now)
+        for role in self._roles:
+            if self._choose(role, now, fresh=fresh):
                 self._changed(role, "rate")
-            self._tell(role, steered, now)
+
+    def _choose(self, role: Role, now: float, *, fresh: bool) -> bool:
+        """Return whether another rate holds now."""
+        steered = self._roles[role]
+        source = steered.throttle.quota.source
+        if source is None:
+            steered.choice = steered.told = None
+            return False
+        held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
+        since = source.since(self._watch.starts.of(source, wall), wall)
+        steered.choice = choice = steered.rate.choose(
+            source, self._observed(role, steered, now, fresh=fresh), held, since=since, wall=wall, now=now
+        )
+        if choice.bytes_per_second != held:
+            steered.throttle.change_rate(choice.bytes_per_second, now)
+        self._tell(role, steered, now)
+        return choice.bytes_per_second != held
 
     def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool) -> Observed:
         survey, throttle = self._surveyor.last(role), steered.throttle
@@ -158,7 +180,11 @@ class Steering:
             self._oversight.passing(role).in_sync,
             fresh,
             used_bytes_per_second=(moved - before) / seconds if seconds > 0 else 0.0,
-            readings=steered.signals.read(measured, now, at_least=at_least, host=self._host.reading),
+            readings=[
+                *steered.signals.read(measured, now, at_least=at_least, host=self._host.reading),
+                *self.querying.readings(),
+            ],
+            lost="; ".join(why for why in self.querying.lost(now).values() if why),
         )
 
     def _tell(self, role: Role, steered: _Steered, now: float) -> None:

@@ -34,6 +34,17 @@ def test_of_two_words_in_a_second_the_later_run_has_the_last_and_what_it_was_tol
     assert [row.limit for row in periods(said).collect()] == [100.0]
 
 
+def test_of_a_rate_that_was_chosen_and_a_change_in_a_second_the_change_came_later(spark: SparkSession) -> None:
+    """A rate that sets itself becomes one of the file; then another is chosen, a second later."""
+    said = quotas(spark, [(0, 50.0)], reason="start", tick=0)
+    for at, reason, limit in ((0, "rate", 70.0), (0, "change", 100.0), (1, "rate", 80.0)):
+        said = said.unionByName(quotas(spark, [(at, limit)], reason=reason, tick=at))
+    assert [(row.since - FIRST, row.limit) for row in periods(said).orderBy("since").collect()] == [
+        (0, 100.0),
+        (1, 80.0),
+    ]
+
+
 def test_in_the_second_of_a_change_the_larger_quota_holds(spark: SparkSession) -> None:
     found = seconds(spark, dict.fromkeys(range(-1, 6), 1), [(0, 100.0), (2, 50.0), (4, 80.0), (5, None)])
     limits = {row.time - FIRST: row.limit for row in found.collect()}

@@ -39,10 +39,10 @@ class Sidecar:
     held: float = 0.0
     chosen: list[Choice] = field(default_factory=list)
 
-    def step(self, measured: Measured, used: float, now: float, more: list[Reading]) -> None:
+    def step(self, measured: Measured, used: float, now: float, more: list[Reading], lost: str) -> None:
         at_least = self.held <= self.source.least
         readings = [*self.signals.read(measured, now, at_least=at_least, host=None), *more]
-        seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings)
+        seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings, lost=lost)
         wall = BEGINNING + timedelta(seconds=now)
         choice = self.rate.choose(self.source, seen, self.held, since=BEGINNING, wall=wall, now=now)
         self.held = choice.bytes_per_second
@@ -61,6 +61,7 @@ class Bottleneck:
     seed: int = 7
     more: Callable[[float, float], list[Reading]] = lambda _, __: []
     """Other signals, by the second and the share of the capacity that is asked for."""
+    lost: Callable[[float], str] = lambda _: ""
     sidecars: list[Sidecar] = field(default_factory=list)
     totals: list[float] = field(default_factory=list)
     shares: list[float] = field(default_factory=list)
@@ -76,7 +77,7 @@ class Bottleneck:
             for sidecar in self.sidecars:
                 waits = [latency(share) * noise.uniform(1 - self.noise, 1 + self.noise) for _ in range(2)]
                 used = sidecar.held * min(1.0, 1 / share)
-                sidecar.step(Measured(*waits), used, float(second), self.more(second, share))
+                sidecar.step(Measured(*waits), used, float(second), self.more(second, share), self.lost(second))
         return self
 
     def clairvoyant(self, second: float) -> float:

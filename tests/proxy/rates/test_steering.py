@@ -159,6 +159,7 @@ async def test_a_change_of_the_file_is_chosen_within_its_bounds(path: Path, nurs
     await rig.write(WITHIN)
     await trio.sleep(0.05)
     assert rig.rate() == pytest.approx(10 * MIB, rel=0.02)
+    assert [reason for _, reason, rate in rig.told if rate == rig.rate()][-1] == "change"
 
 
 async def test_a_restart_does_not_begin_within_anew(path: Path, nursery: trio.Nursery) -> None:

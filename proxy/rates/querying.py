@@ -1,0 +1,114 @@
+"""Asks Prometheus for the signals that the operator named, every few seconds.
+
+Trio's side of `query_state`. Who does not answer is waited for in a thread of its own, never on the loop. Invariant: a
+signal that is lost is logged once, and once when it is back; nothing is asked while no rate goes by it.
+"""
+
+from __future__ import annotations
+
+import ssl
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import TYPE_CHECKING
+
+import trio
+
+from .query_state import AbsurdError, QueryState, parse_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..logs.log import Log
+    from ..quotas.query_signals import QuerySignal
+    from .signals import Reading
+
+QUERY_SECONDS = 5.0
+TIMEOUT_SECONDS = 3.0
+MOST_ANSWER_BYTES = 1 << 20
+_THREADS = trio.CapacityLimiter(4)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """What the file names is asked, and nobody else."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def ask_prometheus(signal: QuerySignal) -> bytes:
+    """Blocking. Raises OSError, urllib's errors among them."""
+    url = f"{signal.url}/api/v1/query?{urllib.parse.urlencode({'query': signal.query})}"
+    https = urllib.request.HTTPSHandler(context=ssl.create_default_context())
+    opener = urllib.request.build_opener(_NoRedirects, https)
+    try:
+        with opener.open(url, timeout=TIMEOUT_SECONDS) as answer:
+            content: bytes = answer.read(MOST_ANSWER_BYTES)
+    except urllib.error.HTTPError as error:
+        # A query that is refused comes with its reason as JSON, like an answer.
+        with error:
+            return error.read(MOST_ANSWER_BYTES)
+    return content
+
+
+class Querying:
+    """Of one process."""
+
+    def __init__(self, log: Log, ask: Callable[[QuerySignal], bytes] = ask_prometheus) -> None:
+        self._log = log
+        self._ask = ask
+        self._wanted: tuple[QuerySignal, ...] = ()
+        self._states: dict[str, QueryState] = {}
+        self._told: set[str] = set()
+        self._changed = trio.Event()
+
+    def want(self, signals: Sequence[QuerySignal], now: float) -> None:
+        """These are to be asked for from now on, and no other."""
+        if tuple(signals) == self._wanted:
+            return
+        self._wanted = tuple(signals)
+        kept = {name: state for name, state in self._states.items() if state.signal in self._wanted}
+        self._states = {each.name: kept.get(each.name) or QueryState(each, now) for each in self._wanted}
+        self._told &= self._states.keys()
+        self._changed.set()
+
+    def readings(self) -> list[Reading]:
+        return [state.reading() for state in self._states.values()]
+
+    def lost(self, now: float) -> dict[str, str]:
+        """Why, by name; also of those that are not lost, as an empty text."""
+        return {name: state.why_lost() if state.is_lost(now) else "" for name, state in self._states.items()}
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self._changed = trio.Event()
+            async with trio.open_nursery() as nursery:
+                for state in self._states.values():
+                    nursery.start_soon(self._query, state)
+            self._tell(trio.current_time())
+            with trio.move_on_after(QUERY_SECONDS if self._states else float("inf")):
+                await self._changed.wait()
+
+    async def _query(self, state: QueryState) -> None:
+        with trio.move_on_after(2 * TIMEOUT_SECONDS) as waited:
+            try:
+                content = await trio.to_thread.run_sync(
+                    self._ask, state.signal, limiter=_THREADS, abandon_on_cancel=True
+                )
+                state.took(parse_answer(content), trio.current_time())
+            except (OSError, ValueError) as error:  # the second: of a host that is no host
+                state.failed(f"{state.signal.url}: {error}")
+            except AbsurdError as error:
+                state.failed(str(error))
+        if waited.cancelled_caught:
+            state.failed(f"{state.signal.url}: no answer in {2 * TIMEOUT_SECONDS:g} s")
+
+    def _tell(self, now: float) -> None:
+        for name, why in self.lost(now).items():
+            if why and name not in self._told:
+                self._log.error("auto_signal_lost", signal=name, error=why)
+                self._told.add(name)
+            elif not why and name in self._told:
+                self._log.info("auto_signal_back", signal=name)
+                self._told.discard(name)

@@ -1,0 +1,143 @@
+"""Prometheus is asked in threads; the way over HTTP is a real one."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import trio
+
+from proxy.quotas.query_signals import QuerySignal
+from proxy.rates import querying
+from proxy.rates.query_state import GRACE_SECONDS
+from proxy.rates.querying import Querying, ask_prometheus
+from tests.proxy.recorded_log import RecordedLog
+
+from .test_query_state import vector
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trio.testing import MockClock
+
+SIGNAL = QuerySignal("p99", "http://127.0.0.1:9", 'max(p99{a="b c"})', 0.05)
+
+
+@contextmanager
+def prometheus(status: int, content: bytes, headers: dict[str, str] | None = None) -> Iterator[tuple[str, list[str]]]:
+    """A server that always answers this; its URL, and what was asked."""
+    asked: list[str] = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def at(url: str) -> QuerySignal:
+    return QuerySignal(SIGNAL.name, url, SIGNAL.query, SIGNAL.target)
+
+
+def test_the_query_is_asked_as_it_is_written() -> None:
+    with prometheus(200, vector("0.1")) as (url, asked):
+        assert ask_prometheus(at(f"{url}/prefix")) == vector("0.1")
+    parts = urlsplit(asked[0])
+    assert (parts.path, parse_qs(parts.query)) == ("/prefix/api/v1/query", {"query": [SIGNAL.query]})
+
+
+def test_a_refusal_is_read_and_a_redirect_is_not_followed() -> None:
+    refusal = b'{"status":"error","error":"parse error"}'
+    with prometheus(400, refusal) as (url, _):
+        assert ask_prometheus(at(url)) == refusal
+    with prometheus(200, vector("0.1")) as (elsewhere, asked):
+        redirect = prometheus(302, b"", {"Location": elsewhere})
+        with redirect as (url, _):
+            assert ask_prometheus(at(url)) == b""
+    assert asked == []
+
+
+def test_nobody_there_is_an_error() -> None:
+    with prometheus(200, b"") as (url, _):
+        pass
+    with pytest.raises(OSError, match="refused"):
+        ask_prometheus(at(url))
+
+
+class Answers:
+    """What the next queries get; an exception is raised."""
+
+    def __init__(self, *answers: bytes | OSError) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    def __call__(self, _: QuerySignal) -> bytes:
+        self.asked += 1
+        answer = self.answers[min(self.asked, len(self.answers)) - 1]
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+async def until_asked(answers: Answers, times: int, clock: MockClock) -> None:
+    """Let the time between two queries pass, in jumps, until so many have been answered."""
+    while True:
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        if answers.asked >= times:
+            return
+        clock.jump(querying.QUERY_SECONDS)
+
+
+async def test_a_signal_that_is_lost_is_told_once_and_once_when_it_is_back(
+    nursery: trio.Nursery, mock_clock: MockClock
+) -> None:
+    log = RecordedLog()
+    answers = Answers(vector("0.1"), *[OSError("no route")] * 6, vector("NaN"), vector("0.02"))
+    asking = Querying(log, answers)
+    nursery.start_soon(asking.run)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    assert answers.asked == 0
+    asking.want((SIGNAL,), trio.current_time())
+    await until_asked(answers, 1, mock_clock)
+    assert [reading.pressure for reading in asking.readings()] == [pytest.approx(2)]
+    await until_asked(answers, 8, mock_clock)
+    assert trio.current_time() > GRACE_SECONDS
+    assert "p99 is lost" in asking.lost(trio.current_time())["p99"]
+    await until_asked(answers, 9, mock_clock)
+    assert asking.readings()[0].pressure == pytest.approx(0.4)
+    assert log.events == ["auto_signal_lost", "auto_signal_back"]
+    assert log.lines[0]["error"] == "p99 is lost: http://127.0.0.1:9: no route"
+    asking.want((), trio.current_time())
+    assert (asking.readings(), asking.lost(1e9)) == ([], {})
+
+
+async def test_what_is_asked_for_already_is_not_begun_anew(nursery: trio.Nursery, mock_clock: MockClock) -> None:
+    answers = Answers(vector("0.1"))
+    asking = Querying(RecordedLog(), answers)
+    nursery.start_soon(asking.run)
+    asking.want((SIGNAL,), 0.0)
+    await until_asked(answers, 1, mock_clock)
+    other = QuerySignal("other", SIGNAL.url, "1", 1)
+    asking.want((SIGNAL, other), 5.0)
+    assert [reading.pressure for reading in asking.readings()] == [pytest.approx(2), 0]
