@@ -10,14 +10,13 @@ Invariant: who moves bytes is never ended for being idle; a frame that is not he
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
+from ..process.memory import container_limit, most_bytes, resident_bytes
 from .exchange import Cause
 
 if TYPE_CHECKING:
@@ -31,20 +30,13 @@ if TYPE_CHECKING:
     from .window import Window
 
 LOOK_SECONDS = 1.0
+MEMORY_LOOKS = 4
+"""In that time. Requests of many partitions are read at 100 MB a second, at most."""
 REST_SECONDS = 10.0
 """Who moved nothing for so long gives back the pages of its buffers."""
 STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
-"""Of `limits.max_memory`."""
+"""Of `limits.max_memory`, or of nine tenths of what the container may have."""
 _LOOKS_AT_ONCE = 256
-_STATM = Path("/proc/self/statm")
-
-
-def resident_bytes() -> int:
-    """Memory that the process has now; 0 where there is no /proc."""
-    try:
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
 
 
 @dataclass(slots=True, eq=False)
@@ -71,8 +63,11 @@ class Caretaker:
         log: Log,
         *,
         resident: Callable[[], int] = resident_bytes,
+        container: Callable[[], int] = container_limit,
     ) -> None:
         self._limits = limits
+        self.max_memory_bytes = most_bytes(limits.max_memory_bytes, container())
+        """0: whatever there is."""
         self.buffers = buffers
         self._throttles = tuple(throttles)
         self._log = log
@@ -93,18 +88,19 @@ class Caretaker:
 
     async def run(self) -> None:
         while True:
-            await trio.sleep(LOOK_SECONDS)
-            self.look_at_memory()
+            for _ in range(MEMORY_LOOKS):
+                await trio.sleep(LOOK_SECONDS / MEMORY_LOOKS)
+                self.look_at_memory()
+            for throttle in self._throttles:
+                throttle.recount()
             for number, tended in enumerate(tuple(self._tended), 1):
                 self._look(tended, trio.current_time())
                 if number % _LOOKS_AT_ONCE == 0:
                     await trio.lowlevel.checkpoint()
 
     def look_at_memory(self) -> None:
-        most = self._limits.max_memory_bytes
+        most = self.max_memory_bytes
         self.resident_bytes = self._resident()
-        for throttle in self._throttles:
-            throttle.recount()
         stops = bool(most) and self.resident_bytes >= STOPS_ACCEPTING * most
         full = bool(most) and self.resident_bytes >= REMEMBERS_NOTHING_NEW * most
         if (stops, full) != (self.stops_accepting, self.buffers.is_memory_short):

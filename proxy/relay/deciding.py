@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.fetch.request import parse_fetch_request
+from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
 from protocol.wire.headers import REQUEST_CORRELATION_ID_AT, request_correlation_id
 
@@ -45,7 +46,7 @@ class Held(NamedTuple):
 class Deciding:
     """Of one connection. `clock` tells Trio's time."""
 
-    __slots__ = ("_clock", "_exchange", "_held_since", "_last", "due", "held")
+    __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "due", "held")
 
     def __init__(self, exchange: Exchange, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -55,6 +56,8 @@ class Deciding:
         self.due = False
         """The time of what is held has come, or quotas have changed."""
         self._held_since: float | None = None
+        self._is_same = False
+        """The request that was read last was the one before it again."""
         self._last: tuple[int, bytes, bytes, FetchRequest] | None = None
         """The last replica's Fetch: its length, what came before and after the correlation id, and what it was."""
 
@@ -64,13 +67,22 @@ class Deciding:
         last = self._last
         if last is None or len(frame) != last[0] or frame[AFTER_CORRELATION_ID:] != last[2]:
             return None
-        return last[3] if frame[:REQUEST_CORRELATION_ID_AT] == last[1] else None
+        self._is_same = frame[:REQUEST_CORRELATION_ID_AT] == last[1]
+        return last[3] if self._is_same else None
 
     def parsed(self, frame: bytes) -> FetchRequest:
         """Raises ProtocolError."""
         request = parse_fetch_request(frame)
-        self._last = len(frame), frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
+        self._forget()
+        self._is_same = False
+        if request.head.api_version < FIRST_VERSION_WITH_SESSIONS and self._exchange.buffers.keep(len(frame)):
+            self._last = len(frame), frame[:REQUEST_CORRELATION_ID_AT], frame[AFTER_CORRELATION_ID:], request
         return request
+
+    def _forget(self) -> None:
+        if self._last is not None:
+            self._exchange.buffers.let_go(self._last[0])
+            self._last = None
 
     def take(self, frame: bytes, request: FetchRequest) -> Step:
         """A replica's Fetch, the next frame of the window: do what is to be done about it now."""
@@ -79,7 +91,7 @@ class Deciding:
         link, changes = exchange.link, exchange.changes.count
         replicas = link.replicas
         before = replicas.not_remembered
-        demand = link.begin(frame, request, now)
+        demand = link.begin(frame, request, now, is_same=self._is_same)
         if replicas.not_remembered != before:
             exchange.pass_undecoded(Undecoded.TOO_MANY_REPLICAS)
         if isinstance(demand, Answer):
@@ -115,6 +127,7 @@ class Deciding:
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
         self._held_long_enough()
+        self._forget()
 
     def _hold(self, held: Held, total: int) -> Step:
         self.held = held

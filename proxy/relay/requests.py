@@ -17,7 +17,6 @@ from protocol.errors import ProtocolError
 from protocol.fetch.glance import peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
-from protocol.pacing import FEW
 from protocol.wire.apis import API_FETCH
 from protocol.wire.correlation import State, expects_response
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
@@ -25,10 +24,10 @@ from protocol.wire.headers import peek_request
 from protocol.wire.whole_frames import whole_request
 
 from .deciding import Deciding
+from .deciding_in_slices import LONG_FETCH_BYTES, InSlices
 from .exchange import MAX_FRAME_BYTES, Undecoded
 from .glance import passable_requests, passes_unseen
 from .reading import rest
-from .slices import Slices
 from .transfer import BETWEEN_FRAMES, Need
 from .transport import HELD
 
@@ -48,8 +47,6 @@ REQUEST_WINDOW_BYTES = 128 * 1024
 TLS_HANDSHAKE = b"\x16\x03"
 GLANCE_BYTES = 32
 """Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
-LONG_FETCH_BYTES = 4096
-"""Some hundred partitions: to read them and to decide about them may take as long as a turn."""
 LEAST_HEADER_BYTES = 64
 """Of a header that is not all there more is waited for, twice as much each time: it is not read at every byte."""
 KAFKA = State.KAFKA
@@ -58,7 +55,7 @@ KAFKA = State.KAFKA
 class RequestReader:
     """Of one connection. `clock` tells Trio's time."""
 
-    __slots__ = ("_exchange", "_limits", "_reserved", "_slices", "deciding", "has_begun")
+    __slots__ = ("_exchange", "_in_slices", "_limits", "_reserved", "deciding", "has_begun")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -68,16 +65,15 @@ class RequestReader:
         self._reserved = 0
         """Bytes that the frame may take here until it is whole."""
         self.deciding = Deciding(exchange, clock)
-        self._slices: Slices[Step] = Slices()
-        """In which a Fetch of many partitions is decided."""
+        self._in_slices = InSlices(exchange, self.deciding)
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError if a request must not go on; bad framing turns the connection opaque instead."""
-        exchange, deciding = self._exchange, self.deciding
-        if self._slices.busy:
-            return self._sliced(self._slices.go_on())
-        if deciding.held is not None:
-            return self._decide(partial(deciding.again, deciding.held), 0) if deciding.due else HELD
+        exchange = self._exchange
+        if self._in_slices.has_begun or self.deciding.held is not None:
+            step = self._in_slices.go_on()
+            if step is not None:
+                return step
         if not self.has_begun and not self._begins(window):
             return BETWEEN_FRAMES
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
@@ -123,7 +119,7 @@ class RequestReader:
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
-        if total > self._limits.max_request_bytes or self._waits():
+        if total > self._limits.max_request_bytes or self._in_slices.are_many:
             return None
         frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
         request = deciding.same(frame)
@@ -136,29 +132,9 @@ class RequestReader:
                 return None
         return None if request.replica_id < 0 else deciding.take(frame, request)
 
-    def _waits(self) -> bool:
-        """Whether there are many replicas of which something is to be decided, or looked at again."""
-        replicas = self._exchange.link.replicas
-        return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > FEW
-
-    def _decide(self, work: Callable[[], Step], total: int) -> Step:
-        """Whatever is decided about many partitions is decided in slices, and between answers: both would change at
-        the same time what is known of the replicas."""
-        exchange = self._exchange
-        if total <= LONG_FETCH_BYTES and not self._waits():
-            return work()
-        exchange.waits_for_answer = exchange.answering
-        return HELD if exchange.answering else self._sliced(self._slices.run(work))
-
-    def _sliced(self, step: Step) -> Step:
-        exchange = self._exchange
-        exchange.slicing = self._slices.busy
-        exchange.deciding = exchange.slicing or self.deciding.held is not None
-        return step
-
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
-        self._slices.close()
+        self._in_slices.lost()
         self.deciding.lost()
         self._has_read()
 
@@ -234,7 +210,7 @@ class RequestReader:
         if not is_whole:
             return self._whole_of(window, head, total, session)
         frame = window.buffer[window.start + LENGTH_PREFIX_BYTES : end]
-        return self._decide(partial(self._whole, frame, head, session), total)
+        return self._in_slices.decide(partial(self._whole, frame, head, session), total)
 
     def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Step:
         """A replica's Fetch is decided; a consumer's, or what is none, passes."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from protocol.fetch.glance import SessionAt
     from protocol.fetch.request import FetchRequest
-    from protocol.fetch.walker import RequestEntry
     from protocol.session.requests import PartitionKey
 
     from .decision import Decision
@@ -63,7 +62,8 @@ class Link:
         """Who tells the journal, if one is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator
-        self._entries: list[RequestEntry] = []
+        self._took_one = False
+        """The last request without a fetch session is what is known of the replicas."""
         self._is_live = False
         """Replicas in sync bring the follower back before the leader's wait is over: producers write to them."""
         self._refresh_checked_at = -math.inf
@@ -84,12 +84,12 @@ class Link:
     def forget(self) -> None:
         """A fetch passed unseen: what was known of the replicas may be out of date."""
         self.replicas.clear()
-        self._entries = []
+        self._took_one = False
         self._session.sent = None
         self.admission.claim.wants = False
 
-    def begin(self, frame: bytes, request: FetchRequest, now: float) -> Demand | Answer:
-        """Take the follower's request; for one that is equal but for its correlation id, the one before will do."""
+    def begin(self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False) -> Demand | Answer:
+        """Take the follower's request. `is_same`: it is the one before but for its correlation id, which will do."""
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
@@ -110,20 +110,20 @@ class Link:
                 return taken
             translation = taken
         else:
-            self._take_full(request, now)
+            self._take_full(request, now, is_same=is_same)
         demand = Demand(frame, request, now, translation)
         if demand.is_full:
             self._upstream.look_back(now)
         return demand
 
-    def _take_full(self, request: FetchRequest, now: float) -> None:
+    def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
         self.replicas.reselect()
-        if request.entries is self._entries:
+        if is_same and self._took_one:
             self.replicas.asked_the_same(now)
         else:
-            self._entries = []
+            self._took_one = False
             self.replicas.asked(request.entries, now)
-            self._entries = request.entries
+            self._took_one = True
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.

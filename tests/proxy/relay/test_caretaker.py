@@ -12,7 +12,7 @@ import trio
 
 from protocol.wire.framing import with_length
 from proxy.relay.buffers import Buffers
-from proxy.relay.caretaker import REST_SECONDS, Caretaker, resident_bytes
+from proxy.relay.caretaker import REST_SECONDS, Caretaker
 from tests.proxy.conversation import MIB, behind, throttle
 from tests.proxy.recorded_log import RecordedLog
 
@@ -107,7 +107,9 @@ async def test_what_finds_no_room_passes_as_it_is(clock: MockClock) -> None:
 async def test_memory_gives_way_step_by_step() -> None:
     conversation, log, resident = behind(), RecordedLog(), [0]
     of, buffers = conversation.throttle, Buffers()
-    caretaker = Caretaker(limits(max_memory_bytes=1000), buffers, (of,), log, resident=lambda: resident[0])
+    caretaker = Caretaker(
+        limits(max_memory_bytes=1000), buffers, (of,), log, resident=lambda: resident[0], container=lambda: 0
+    )
     states = []
     for resident[0] in (100, 899, 900, 949, 950, 2000, 900, 10):
         caretaker.look_at_memory()
@@ -118,7 +120,19 @@ async def test_memory_gives_way_step_by_step() -> None:
     assert stops == (False, False, True, True, True, True, True, False)
     assert full == (False, False, False, False, True, True, False, False)
     assert log.events == ["memory_short"] * 3 + ["memory_sufficient"]
-    assert of.remembered.count == 1
+
+
+def test_a_container_that_allows_less_counts() -> None:
+    resident = [300 * MIB]
+    caretaker = Caretaker(
+        limits(max_memory_bytes=1024 * MIB), Buffers(), (), RecordedLog(),
+        resident=lambda: resident[0], container=lambda: 512 * MIB,
+    )  # fmt: skip
+    caretaker.look_at_memory()
+    assert not caretaker.stops_accepting
+    resident[0] = 420 * MIB
+    caretaker.look_at_memory()
+    assert caretaker.stops_accepting
 
 
 def test_memory_without_a_limit_is_enough() -> None:
@@ -139,6 +153,5 @@ async def test_an_empty_buffer_gives_its_pages_back() -> None:
     assert window.buffer[:4] == b"kept"
 
 
-def test_the_process_knows_what_it_has() -> None:
-    assert 10 * MIB < resident_bytes() < 100_000 * MIB
+def test_who_rests_is_not_idle_yet() -> None:
     assert limits().idle_timeout_seconds > REST_SECONDS

@@ -8,7 +8,8 @@ import pytest
 
 from protocol import pacing
 from protocol.wire.framing import with_length
-from proxy.relay import slices
+from proxy.relay import buffers, slices
+from proxy.relay.buffers import Buffers
 from proxy.relay.slices import Slices
 from proxy.relay.transport import Wait
 from tests.proxy.conversation import MIB, fetch_frame, throttle
@@ -170,3 +171,45 @@ def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: 
     both.tells.lost(0.0)
     both.exchange.close(0.0)
     assert both.throttle.budget._bucket._reserved == 0  # type: ignore[attr-defined]
+
+
+def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(
+    short_slices: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes memory for each of its partitions until it is through."""
+    monkeypatch.setattr(buffers, "MOST_IN_SLICES", 2)
+    shared, of = Buffers(), throttle(400 * MIB)
+    all_of_them = [Both(of, window_bytes=256 * 1024) for _ in range(4)]
+    for both in all_of_them:
+        both.exchange.buffers = shared
+        both.follower.feed(long_fetch(0))
+        assert both.go_on(both.requests) is Wait.TURN
+    assert shared.in_slices == 2
+    first, second, third, fourth = all_of_them
+    for _ in range(3):
+        assert third.go_on(third.requests) is Wait.TURN
+    assert (third.exchange.slicing, third.requests.transfer.window.size) == (False, len(long_fetch(0)))
+    first.asks.lost()
+    second.drain(second.requests, [])
+    assert shared.in_slices == 0
+    for both in (third, fourth):
+        both.drain(both.requests, [])
+        assert bytes(both.leader.kept).count(b"broker-102-fetcher-0") == 1
+    assert shared.in_slices == 0
+
+
+def test_what_was_read_of_a_frame_is_kept_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked again before Fetch v7; after that a fetch session says what has changed, and nothing is kept."""
+    frame = fetch_frame({("t", 0): 5})
+    monkeypatch.setattr(buffers, "MOST_KEPT_BYTES", len(frame))
+    shared, of = Buffers(), throttle(400 * MIB)
+    first, second = (Both(of) for _ in range(2))
+    for both in (first, second):
+        both.exchange.buffers = shared
+        both.follower.feed(with_length(frame))
+        both.drain(both.requests, [])
+        assert both.leader.kept
+    assert shared.kept == len(frame)
+    first.asks.lost()
+    second.asks.lost()
+    assert shared.kept == 0

@@ -1,0 +1,47 @@
+"""What the process has of memory, and what its container lets it have.
+
+Blocking, for some microseconds: files of the kernel's. Zero means that nobody says.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_STATM = Path("/proc/self/statm")
+_CGROUPS = Path("/proc/self/cgroup")
+_MOUNT = Path("/sys/fs/cgroup")
+_OF_CONTAINER = 0.9
+"""The rest is for what the kernel counts as the container's beside the process: sockets' buffers, pages of files."""
+
+
+def resident_bytes() -> int:
+    """Memory that the process has now."""
+    try:
+        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def container_limit(cgroups: Path = _CGROUPS, mount: Path = _MOUNT) -> int:
+    """Bytes that the control group, and each one above it, allows (cgroup v2: memory.max)."""
+    try:
+        lines = cgroups.read_text().splitlines()
+    except OSError:
+        return 0
+    own = next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), None)
+    if own is None:
+        return 0
+    here, limits = mount / own, []
+    while here.is_relative_to(mount):
+        with suppress(OSError, ValueError):  # the root has none, and "max" is no limit
+            limits.append(int((here / "memory.max").read_text()))
+        here = here.parent
+    return min(limits, default=0)
+
+
+def most_bytes(wanted: int, limit: int) -> int:
+    """What the process may have: what is `wanted`, and less where its container would be killed first."""
+    allowed = int(limit * _OF_CONTAINER)
+    return min(wanted, allowed) if wanted and allowed else wanted

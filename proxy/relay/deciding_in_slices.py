@@ -1,0 +1,99 @@
+"""A Fetch of many partitions is decided in slices, beside others; so many at once, and the rest in line.
+
+Whatever is decided about many partitions is decided between answers: both would change at the same time what is known
+of the replicas. No I/O.
+
+Invariant: a connection that is not through, nor lost, counts among those in slices; bytes of who waits stay in the
+window.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from protocol.pacing import FEW
+
+from .slices import Slices
+from .transport import HELD, TURN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .deciding import Deciding
+    from .exchange import Exchange
+    from .reading import Step
+
+LONG_FETCH_BYTES = 4096
+"""Some hundred partitions: to read them and to decide about them may take as long as a turn."""
+
+
+class InSlices:
+    """Of one connection."""
+
+    __slots__ = ("_counts", "_deciding", "_exchange", "_slices", "_waits")
+
+    def __init__(self, exchange: Exchange, deciding: Deciding) -> None:
+        self._exchange = exchange
+        self._deciding = deciding
+        self._slices: Slices[Step] = Slices()
+        self._counts = False
+        """It is one of those in slices."""
+        self._waits = False
+        """It is not, since there are as many as may be."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Something is in slices, or waits in line for that."""
+        return self._waits or self._slices.busy
+
+    @property
+    def are_many(self) -> bool:
+        """Whether there are many replicas of which something is to be decided, or looked at again."""
+        replicas = self._exchange.link.replicas
+        return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > FEW
+
+    def decide(self, work: Callable[[], Step], total: int) -> Step:
+        """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
+        exchange = self._exchange
+        if total <= LONG_FETCH_BYTES and not self.are_many:
+            return work()
+        exchange.waits_for_answer = exchange.answering
+        if exchange.answering:
+            return HELD
+        self._waits = not exchange.buffers.has_room_for_slices
+        if self._waits:
+            return TURN
+        exchange.buffers.in_slices += 1
+        self._counts = True
+        return self._sliced(self._slices.run(work))
+
+    def go_on(self) -> Step | None:
+        """With what has begun, or is held and due; None if it only waited in line, and may begin now."""
+        held = self._deciding.held
+        if self._slices.busy:
+            return self._sliced(self._slices.go_on())
+        if self._waits and not self._exchange.buffers.has_room_for_slices:
+            return TURN
+        self._waits = False
+        if held is None:
+            return None
+        return self.decide(partial(self._deciding.again, held), 0) if self._deciding.due else HELD
+
+    def lost(self) -> None:
+        """The connection has ended."""
+        self._slices.close()
+        self._over()
+
+    def _sliced(self, step: Step) -> Step:
+        exchange = self._exchange
+        if not self._slices.busy:
+            self._over()
+        exchange.slicing = self._slices.busy
+        exchange.deciding = exchange.slicing or self._deciding.held is not None
+        return step
+
+    def _over(self) -> None:
+        if self._counts:
+            self._exchange.buffers.in_slices -= 1
+            self._counts = False
