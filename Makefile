@@ -16,7 +16,7 @@ REPORT := build/report
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test fuzz image kubernetes packages release system demo report bench rules clean help
+.PHONY: setup check test fuzz simulation image kubernetes packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -41,11 +41,14 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 	machine/audit
 
 test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -n auto -m 'not (system or image or kubernetes or brokers or spark)'
-	$(RUN)pytest -m '(brokers or spark) and not (system or image or kubernetes)'
+	$(RUN)pytest -n auto -m 'not (system or simulation or image or kubernetes or brokers or spark)'
+	$(RUN)pytest -m '(brokers or spark) and not (system or simulation or image or kubernetes)'
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
+
+simulation: setup  ## Many and large clusters in virtual time, half an hour; SEED=7 draws the same again, a failure is the smallest there is
+	$(RUN)pytest -m simulation tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
 
 image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy

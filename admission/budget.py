@@ -86,12 +86,12 @@ class StrictBudget:
             self._bucket.change_rate(bytes_per_second, now)
 
     def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
-        self.turns.ask(claim)
+        self.turns.ask(claim, now, most_arrears_bytes=self._bucket.burst_bytes)
         if math.isinf(self._bucket.rate):
             return True
         if claim.rests_seconds(now):
             return False
-        return self._is_open(now, rides=rides) and not self.turns.ahead_of(claim, now)
+        return self._is_open(claim, now, rides=rides) and not self.turns.ahead_of(claim, now)
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
@@ -102,22 +102,34 @@ class StrictBudget:
             grants = [wish.limit_bytes for wish in wishes]
         else:
             most = bucket.piece_bytes if rides else math.inf
-            grants = _share(wishes, min(bucket.available(now), claim.appetite_bytes, most))
+            free = bucket.available(now) - self._kept(claim, now)
+            grants = _share(wishes, min(free, claim.appetite_bytes, most))
         granted = sum(grants)
         bucket.reserve(granted)
         bucket.set_apart(granted - self.turns.serve(claim, granted, now))
         return grants
 
-    def _is_open(self, now: float, *, rides: bool) -> bool:
+    def _kept(self, claim: Claim, now: float) -> float:
+        """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
+        for this one all the same before it is full, and nothing of the rate is lost."""
+        bucket = self._bucket
+        return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
+
+    def _is_open(self, claim: Claim, now: float, *, rides: bool) -> bool:
+        kept = self._kept(claim, now)
         is_open = self._bucket.has_piece if rides else self._bucket.is_open
-        if is_open(now):
+        if is_open(now, kept=kept):
             return True
         overdue = self.turns.give_up_overdue(now)
         self._bucket.set_apart(overdue)
-        return overdue > 0 and is_open(now)
+        return overdue > 0 and is_open(now, kept=kept)
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
-        until_open = self._bucket.seconds_until_open(now, gates=1 + self.turns.rank(claim, now))
+        bucket = self._bucket
+        gates = 1 + self.turns.rank(claim, now)
+        until_open = bucket.seconds_until(
+            max(gates * bucket.gate_bytes, bucket.gate_bytes + self._kept(claim, now)), now
+        )
         return max(until_open, claim.rests_seconds(now))
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
@@ -178,7 +190,7 @@ class Kip73Budget:
 
     def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
         del rides
-        self.turns.ask(claim)
+        self.turns.ask(claim, now)
         return not self.is_exceeded(now)
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:

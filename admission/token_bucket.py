@@ -74,11 +74,12 @@ class TokenBucket:
         self._refill(now)
         return self._tokens - self._reserved
 
-    def is_open(self, now: float) -> bool:
-        return self.rate > 0 and self.available(now) >= self.gate_bytes
+    def is_open(self, now: float, *, kept: float = 0.0) -> bool:
+        """Tell whether there is a gate's worth beside what is kept."""
+        return self.rate > 0 and self.available(now) >= self.gate_bytes + kept
 
-    def has_piece(self, now: float) -> bool:
-        return self.rate > 0 and self.available(now) >= self.piece_bytes
+    def has_piece(self, now: float, *, kept: float = 0.0) -> bool:
+        return self.rate > 0 and self.available(now) >= self.piece_bytes + kept
 
     def reserve(self, size: float) -> None:
         self._reserved += size
@@ -104,13 +105,13 @@ class TokenBucket:
             floor = min(self._tokens, -self.rate * most_debt_seconds)
             self._tokens = max(self._tokens - used, floor)
 
-    def seconds_until_open(self, now: float, *, gates: int = 1) -> float:
-        """Return the time until `gates` gates' worth is in the bucket, if nobody takes any meanwhile."""
+    def seconds_until(self, wanted_bytes: float, now: float) -> float:
+        """Return the time until so much is in the bucket, if nobody takes any meanwhile."""
         if self.rate == 0:
             return math.inf
         if self._is_unlimited:
             return 0.0
-        missing = gates * self.gate_bytes - self.available(now)
+        missing = wanted_bytes - self.available(now)
         if missing <= 0:
             return 0.0
         waits_for_answers = self._reserved and self._tokens >= self._most()

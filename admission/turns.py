@@ -1,12 +1,14 @@
 """Whose turn it is: fairness between the connections that share one role's budget.
 
 Least attained service first: of the connections that want throttled bytes, the one that has had the fewest goes next.
-A connection is *away* while its fetch waits at the broker for partitions that are in sync. It keeps its place, but the
-others wait for it no longer than `GRACE_SECONDS`. That is less than the burst of the bucket, which goes on filling
-meanwhile, so the wait costs no throughput.
+A connection is *away* while its fetch waits at the broker, or is on its way to a follower in another region. It keeps
+its place, but the others wait for it no longer than `GRACE_SECONDS`. That is less than the burst of the bucket, which
+goes on filling meanwhile, so the wait costs no throughput. What it has had less than they is its *arrears*: so much
+they leave in the bucket for it, in which there is room for more than a gate, and take what comes on top.
 
 Pure; knows nothing of partitions (they take turns inside a connection, see `replica`) nor of bytes per second.
-Invariant: between two connections that always want more, attained bytes differ by at most one grant.
+Invariant: between two connections that always want more, and of which each is back before the bucket is full, attained
+bytes differ by at most one grant.
 """
 
 from __future__ import annotations
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 0.05
 """Half a default gate. An answer and the follower's next request take less on a busy host, and a default bucket that
 has opened can fill for longer (burst less gate) before it is full."""
+
+AWAY_SECONDS = 1.0
+"""So long after it asked last a connection's arrears are kept. It is back by then from a fetch that waited at its
+leader for max_wait_ms (500 ms by default), and from a region that is 240 ms away."""
+ABSENCE_GROWTH = 1.25
 
 LATE_SECONDS = 0.1
 """An answer that takes longer is late. A leader that has data answers within a few milliseconds, and within this time
@@ -47,6 +54,11 @@ class Claim:
     wants: bool = False
     due: float = 0.0
     """When this connection is expected to ask again."""
+    asked_at: float = -math.inf
+    absence_seconds: float = 0.0
+    """How soon it may be back from a fetch: the shortest of the last times that it was away, forgotten slowly."""
+    is_held: bool = False
+    """Its request waits here, so it is not away."""
     appetite_bytes: float = math.inf
     """The most bytes that it is granted at once. That is little while its grants come back late and mostly unused,
     since other connections had to do without those bytes. The leader of such a connection throttles too, by the
@@ -56,7 +68,10 @@ class Claim:
     trusted to answer in time are not among them."""
     _distrusted_until: float = -math.inf
     _granted_at: float = -math.inf
+    _granted_bytes: float = 0.0
     _brought_bytes: float = 0.0
+    _uses_grants: bool = True
+    """Most of the grant before the one that is on its way came."""
     _away: bool = False
     _rests_until: float = -math.inf
 
@@ -69,11 +84,19 @@ class Claim:
 
     @property
     def keeps_place(self) -> bool:
-        """Whether others wait for it although it is away. They do not if it may be away for long."""
-        return not self._away or math.isinf(self.appetite_bytes)
+        """Whether others wait for it although it is away. They do not if it may be away for long, and for nothing."""
+        return not self._away or math.isinf(self.appetite_bytes) or self._uses_grants
 
-    def ask(self) -> None:
-        self.wants, self._away = True, False
+    def ask(self, now: float) -> None:
+        if not self.is_held:
+            self.absence_seconds = min(now - self.asked_at, max(ABSENCE_GROWTH * self.absence_seconds, GRACE_SECONDS))
+        self.wants, self._away, self.asked_at, self.is_held = True, False, now, False
+
+    def due_seconds(self, now: float) -> float:
+        """Return how long it stays away at least; inf if it is not waited for."""
+        if not self.keeps_place or now - self.asked_at > AWAY_SECONDS:
+            return math.inf
+        return 0.0 if self.is_held else max(self.asked_at + self.absence_seconds - now, 0.0)
 
     def settle(self, *, reserved: float, used: float, now: float) -> float:
         """Of a grant `reserved` bytes are accounted for: `used` came. Return how many of them were expected."""
@@ -94,7 +117,8 @@ class Claim:
         expected = size if now >= self._distrusted_until else 0.0
         self.expected_bytes += expected
         self._granted_at = now
-        self._brought_bytes = 0.0
+        self._uses_grants = self._brought_bytes >= self._granted_bytes / 2
+        self._granted_bytes, self._brought_bytes = size, 0.0
         self._away = True
         return expected
 
@@ -131,11 +155,15 @@ class Turns:
         self._last_grant_bytes = 0.0
         for claim in self._claims:
             claim.attained_bytes = self._level_bytes
+            claim.asked_at = -math.inf  # nothing was kept for it at this rate
 
-    def ask(self, claim: Claim) -> None:
-        """`claim` wants bytes. One that wanted none until now starts level with those that wait or were served,
-        and one that waits is behind by a grant at most: what nobody kept from it, it cannot catch up on."""
-        if claim.wants:
+    def ask(self, claim: Claim, now: float, *, most_arrears_bytes: float = 0.0) -> None:
+        """`claim` wants bytes. One that wanted none for long starts level with those that wait or were served. One
+        that waits is behind by a grant at most, and one that asked lately by `most_arrears_bytes`, since the others
+        have kept them for it: what nobody kept, it cannot catch up on."""
+        if now - claim.asked_at <= AWAY_SECONDS:
+            level_bytes = self._level_bytes - max(self._last_grant_bytes, most_arrears_bytes)
+        elif claim.wants:
             level_bytes = self._level_bytes - self._last_grant_bytes
         elif len(self._claims) == 1:
             level_bytes = self._level_bytes
@@ -143,7 +171,19 @@ class Turns:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
             level_bytes = max(self._level_bytes, min(waiting, default=0.0))
         claim.attained_bytes = max(claim.attained_bytes, level_bytes)
-        claim.ask()
+        claim.ask(now)
+
+    def kept_from(self, claim: Claim, rate: float, now: float) -> float:
+        """Return the bytes that others, less served than `claim` and expected back, have had less than it, but for
+        what comes into the bucket at `rate` until they are back."""
+        if len(self._claims) == 1:
+            return 0.0
+        attained_bytes, kept = claim.attained_bytes, 0.0
+        for other in self._claims:
+            arrears = attained_bytes - other.attained_bytes
+            if arrears > 0:
+                kept += max(arrears - rate * other.due_seconds(now), 0.0)
+        return kept
 
     def serve(self, claim: Claim, size: float, now: float) -> float:
         """`claim` is granted `size` bytes; return how many of them are expected in time."""

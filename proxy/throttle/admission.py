@@ -75,6 +75,7 @@ class Admission:
     def looks_again(self, now: float, deadline: float) -> float:
         """When it is worth deciding again, at the latest at `deadline`."""
         turn = now + max(self._throttle.budget.seconds_until_turn(self.claim, now), LEAST_HOLD_SECONDS)
+        self.claim.is_held = True
         self.claim.due = min(turn, deadline)
         return self.claim.due
 

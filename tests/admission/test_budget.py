@@ -58,7 +58,7 @@ def test_a_grant_closes_the_gate_until_it_is_settled() -> None:
 def test_the_second_in_line_is_told_to_wait_for_the_gate_after_the_first() -> None:
     budget = strict()
     first, second = budget.turns.join(), budget.turns.join()
-    budget.turns.ask(second)
+    budget.turns.ask(second, 0.0)
     (granted,) = budget.admit(first, [Wish(MIB, 1)], 0.0)
     budget.settle(first, reserved=granted, used=granted, now=0.0)
     assert budget.seconds_until_turn(second, 0.0) == pytest.approx(0.1, abs=1e-3)
@@ -128,7 +128,7 @@ def test_strict_over_any_span_keeps_to_rate_and_burst_but_for_first_batches(
 def test_a_lowered_rate_leaves_nobody_behind_by_a_grant_of_the_old_one(settled: str) -> None:
     budget = strict(40 * MIB)
     ahead, behind = budget.turns.join(), budget.turns.join()
-    budget.turns.ask(behind)
+    budget.turns.ask(behind, 0.0)
     (grant,) = budget.admit(ahead, [Wish(10 * MIB, 1)], 0.0)
     if settled == "before":
         budget.settle(ahead, reserved=grant, used=grant, now=0.0)
@@ -156,6 +156,32 @@ def test_one_that_rests_is_granted_nothing_for_a_moment_and_keeps_nobody_else_fr
     assert budget.seconds_until_turn(resting, 0.05) == pytest.approx(REST_SECONDS - 0.05)
     assert budget.admit(other, wishes, 0.05) == [100 * KIB]
     assert budget.admit(resting, wishes, REST_SECONDS) == [100 * KIB]
+
+
+def test_what_one_had_less_is_kept_for_it_while_it_is_away() -> None:
+    """The gate opens for the others later, so that it finds what is its own when it is back, and still opens."""
+    budget = strict()
+    near, far = budget.turns.join(), budget.turns.join()
+    wishes = [Wish(2 * MIB, 1)]
+    got = {near: 0, far: 0}
+    for tick in range(1, 2000):
+        now = tick / 100
+        for claim, every in ((near, 1), (far, 24)):
+            if tick % every == 0:
+                for size in budget.admit(claim, wishes, now):
+                    got[claim] += size
+                    budget.settle(claim, reserved=size, used=size, now=now)
+    assert sum(got.values()) >= 0.97 * 4 * MIB * 20
+    assert abs(got[near] - got[far]) <= 1.1 * MIB  # a burst
+
+
+def test_nothing_is_kept_for_one_that_does_not_come_back() -> None:
+    budget = strict()
+    here, gone = budget.turns.join(), budget.turns.join()
+    wishes = [Wish(2 * MIB, 1)]
+    assert not budget.may_admit(gone, 0.0) or budget.admit(gone, wishes, 0.0)
+    taken = sum(sum(budget.admit(here, wishes, 1 + tick / 100)) for tick in range(25))
+    assert taken >= MIB - GATE
 
 
 def test_without_a_limit_nobody_rests() -> None:
@@ -188,4 +214,5 @@ def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     for claim, size in ((late, granted), (other, MIB)):
         budget.settle(claim, reserved=size, used=size, now=5.2)
     (granted,) = budget.admit(late, [Wish(GATE, 1)], 20.0)
+    late.attained_bytes = other.attained_bytes  # nothing is kept for it
     assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 20.05)) == MIB - GATE

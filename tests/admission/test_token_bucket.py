@@ -36,7 +36,7 @@ def test_starts_with_one_gate_and_opens_again_after_gate_seconds() -> None:
     subject.reserve(subject.gate_bytes)
     subject.settle(reserved=subject.gate_bytes, used=subject.gate_bytes, now=0.0)
     assert not subject.is_open(0.0)
-    assert subject.seconds_until_open(0.0) == pytest.approx(0.1)
+    assert subject.seconds_until(subject.gate_bytes, 0.0) == pytest.approx(0.1)
     assert subject.is_open(0.1001)
 
 
@@ -44,14 +44,14 @@ def test_a_batch_larger_than_the_grant_is_repaid_as_debt() -> None:
     subject = bucket()
     subject.settle(reserved=0, used=subject.gate_bytes + 4 * MIB, now=0.0)
     assert subject.available(0.0) == -4 * MIB
-    assert subject.seconds_until_open(0.0) == pytest.approx(1.1)  # a second of debt, then the gate
+    assert subject.seconds_until(subject.gate_bytes, 0.0) == pytest.approx(1.1)  # a second of debt, then the gate
 
 
 def test_rate_zero_never_opens_and_unlimited_always_does() -> None:
     assert not bucket(0).is_open(1e6)
-    assert bucket(0).seconds_until_open(0.0) == math.inf
+    assert bucket(0).seconds_until(1, 0.0) == math.inf
     assert bucket(math.inf).is_open(0.0)
-    assert bucket(math.inf).seconds_until_open(0.0) == 0
+    assert bucket(math.inf).seconds_until(1, 0.0) == 0
 
 
 def test_a_new_rate_keeps_debt_and_caps_what_was_saved() -> None:
@@ -98,7 +98,7 @@ def test_what_is_on_its_way_is_part_of_the_burst() -> None:
     subject = bucket()
     subject.reserve(subject.available(10.0))
     assert subject.available(11.0) == 0
-    assert subject.seconds_until_open(11.0) == pytest.approx(0.1)
+    assert subject.seconds_until(subject.gate_bytes, 11.0) == pytest.approx(0.1)
     subject.settle(reserved=MIB, used=MIB, now=11.0)
     assert subject.available(11.0) == 0
     assert subject.available(11.1) == pytest.approx(subject.gate_bytes)
@@ -107,7 +107,7 @@ def test_what_is_on_its_way_is_part_of_the_burst() -> None:
 def test_one_that_waits_for_answers_does_not_look_again_all_the_time() -> None:
     subject = bucket()
     subject.reserve(subject.available(10.0) - subject.gate_bytes + 1)
-    assert subject.seconds_until_open(10.0) == LOOK_AGAIN_SECONDS
+    assert subject.seconds_until(subject.gate_bytes, 10.0) == LOOK_AGAIN_SECONDS
 
 
 @pytest.mark.parametrize("rate", [256 * 1024, 1 << 20, 4 << 20, 100 << 20])
@@ -115,7 +115,7 @@ def test_answers_as_late_as_half_a_burst_cost_no_throughput(rate: int) -> None:
     """One taker asks as soon as it may; each answer takes `FLIGHT_SECONDS`."""
     subject, now, came = bucket(rate), 0.0, 0.0
     while now < 100.0:
-        now += subject.seconds_until_open(now) + 1e-6
+        now += subject.seconds_until(subject.gate_bytes, now) + 1e-6
         size = subject.available(now)
         subject.reserve(size)
         now += FLIGHT_SECONDS

@@ -16,7 +16,7 @@ from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, Read, SessionResponse
 from protocol.fetch.glance import SessionAt
 from protocol.fetch.request import FetchRequest, parse_fetch_request
-from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, request_layout, response_layout
+from protocol.fetch.tables import FIRST_VERSION_WITH_REPLICA_STATE, NO_SESSION_ID, request_layout, response_layout
 from protocol.fetch.walker import ResponseEntry
 from protocol.session.requests import PartitionKey, SessionRequest
 from protocol.wire.apis import API_FETCH
@@ -98,7 +98,7 @@ def parsed_answer(version: int, frame: bytes) -> SessionResponse:
         for block in body.responses
         for found in block.partitions
     }
-    return SessionResponse(body.session_id, entries, body.error_code)
+    return SessionResponse(body.get("session_id", NO_SESSION_ID), entries, body.get("error_code", 0))
 
 
 @dataclass

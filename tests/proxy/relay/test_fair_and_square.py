@@ -156,7 +156,7 @@ def test_what_arrives_while_the_quota_is_zero_is_repaid_once_it_is_not() -> None
     bucket.change_rate(0, 0.0)
     bucket.settle(reserved=GATE, used=4 * MIB + GATE, now=0.0)
     bucket.change_rate(4 * MIB, 0.0)
-    assert bucket.seconds_until_open(0.0) == pytest.approx(1.1 + (64 * 1024 - GATE) / 4 / MIB, abs=0.2)
+    assert bucket.seconds_until(bucket.gate_bytes, 0.0) == pytest.approx(1.1 + (64 * 1024 - GATE) / 4 / MIB, abs=0.2)
 
 
 def test_a_partition_that_is_no_longer_throttled_goes_on_though_it_was_held() -> None:
