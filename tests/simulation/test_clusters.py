@@ -21,6 +21,7 @@ SECONDS = 16.0
 SETTLED_SECONDS = 4.0
 """Who began, began by then; first contact, and the first guesses of who is away how long, are over."""
 FAIR = 0.98
+pytestmark = pytest.mark.timeout(300)  # of a busy machine: CPU alone is a few seconds
 SLOW = [pytest.mark.simulation, pytest.mark.timeout(1200)]
 
 
@@ -118,7 +119,7 @@ def test_many_clusters(case: Case) -> None:
     any_cluster(case)
 
 
-@pytest.mark.parametrize(("count", "seed"), [(10, 0), *(pytest.param(200, seed, marks=SLOW) for seed in range(3))])
+@pytest.mark.parametrize(("count", "seed"), [(8, 0), *(pytest.param(200, seed, marks=SLOW) for seed in range(3))])
 def test_brokers_that_all_catch_up_from_each_other(count: int, seed: int) -> None:
     """Each is behind at six leaders with some partitions of each, a thousand and more in all."""
     choice = random.Random(seed)
