@@ -16,16 +16,22 @@ from .moves import ROLES, Lists, MoveMap, RoleName, moving, throttled_replicas, 
 if TYPE_CHECKING:
     from datetime import datetime
 
+Value = int | str | dict[str, int | str]
+"""Of a key of the quotas file; a table is that of a rate that sets itself."""
 Rates = Mapping[tuple[int, RoleName], int]
 """Bytes per second by broker and role."""
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """The rate of each broker in each role, and the lists of throttled replicas, by role, then by topic."""
+    """The rate of each broker in each role, and the lists of throttled replicas, by role, then by topic.
+
+    `finish_by`: when the move is to be over, as quotas.toml takes it; then the rates are the most that may be.
+    """
 
     rates: Rates
     lists: Mapping[RoleName, Lists]
+    finish_by: str | None = None
 
     def brokers(self) -> list[int]:
         return sorted({broker for broker, _ in self.rates})
@@ -35,12 +41,13 @@ class Throttle:
         return Throttle(
             {key: rate for key, rate in self.rates.items() if key[0] == broker},
             {role: _only(lists, broker) for role, lists in self.lists.items()},
+            self.finish_by,
         )
 
-    def settings(self) -> list[tuple[str, str, str, int | str]]:
+    def settings(self) -> list[tuple[str, str, str, Value]]:
         """(table, name, key, value) of the quotas file, in its order: ``("brokers", "101", …rate, "20MiB/s")``."""
-        settings: list[tuple[str, str, str, int | str]] = [
-            ("brokers", str(broker), f"{role}.replication.throttled.rate", _rate(self.rates[broker, role]))
+        settings: list[tuple[str, str, str, Value]] = [
+            ("brokers", str(broker), f"{role}.replication.throttled.rate", self._rate(self.rates[broker, role]))
             for broker in self.brokers()
             for role in ROLES
             if (broker, role) in self.rates
@@ -53,6 +60,10 @@ class Throttle:
             if topic in self.lists[role]
         ]
         return settings
+
+    def _rate(self, bytes_per_second: int) -> Value:
+        rate = _rate(bytes_per_second)
+        return rate if self.finish_by is None else {"finish_by": self.finish_by, "max": rate}
 
 
 def throttle(moves: MoveMap, rates: Rates) -> Throttle:
@@ -76,8 +87,14 @@ def quotas_toml(found: Throttle, *, comment: str, until: datetime | str | None =
             lines += ["", f"[{table}.{_key(name)}]"]
             if until is not None:
                 lines.append(f"until = {until if isinstance(until, str) else until.isoformat()}")
-        lines.append(f"{key} = {json.dumps(value)}")
+        lines.append(f"{key} = {_toml(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _toml(value: Value) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {json.dumps(each)}' for key, each in value.items())} }}"
+    return json.dumps(value)
 
 
 def _rate(bytes_per_second: int) -> int | str:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from proxy.errors import ConfigurationError
+from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_text
 from proxy.files.replacement import edit_file
 from proxy.quotas import parse_quotas
+from proxy.quotas.rate_reading import parse_rate_or_source
 from reassignment import (
     Capacity,
     Heading,
@@ -38,6 +39,7 @@ from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..quota_words import format_distance, format_eta, format_time
 from ..terminal import Console, say
 from .fleet_plan import write_fleet
 
@@ -64,6 +66,7 @@ class Asked:
         current: what is, from a file.
         bootstrap, properties, hosts: what is, from a cluster.
         measure: seconds to watch it being written to.
+        finish_by: when it is to be over, as quotas.toml takes it.
         size_bytes: of all that moves, without a cluster.
     """
 
@@ -74,6 +77,7 @@ class Asked:
     hosts: Path | None
     measure: float | None
     size_bytes: float | None
+    finish_by: str | None
 
 
 @click.command("plan", short_help="From a reassignment to its quotas, its time and its load.")
@@ -83,6 +87,7 @@ class Asked:
 @click.option("--measure", type=DURATION, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
 @click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, where no cluster is asked.")
 @click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
+@click.option("--finish-by", metavar="TIME", help="Let sidecars find the least rates that end by then, up to --rate.")
 @click.option("--within", type=DURATION, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
 @click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
@@ -125,9 +130,10 @@ def command(
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --measure 30s --write quotas.toml
       throttle-sidecar plan generated.txt --bytes 300GiB --rate 50MiB/s --per-broker quotas/
       throttle-sidecar plan move.json --bootstrap kafka-101:9092 --rate 20MiB/s --fleet fleet.toml
+      throttle-sidecar plan move.json --bytes 300GiB --finish-by 06:00 --rate 300MiB/s --write quotas.toml
     """
-    _refuse_what_does_not_go_together(rate, within, writes=(write, per_broker, fleet_path))
     what = Asked(**asked)
+    _refuse_what_does_not_go_together(rate, within, what.finish_by, writes=(write, per_broker, fleet_path))
     try:
         ground = _ground(what)
     except ReassignmentError as error:
@@ -135,7 +141,7 @@ def command(
     factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
     wanted = Wanted(rate, within, Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor))
     plan = plan_move(ground, wanted)
-    found = throttle(ground.moves, plan.rates)
+    found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:
         if fleet_path is None:
             lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
@@ -149,13 +155,15 @@ def command(
         plan = in_force(plan, files, datetime.now(UTC).replace(microsecond=0))
         lines.append(_NEXT.format(reassignment=what.reassignment))
     _print(plan, as_json=as_json)
-    for line in lines:
+    for line in [*_about_deadline(plan, what.finish_by, datetime.now(UTC)), *lines]:
         say(line, err=as_json)
 
 
 def _refuse_what_does_not_go_together(
-    rate: float | None, within: float | None, *, writes: tuple[Path | None, ...]
+    rate: float | None, within: float | None, finish_by: str | None, *, writes: tuple[Path | None, ...]
 ) -> None:
+    if finish_by is not None and rate is None:
+        raise click.UsageError("--finish-by needs --rate, the most that the rates may be")
     if rate is not None and within is not None:
         raise click.UsageError("expected --rate or --within, not both")
     if any(writes) and rate is None and within is None:
@@ -164,6 +172,26 @@ def _refuse_what_does_not_go_together(
         raise click.UsageError("expected one of --write, --per-broker and --fleet")
     if rate is not None and math.isinf(rate):
         raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
+
+
+def _about_deadline(plan: MovePlan, finish_by: str | None, now: datetime) -> list[str]:
+    """Whether the most would do. Raises ConfigurationError for a time that is none."""
+    if finish_by is None or not plan.rates:
+        return []
+    try:
+        _, source = parse_rate_or_source({"finish_by": finish_by, "max": max(plan.rates.values())})
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--finish-by: {error}") from error
+    if source is None or source.deadline is None:
+        raise AssertionError("a table with finish_by is a rate source with a deadline")
+    moment, seconds = source.deadline.moment(now), plan.total_seconds
+    by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
+    if math.isnan(seconds):
+        return [f"{by}; how long it takes at the most is not known"]
+    left = (moment - now).total_seconds()
+    if seconds > left:
+        return [f"warning: {by}, and at the most it takes {format_eta(seconds)}: it will be late"]
+    return [f"{by}; at the most it takes {format_eta(seconds)}, the sidecars find the least that will do"]
 
 
 def _ground(what: Asked) -> Ground:

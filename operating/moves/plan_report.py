@@ -17,12 +17,14 @@ from rich.text import Text
 from proxy.quotas import format_bytes
 from reassignment import moving, source, throttle
 
+from ..editing.layout import as_inline
 from ..quota_words import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from reassignment import Load
+    from reassignment.throttle import Value
 
     from .planning import MovePlan
 
@@ -83,7 +85,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _nested(settings: list[tuple[str, str, str, int | str]]) -> Json:
+def _nested(settings: list[tuple[str, str, str, Value]]) -> Json:
     tables: Json = {}
     for table, name, key, value in settings:
         tables.setdefault(table, {}).setdefault(name, {})[key] = value
@@ -140,7 +142,7 @@ def _now(plan: MovePlan, load: Load) -> str:
     return "-" if not stretches else _rate(stretches[0].bytes_per_second)
 
 
-def _lists(settings: list[tuple[str, str, str, int | str]]) -> Table:
+def _lists(settings: list[tuple[str, str, str, Value]]) -> Table:
     table = _table("topic", "role", "throttled replicas (partition:broker)")
     rows = [row for row in settings if row[0] == "topics"]
     for _, topic, key, value in rows[:_MOST_MOVES]:
@@ -187,4 +189,6 @@ def _written(value: Any) -> str:
         return "removed"
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, dict):
+        return as_inline(value)
     return f'"{value}"' if isinstance(value, str) else str(value)

@@ -334,3 +334,46 @@ def test_a_wrong_file_is_an_error_without_a_traceback(
     assert sidecar("plan", tmp_path / "gone.json").stderr.endswith(
         "gone.json: cannot be read: No such file or directory\n"
     )
+
+
+def test_a_deadline_is_written_for_every_broker_and_told(sidecar: Sidecar, generated: Path, tmp_path: Path) -> None:
+    """120 MB at 5 MB/s take 24 s."""
+    path = tmp_path / "q.toml"
+    options = ("--bytes", "120MB", "--rate", "5MB/s", "--finish-by", "2100-01-01T06:00:00Z")
+    result = sidecar("plan", generated, *options, "--write", path)
+    assert result.exit_code == 0, result.output
+    rate = {"finish_by": "2100-01-01T06:00:00Z", "max": "5MB/s"}
+    assert tomllib.loads(path.read_text())["brokers"] == {
+        broker: {role: {"replication": {"throttled": {"rate": rate}}}}
+        for broker, role in (("101", "leader"), ("102", "leader"), ("104", "follower"))
+    }
+    assert "to be over by 2100-01-01 06:00:00 UTC" in result.output
+    assert "the sidecars find the least that will do" in result.output
+    assert "it will be late" not in result.output
+    again = sidecar("plan", generated, *options[:-1], "2100-01-02T06:00:00Z", "--write", path)
+    assert again.exit_code == 0, again.output
+    assert '(was {finish_by = "2100-01-01T06:00:00Z", max = "5MB/s"})' in again.output.replace("\n", "")
+    assert "2100-01-02T06:00:00Z" in path.read_text()
+
+
+def test_a_deadline_that_cannot_be_kept_is_a_warning(sidecar: Sidecar, generated: Path) -> None:
+    soon = "2026-01-01T00:00:00Z"
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--finish-by", soon)
+    assert result.exit_code == 0, result.output
+    assert "warning: to be over by 2026-01-01 00:00:00 UTC" in result.output
+    assert "it will be late" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "problem"),
+    [
+        (["--finish-by", "06:00"], 2, "--finish-by needs --rate"),
+        (["--finish-by", "tomorrow", "--rate", "5MB/s"], 1, "--finish-by: finish_by: expected a time of day"),
+    ],
+)
+def test_a_deadline_that_is_none(
+    sidecar: Sidecar, generated: Path, options: list[str], status: int, problem: str
+) -> None:
+    result = sidecar("plan", generated, "--bytes", "120MB", *options)
+    assert result.exit_code == status
+    assert problem in result.output
