@@ -32,6 +32,10 @@ PURE = (
     "journal_schema",
     "proxy/throttle",
     "proxy/quotas",
+    *(
+        f"proxy/rates/{name}.py"
+        for name in ("auto", "by_deadline", "choice", "host", "query_state", "role_rate", "signals")
+    ),
     "operating/editing",
     "protocol",
     "proxy/roles.py",

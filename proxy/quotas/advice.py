@@ -42,7 +42,22 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
             warnings.append(f"{layer.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
+        warnings += _about_deadline(role, quotas.of(role), now)
+    if quota_file.signals and not any(
+        source.auto for each in quota_file.sections() for source in each.sources.values()
+    ):
+        names = ", ".join(signal.name for signal in quota_file.signals)
+        warnings.append(f"auto.signals: {names}: no rate goes by it (auto = true), so it is not asked for")
     return warnings
+
+
+def _about_deadline(role: Role, quota: RoleQuota, now: datetime) -> Iterator[str]:
+    deadline = None if quota.source is None else quota.source.deadline
+    if deadline is not None and deadline.at is not None and deadline.at <= now:
+        yield (
+            f"{role.value}: the time {deadline} has passed: whatever falls behind goes at up to "
+            f"{format_rate(quota.bytes_per_second)}"
+        )
 
 
 def _about_schedule(schedule: Schedule, base: Layer, broker_id: int, now: datetime) -> Iterator[str]:
