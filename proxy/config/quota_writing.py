@@ -131,7 +131,8 @@ class QuotaWriting:
         if found != expected:
             raise StaleError(expected, found)
         shown = hash_of(await _in_thread(read_bytes, self._path))
-        return before, self._watch.push(content, quota_file, older=[*superseded, found, shown], peer=peer)
+        older = [*superseded, found, shown]
+        return before, await self._watch.push(content, quota_file, older=older, peer=peer)
 
 
 async def _in_thread(work: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:

@@ -12,6 +12,7 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -20,11 +21,11 @@ from ..changes import Changes
 from ..errors import ConfigurationError
 from ..files.mounts import is_mounted_alone
 from ..files.watching import FILE_THREADS, FileWatch
-from ..quotas import Change, QuotaFile, Quotas, RateStarts, changes_ahead, effective
-from ..roles import Role
+from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
 from .starting import Source, start_with
+from .working_out import WorkedOut, told, upcoming_of, work_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -36,8 +37,8 @@ _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
 _RETRY_SECONDS = 1.0
 """After the directory of the file could not be watched."""
-_MOMENTS_AHEAD = 8
-"""How many moments at which something could change are looked at for `upcoming`, each time the quotas change."""
+SHORT_BYTES = 16 * 1024
+"""What a file of that size means is worked out at once: in a millisecond."""
 
 
 class ReloadResult(enum.Enum):
@@ -95,7 +96,7 @@ class QuotaWatch:
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self.starts = RateStarts(starts)
         self.starts.take(quota_file, self._worked_out_at)
-        self._upcoming = self._ahead()
+        self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE
         """Where the quotas in force are from."""
@@ -168,13 +169,14 @@ class QuotaWatch:
             except ConfigurationError as error:
                 outcome = self._failed(str(error), reason)
             else:
-                outcome = self._succeeded(*self._newer(found), reason)
+                outcome = await self._succeed(*self._newer(found), reason)
             return self._tell(outcome, reason, peer)
 
-    def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
+    async def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
         """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
-        self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
-        return self._tell(self._succeeded(content, quota_file, Source.PUSHED, "put"), "put", peer)
+        async with self._reading:
+            self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
+            return self._tell(await self._succeed(content, quota_file, Source.PUSHED, "put"), "put", peer)
 
     def _newer(self, found: WrittenQuotas) -> tuple[bytes, QuotaFile, Source]:
         """Of the file and what was pushed."""
@@ -227,7 +229,8 @@ class QuotaWatch:
             now = self._clock()
             passed = seen.next_change is not None and now >= seen.next_change
             if slept.cancelled_caught and (passed or now < self._worked_out_at):
-                self._swap(self._file, "clock")
+                async with self._reading:
+                    self._swap(self._file, await self._worked_out(self._file, len(self._written or b"")), "clock")
 
     def _failed(self, error: str, reason: str) -> ReloadOutcome:
         # The same bad file may be seen several times: the line says that it went bad, the counter how often.
@@ -238,9 +241,9 @@ class QuotaWatch:
         self.statistics.last_error = error
         return ReloadOutcome(ReloadResult.FAILED, error=error)
 
-    def _succeeded(self, content: bytes, quota_file: QuotaFile, source: Source, reason: str) -> ReloadOutcome:
+    async def _succeed(self, content: bytes, quota_file: QuotaFile, source: Source, reason: str) -> ReloadOutcome:
         came_back = not self.statistics.last_reload_successful
-        outcome = self._swap(quota_file, reason, came_back=came_back)
+        outcome = self._swap(quota_file, await self._worked_out(quota_file, len(content)), reason, came_back=came_back)
         self.statistics.outcomes[outcome.result] += 1
         self.statistics.last_reload_successful = True
         self.statistics.last_success_timestamp_seconds = self._clock().timestamp()
@@ -251,45 +254,25 @@ class QuotaWatch:
             self._good.notify()
         return outcome
 
-    def _swap(self, quota_file: QuotaFile, reason: str, *, came_back: bool = False) -> ReloadOutcome:
-        self._worked_out_at = self._clock()
-        before, now = self._current, effective(quota_file, self._broker_id, self._worked_out_at)
-        changes = _differences(before, now)
-        if changes or came_back:
-            self._log.info(
-                "quotas_reloaded",
-                path=str(self._path),
-                reason=reason,
-                hash=now.hash,
-                changed=sorted(changes),
-                **_rates(before, suffix="_before"),
-                **_rates(now),
-            )
+    async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
+        """In a thread, if it is long; again, if other quotas have come into force meanwhile."""
+        work = partial(work_out, quota_file, self._broker_id)
+        while True:
+            before, now = self._current, self._clock()
+            if size <= SHORT_BYTES:
+                return work(before, now)
+            found = await trio.to_thread.run_sync(work, before, now, limiter=FILE_THREADS, abandon_on_cancel=True)
+            if self._current is before:
+                return found
+
+    def _swap(self, quota_file: QuotaFile, worked: WorkedOut, reason: str, *, came_back: bool = False) -> ReloadOutcome:
+        self._worked_out_at = worked.at
+        if worked.changes or came_back:
+            self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **told(worked))
         self._file = quota_file
-        self.starts.take(quota_file, self._worked_out_at)
-        if now != before:
-            self._current, self._upcoming = now, self._ahead()
+        self.starts.take(quota_file, worked.at)
+        if worked.quotas is not worked.before:
+            self._current, self._upcoming = worked.quotas, worked.upcoming
             self._changes.notify()
-        return ReloadOutcome(ReloadResult.CHANGED if changes else ReloadResult.UNCHANGED, changes=changes)
-
-    def _ahead(self) -> Change | None:
-        return next(changes_ahead(self._file, self._broker_id, self._clock(), moments=_MOMENTS_AHEAD), None)
-
-
-def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
-    return {f"{role.value}_bytes_per_second{suffix}": quotas.of(role).bytes_per_second for role in Role}
-
-
-def _source(quotas: Quotas, role: Role) -> str | None:
-    source = quotas.of(role).source
-    return None if source is None else str(source)
-
-
-def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
-    def facts(quotas: Quotas) -> dict[str, object]:
-        listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
-        sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
-        return {**_rates(quotas), **sources, **listed, "enforce": quotas.enforce, "hash": quotas.hash}
-
-    after = facts(now)
-    return {key: (value, after[key]) for key, value in facts(before).items() if value != after[key]}
+        result = ReloadResult.CHANGED if worked.changes else ReloadResult.UNCHANGED
+        return ReloadOutcome(result, changes=worked.changes)

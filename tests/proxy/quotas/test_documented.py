@@ -26,9 +26,14 @@ RATES = {"day": 50 * 2**20, "night": 200 * 2**20}
     ],
 )
 def test_the_document_says_what_holds(at: str, leader: str, *, enforce: bool) -> None:
-    (shown,) = SHOWN
+    (shown,) = (example for example in SHOWN if "[[schedules]]" in example)
     quotas = effective(parse_quotas(shown.encode()), 101, datetime.fromisoformat(at))
     assert (quotas.leader.bytes_per_second, quotas.enforce) == (RATES[leader], enforce)
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_what_the_document_shows_can_be_read(shown: str) -> None:
+    assert parse_quotas(shown.encode()).sections()
 
 
 def test_the_example_is_good_and_has_a_night() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import MOST_GLOBS, MOST_SCHEDULES, parse_quotas
+from proxy.quotas.reading import MOST_GLOBS, MOST_PROBLEMS, MOST_SCHEDULES, parse_quotas
 from proxy.roles import Role
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -71,7 +71,7 @@ def test_the_hash_is_of_the_bytes() -> None:
     [
         ("x", "quotas.toml: not TOML: Expected '=' after a key"),
         ("a = 1\nb =", "not TOML: Invalid value (at"),
-        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics, mode or schedules"),
+        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics, mode, schedules or auto"),
         ("schedules = 5", "quotas.toml: schedules: expected tables, each written [[schedules]], found 5"),
         ("[schedules]\nfrom = 1", "schedules: expected tables, each written [[schedules]], found a table"),
         ("schedules = [1]", "schedules: expected tables, each written [[schedules]], found a list"),
@@ -114,7 +114,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[mode]\nenforced = true", "mode.enforced: unknown key; expected enforce or until (did you mean enforce?)"),
         (
             "[broker.101]\nx = 1",
-            "broker: unknown key; expected brokers, topics, mode or schedules (did you mean brokers?)",
+            "broker: unknown key; expected brokers, topics, mode, schedules or auto (did you mean brokers?)",
         ),
         ("[brokers.1]\nleader.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
         ("[brokers.1]\nleader.replication.throtled.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
@@ -135,6 +135,13 @@ def test_every_problem_is_found() -> None:
     with pytest.raises(ConfigurationError) as caught:
         parse_quotas(f"a = 1\n[brokers.x]\n{LEADER_RATE} = true\n[mode]\nenforce = 0".encode())
     assert len(caught.value.problems) == 4
+
+
+def test_of_very_many_problems_the_first_are_told() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        parse_quotas(b"".join(b"a%d = 1\n" % n for n in range(10_000)))
+    assert len(caught.value.problems) == MOST_PROBLEMS + 1
+    assert caught.value.problems[-1] == "quotas.toml: there may be more problems; these are the first 100"
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 10000, b"a = " + b"[" * 100000])

@@ -1,0 +1,69 @@
+"""What a quotas file means for one broker at one moment, and how that differs from what holds.
+
+Pure: time is an argument. A file of 50 000 topics takes 0.6 s, so that whoever relays has it done in a thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..quotas import Change, Quotas, changes_ahead, effective
+from ..roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from ..quotas import QuotaFile
+
+_MOMENTS_AHEAD = 8
+"""How many moments at which something could change are looked at for `upcoming`, each time the quotas change."""
+
+
+class WorkedOut(NamedTuple):
+    before: Quotas
+    quotas: Quotas
+    """The very same as `before` if they are equal."""
+    at: datetime
+    changes: Mapping[str, tuple[object, object]]
+    """Before and after by key. Rates are bytes per second."""
+    upcoming: Change | None
+    """What will change next by the clock alone."""
+
+
+def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
+    found = effective(quota_file, broker_id, now)
+    if found == before:
+        found = before
+    changes = {} if found is before else _differences(before, found)
+    return WorkedOut(before, found, now, changes, upcoming_of(quota_file, broker_id, now))
+
+
+def upcoming_of(quota_file: QuotaFile, broker_id: int, now: datetime) -> Change | None:
+    return next(changes_ahead(quota_file, broker_id, now, moments=_MOMENTS_AHEAD), None)
+
+
+def told(worked: WorkedOut) -> dict[str, object]:
+    """The fields of a log line."""
+    rates = {**_rates(worked.before, suffix="_before"), **_rates(worked.quotas)}
+    return {"hash": worked.quotas.hash, "changed": sorted(worked.changes), **rates}
+
+
+def _rates(quotas: Quotas, suffix: str = "") -> dict[str, float]:
+    return {f"{role.value}_bytes_per_second{suffix}": quotas.of(role).bytes_per_second for role in Role}
+
+
+def _differences(before: Quotas, now: Quotas) -> dict[str, tuple[object, object]]:
+    after = _facts(now)
+    return {key: (value, after[key]) for key, value in _facts(before).items() if value != after[key]}
+
+
+def _facts(quotas: Quotas) -> dict[str, object]:
+    listed = {f"{role.value}_replicas": quotas.of(role).listed() for role in Role}
+    sources = {f"{role.value}_rate_source": _source(quotas, role) for role in Role}
+    return {**_rates(quotas), **sources, **listed, "enforce": quotas.enforce, "hash": quotas.hash}
+
+
+def _source(quotas: Quotas, role: Role) -> str | None:
+    source = quotas.of(role).source
+    return None if source is None else str(source)
