@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from reassignment import Deadline, Load
 
+from .curve import busy
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,16 +56,14 @@ def errors(found: Sequence[Tested]) -> Errors | None:
 def of_links(found: Recorded, *, line_bytes_per_second: float) -> list[Tested]:
     """How long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
     ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
-    said = {
-        (one.source, one.destination): math.inf if end is None else end - one.starts
-        for one, end in zip(found.streams, ends, strict=True)
-    }
     return [
-        Tested(f"{pair.source} to {pair.destination}", said[link], pair.ended - pair.began)
-        for pair in found.pairs
-        if (link := (pair.source, pair.destination)) in said
-        and not pair.unfinished
-        and pair.ended - pair.began >= LEAST_SECONDS
+        Tested(
+            f"{pair.source} to {pair.destination}",
+            math.inf if end is None else end - stream.starts,
+            pair.ended - pair.began,
+        )
+        for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True)
+        if not pair.unfinished and pair.ended - pair.began >= LEAST_SECONDS
     ]
 
 
@@ -77,7 +77,7 @@ def of_plan(found: Recorded) -> list[Tested]:
             for pair in found.pairs
             if broker == (pair.source if role == "leader" else pair.destination) and pair.share_held >= HELD
         ]
-        seconds = max((pair.ended for pair in own), default=0) - min((pair.began for pair in own), default=0)
+        seconds = busy((pair.began, pair.ended) for pair in own)
         if not own or any(pair.unfinished for pair in own) or seconds < LEAST_SECONDS or not limit:
             continue
         kind = ROLES[role != "leader"]

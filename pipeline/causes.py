@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
 """As java.nio.file's and java.io's exceptions say it, the latter in parentheses."""
 
+_TRACEBACK = "Traceback (most recent call last)"
+_PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:: .+)?)$", re.MULTILINE)
+"""The last line of a traceback: an exception's class and what it says."""
 _GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 """Spark's condition for a file that was there when the files were listed."""
 
@@ -26,6 +29,9 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
     denied = _DENIED.search(text) or _DENIED.search("\n".join(message for _, message in _causes(error)))
     if denied is not None:
         return f"{denied['path']}: Permission denied"
+    worker = _PYTHON.findall(text.rpartition(_TRACEBACK)[2]) if _TRACEBACK in text else []
+    if worker:
+        return f"a Python worker failed: {worker[-1]}"
     if _GONE in text:
         return (
             "the tables were written anew while they were read, or a file of them was removed: run it again"

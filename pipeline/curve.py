@@ -12,13 +12,11 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.sql import functions as F
-
 from .fluid import Change, finish_times
 from .measured import inflow
 from .moves import moves
 from .quotas import UNLIMITED, periods
-from .streams import streams
+from .waves import Pair, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,25 +38,10 @@ EXACT = 1.0001
 """How near two factors are that count as one."""
 
 
-class Pair(NamedTuple):
-    """What one broker brought to another: the recorded moves of a link together."""
-
-    source: str
-    destination: str
-    moves: int
-    unfinished: int
-    bytes: int
-    began: int
-    ended: int
-    """The last second of the last one."""
-    share_held: float
-    """Of the moves' seconds, those in which a quota set the pace."""
-
-
 class Recorded(NamedTuple):
     """What is to be scaled, and what it took.
 
-    streams: `starts` in seconds since 1970.
+    streams: one of each pair, in their order; `starts` in seconds since 1970.
     quotas: of each broker and role that had one, in the mean of the time in which it had something to move.
     inflow: broker to what it takes in in sync, bytes per second in all but its busiest minutes.
     changes: of quotas while something moved, as they were in force; none if each had one alone.
@@ -77,7 +60,7 @@ class Recorded(NamedTuple):
     @property
     def seconds(self) -> float:
         """In which moves were under way."""
-        return _busy((pair.began, pair.ended) for pair in self.pairs)
+        return busy((pair.began, pair.ended) for pair in self.pairs)
 
     @property
     def share_held(self) -> float:
@@ -104,7 +87,7 @@ class Recorded(NamedTuple):
     def _took(self, ends: Sequence[float | None]) -> float:
         if None in ends:
             return math.inf
-        return _busy((one.starts, end or 0.0) for one, end in zip(self.streams, ends, strict=True))
+        return busy((one.starts, end or 0.0) for one, end in zip(self.streams, ends, strict=True))
 
     @property
     def error(self) -> float | None:
@@ -125,13 +108,20 @@ class Recorded(NamedTuple):
         return high
 
 
-def _busy(intervals: Iterable[tuple[float, float]]) -> float:
+def busy(intervals: Iterable[tuple[float, float]]) -> float:
     """The length of what they cover together: weeks between two migrations are no part of either."""
-    covered, reached = 0.0, -math.inf
+    return sum(ended - began for began, ended in _together(intervals))
+
+
+def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that touch each other as one, in their order."""
+    found: list[tuple[float, float]] = []
     for began, ended in sorted(intervals):
-        covered += max(ended - max(began, reached), 0.0)
-        reached = max(reached, ended)
-    return covered
+        if found and began <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], ended))
+        else:
+            found.append((began, ended))
+    return found
 
 
 def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
@@ -149,7 +139,7 @@ def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
         said[str(row.broker), row.role].append((row.since, row.until or math.inf, limit))
     quotas, changes = in_force(said, links)
     taken_in = {str(row.broker): row.inflow_bytes_per_second for row in inflow(tables.seconds).collect()}
-    return Recorded(tuple(streams(tables.traffic)), quotas, links, taken_in, changes)
+    return Recorded(tuple(link.stream for link in links), quotas, links, taken_in, changes)
 
 
 def in_force(
@@ -162,31 +152,28 @@ def in_force(
     quotas: Quotas = {}
     changes = []
     for key, told in said.items():
-        began, ended = _moving(key, links)
-        within = [(max(since, began), min(until, ended), limit) for since, until, limit in told if since < ended]
-        parts = [(until - since, limit) for since, until, limit in within if until > since]
+        moving = _moving(key, links)
+        parts = [
+            (min(until, ended) - max(since, began), limit)
+            for since, until, limit in told
+            for began, ended in moving
+            if min(until, ended) > max(since, began)
+        ]
         finite = [(length, limit) for length, limit in parts if limit < UNLIMITED]
         if finite:
             quotas[key] = sum(length * limit for length, limit in finite) / sum(length for length, _ in finite)
             if len({limit for _, limit in parts}) > 1:
-                changes += [Change(since, *key, limit) for since, until, limit in within if until > since]
+                first, last = moving[0][0], moving[-1][1]
+                changes += [
+                    Change(max(since, first), *key, limit)
+                    for since, until, limit in told
+                    if until > first and since < last
+                ]
     return quotas, tuple(sorted(changes))
 
 
-def _moving(key: tuple[str, str], links: Sequence[Pair]) -> tuple[float, float]:
+def _moving(key: tuple[str, str], links: Sequence[Pair]) -> list[tuple[float, float]]:
     """From when to when a broker's role had something to move; of one that had not, when anybody had."""
     broker, role = key
     own = [link for link in links if broker == (link.source if role == "leader" else link.destination)] or links
-    return min((link.began for link in own), default=0.0), max((link.ended for link in own), default=math.inf)
-
-
-def pairs(found_moves: DataFrame) -> Sequence[Pair]:
-    """Moves by link, the one that ended last first."""
-    held = F.greatest("leader_share", "follower_share") * F.col("seconds")
-    rows = found_moves.groupBy("source", "destination").agg(
-        F.count("*").alias("moves"), F.count_if(~F.col("finished")).alias("unfinished"),
-        F.sum("bytes").alias("bytes"), F.min("began").alias("began"),
-        F.max(F.col("began") + F.col("seconds")).alias("ended"),
-        F.coalesce(F.try_divide(F.sum(held), F.sum("seconds")), F.lit(0.0)).alias("share_held"),
-    )  # fmt: skip
-    return [Pair(*row) for row in rows.orderBy(F.desc("ended"), "source", "destination").collect()]
+    return _together((link.began, link.ended) for link in own) or [(0.0, math.inf)]

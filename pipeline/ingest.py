@@ -65,6 +65,9 @@ def find_files(spark: SparkSession, storage: Storage, sources: Sequence[str]) ->
     """
     patterns = [pattern for source in sources for pattern in _patterns(storage, source)]
     reader = spark.read.format("binaryFile").option("pathGlobFilter", FILES_NAMED).option("recursiveFileLookup", "true")
+    # Each file is looked at again when it is accounted for: one that is still open may have been closed by then, which
+    # is another name, and `journal.keep` removes the oldest.
+    reader = reader.option("ignoreMissingFiles", "true")
     try:
         return listed(reader.load(patterns))
     except AnalysisException as error:
@@ -120,7 +123,7 @@ def take(
     again."""
     tables.require_layout()
     with sole_writer(tables.storage, tell=tell) as turn:
-        stage = begin(tables.storage)
+        stage = begin(tables.storage, turn=turn.number)
         tables.storage.replace_text(tables.storage.under(LAYOUT), "")
         paths, skipped = to_read(found, tables.files)
         if not paths:
@@ -132,7 +135,7 @@ def take(
         moves, outcome = _stage(spark, found, paths, Staging(tables, stage), tell=tell, now=now)
         turn.still_holds()
         tell("putting the new partitions in place")
-        commit(tables.storage, moves)
+        commit(tables.storage, moves, turn=turn.number)
         return outcome._replace(skipped_files=skipped)
 
 

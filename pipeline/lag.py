@@ -170,23 +170,32 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
         *ROLE, "time", "limit",
         F.avg("bytes").over(recent).alias("rate"),
         F.sum("omitted").over(recent).alias("omitted"),
+        F.sum("fetches").over(recent).alias("fetches"),
         F.avg("in_sync_bytes").over(recent).alias("in_sync_rate"),
     )  # fmt: skip
-    stalled = progress_rows.where((F.col("lag") > 0) & (F.col("drain") <= 0)).select(
-        *ROLE, "time", "lag", "behind", "drain",
+    fell_behind = F.col("behind") - F.min("behind").over(recent)
+    known = progress_rows.withColumn("fell_behind", fell_behind)
+    stalled = known.where((F.col("lag") > 0) & (F.col("drain") <= 0)).select(
+        *ROLE, "time", "lag", "behind", "drain", "fell_behind",
         F.sum("written").over(recent).alias("written"), F.sum("record_bytes").over(recent).alias("recent_bytes"),
         F.sum("moved").over(recent).alias("recent_moved"),
     )  # fmt: skip
-    return stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
+    found = stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
+    return found.drop("fetches", "fell_behind")
 
 
 def _cause() -> Column:
-    held_back = F.col("omitted") > 0
+    """What explains it; where nothing that the journals have does, that is said."""
+    held_back = F.coalesce(F.col("omitted") > 0, F.lit(False))
+    moves, outrun = F.col("recent_moved") > 0, F.col("written") >= F.col("recent_moved")
     return (
         F.when(F.col("limit") == 0, "the quota is 0")
         .when(held_back & (F.col("in_sync_rate") >= 0.9 * F.col("limit")), "in-sync traffic takes the whole quota")
-        .when(held_back & (F.col("recent_moved") > 0), "the quota is no more than what producers write")
-        .when(held_back, "held back, and nothing moves")
-        .when(F.col("recent_moved") == 0, "asked for, and nothing comes: the other side withholds it")
-        .otherwise("producers write more than the link brings")
+        .when(held_back & moves & outrun, "the quota is no more than what producers write")
+        .when(moves & outrun, "producers write more than the link brings")
+        .when(moves & (F.col("fell_behind") > 0), "more replicas fell behind meanwhile")
+        .when(held_back & ~moves, "held back, and nothing moves")
+        .when(~moves & (F.col("fetches") > 0), "asked for, and nothing comes: the other side withholds it")
+        .when(~moves, "nobody asks for it")
+        .otherwise("the journals do not say why")
     )

@@ -54,7 +54,7 @@ def episodes(ends: DataFrame) -> DataFrame:
     caught_up = F.col("behind") & F.col("in_sync") & ~goes_back & (F.col("sync_offset") >= F.col("behind_watermark"))
     all_counts = contact | (F.col("in_sync") & (new | (was_behind & ~caught_up)))
     marked = told.select(
-        *END, "time", "fetch_offset_before", "fetch_offset", "fetch_offset_reached",
+        *END, "time", "fetch_offset_before", "fetch_offset", "fetch_offset_reached", "high_watermark",
         (F.col("behind") | contact).alias("active"),
         F.coalesce(caught_up, F.lit(False)).alias("caught_up"),
         F.when(all_counts, F.col("bytes")).otherwise(F.col("behind_bytes")).alias("moved"),
@@ -82,23 +82,47 @@ def _neighbours(in_order: WindowSpec) -> tuple[Column, ...]:
 def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None = None) -> DataFrame:
     """One row per move: `began`, `seconds` (MoveTime), `finished`, `bytes`, `bytes_per_second`, `bound` and, of its
     seconds, the shares in which the leader's and the follower's quota set the pace; `seen_by` is the end whose clock
-    and bytes these are. Each side's share is by its own clock.
+    and bytes these are. Each side's share is by its own clock. `backlog_bytes` is what there was to bring when it
+    began, and `written_bytes` what was written meanwhile.
 
     link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
     """
     rows = episodes(seconds_of_ends(traffic.where("throttled")))
     pace = saturation(traffic if link_seconds is None else link_seconds, events)
-    found = _summed(rows).join(_paces(_minutes(rows), pace), on=[*END, "number"], how="left")
-    return _by_offsets(found).select(
+    return _told(_summed(rows).join(_paces(_minutes(rows), pace), on=[*END, "number"], how="left"))
+
+
+def catch_ups(traffic: DataFrame) -> DataFrame:
+    """The same moves without what set their pace, which is most of the work."""
+    nobodys = {"held_share": F.lit(0.0), "destinations": F.lit(1.0), "sources": F.lit(1.0)}
+    return _told(_summed(episodes(seconds_of_ends(traffic.where("throttled")))).withColumns(nobodys))
+
+
+def _told(found: DataFrame) -> DataFrame:
+    seen = _by_offsets(found).select(
         *MOVE, "began", "seconds", "finished", "bytes",
         (F.col("bytes") / F.col("seconds")).alias("bytes_per_second"),
         _bound().alias("bound"), "leader_share", "follower_share", F.col("role").alias("seen_by"),
+        (F.col("to_offset") - F.col("from_offset")).alias("messages"),
+        (F.col("from_watermark") - F.col("from_offset")).alias("backlog"),
+        (F.col("to_watermark") - F.col("from_watermark")).alias("written"),
     )  # fmt: skip
+    from_there = Window.partitionBy("source")
+    average = F.try_divide(F.sum("bytes").over(from_there), F.sum("messages").over(from_there))
+    each = F.coalesce(F.try_divide("bytes", "messages"), average, F.lit(0.0))
+    written = F.greatest(F.col("written") * each, F.lit(0.0))
+    # One that fell silent and went on later is a move again, which has the rest.
+    goes_on = F.lead("began").over(Window.partitionBy(*MOVE).orderBy("began")).isNotNull()
+    brought = F.greatest(F.col("bytes") - written, F.lit(0.0))
+    backlog = F.when(F.col("finished") | goes_on, brought).otherwise(F.col("backlog") * each)
+    told = seen.withColumns({"backlog_bytes": backlog, "written_bytes": written})
+    return told.drop("messages", "backlog", "written")
 
 
 def _summed(rows: DataFrame) -> DataFrame:
     """One row per end and time behind."""
     active = F.col("active")
+    known = F.when(active & (F.col("high_watermark") >= 0), F.col("time"))
     summed = rows.groupBy(*END, "number").agg(
         F.min("time").alias("began"),
         F.max("time").alias("ended"),
@@ -106,6 +130,8 @@ def _summed(rows: DataFrame) -> DataFrame:
         F.sum(F.when(active, F.col("moved"))).alias("bytes"),
         F.min("fetch_offset_before").alias("from_offset"),
         F.max("fetch_offset_reached").alias("to_offset"),
+        F.min_by("high_watermark", known).alias("from_watermark"),
+        F.max_by("high_watermark", known).alias("to_watermark"),
     )
     seconds = F.col("ended") - F.col("began") + F.when(F.col("finished"), 0).otherwise(1)
     return summed.withColumn("seconds", F.greatest(seconds, F.lit(1)))

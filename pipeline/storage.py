@@ -1,13 +1,14 @@
 """Put files and directories into a table so that being killed at any moment loses nothing: on any Hadoop file system.
 
-    stage: everything new is written below OUT/_staging      killed here: the next run removes it
+    stage: everything new is written below OUT/_staging/7    killed here: the next run removes it
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
     apply: each staged file or directory takes its place, or that of the old one; the commit is counted in OUT/_commits;
            then list and stage are removed
 
 Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One writer at a time
-per OUT (`sole_writer`). Readers list files while there is no list of moves, and once more if the count has risen
-meanwhile (`settled`): they see all of a commit or nothing of it.
+per OUT (`sole_writer`), each below the number of its own turn: one that had stopped for a minute, or whose JVM outlives
+it for a moment, writes nothing among what its successor stages. Readers list files while there is no list of moves,
+and once more if the count has risen meanwhile (`settled`): they see all of a commit or nothing of it.
 """
 
 from __future__ import annotations
@@ -173,18 +174,18 @@ def _create_here(path: Path, text: str) -> bool:
     return True
 
 
-def begin(storage: Storage) -> str:
-    """Finish or undo what a killed run left; return an empty stage."""
-    stage = storage.under(STAGING)
+def begin(storage: Storage, *, turn: int) -> str:
+    """Finish or undo what a killed run left; return where to stage, which is not there yet."""
     if storage.exists(storage.under(STAGING, SEAL)):
         _apply(storage)
-    storage.remove(stage)
-    return stage
+    storage.remove(storage.under(STAGING))
+    return storage.under(STAGING, str(turn))
 
 
-def commit(storage: Storage, moves: Sequence[tuple[str, str]]) -> None:
+def commit(storage: Storage, moves: Sequence[tuple[str, str]], *, turn: int) -> None:
     """Put what is staged in place: (below the stage, below the root). Only for who is the sole writer."""
-    storage.write_text(storage.under(STAGING, SEAL), json.dumps(list(moves)))
+    staged = [(f"{turn}/{below}", target) for below, target in moves]
+    storage.write_text(storage.under(STAGING, SEAL), json.dumps(staged))
     _apply(storage)
     storage.remove(storage.under(STAGING))
 

@@ -1,6 +1,6 @@
-"""The recorded demand as the fluid model wants it, and scenarios of it beside each other.
+"""Scenarios of the fluid model beside each other.
 
-Apart from `replay`, whose Python runs on executors, which need not have numpy. Invariant: a row per pair of brokers
+Apart from `replay`, whose Python runs on executors, which need not have numpy. Invariant: a row per link and wave
 comes to the driver, however long the recording.
 """
 
@@ -8,37 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as F
-
-from .fluid import Stream, finish_times
-from .replay import LINK, per_link
+from .fluid import finish_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from .fluid import Stream
     from .replay import WhatIf
-
-
-def streams(traffic: DataFrame) -> list[Stream]:
-    """Who was behind by how much, and the mean of what was written meanwhile; `starts` since 1970."""
-    lasted = (F.max("time") - F.min("begins") + 1).cast("double")
-    bytes_written = F.coalesce(F.sum("bytes"), F.lit(0.0))
-    rows = (
-        per_link(
-            traffic,
-            F.min("begins").cast("double").alias("since"),
-            bytes_written.alias("bytes"),
-            lasted.alias("seconds"),
-        )
-        .orderBy(*LINK)
-        .collect()
-    )
-    return [
-        Stream(row.source, row.destination, row.backlog_bytes, row.since, row.bytes / row.seconds, row.seconds)
-        for row in rows
-    ]
 
 
 def fluid(

@@ -17,8 +17,10 @@ from ..errors import InputError
 from ..fluid import Stream
 from ..generate import Cluster, write
 from ..measured import measure
+from ..moves import catch_ups
 from ..planning import Wanted, plan, quotas_toml, read_reassignment
 from ..simulation import POLICIES, Flow
+from ..waves import pairs
 from .options import Wanted as WantedScope
 from .options import output_options, put_out, scope_options, session, spark_options, tables, tell
 from .quantities import DURATION, RATE
@@ -104,7 +106,8 @@ def replay_command(
 
     Every --leader, --follower and --both is a scenario, under every --policy. The exact model takes half a millisecond
     for each second of a link; the fluid one shares quotas out as the strict policy does in the mean, knows no peaks,
-    and takes seconds for thousands of links.
+    and takes seconds for thousands of links. To the exact one a link's recording is one catch-up, begun when its first
+    replica was behind: of several choose one by --since and --until. The fluid one tells each by itself.
 
     \b
     Examples:
@@ -129,7 +132,7 @@ def replay_command(
         planned = [_flow(text, round(batch)) for text in flows]
         traffic = None if path is None else tables(spark, path, wanted).traffic
         if model == "fluid":
-            links = _streams(planned) if traffic is None else streams.streams(traffic)
+            links = _streams(planned) if traffic is None else [one.stream for one in pairs(catch_ups(traffic))]
             shown = streams.fluid(spark, _some(links, path), what_ifs, line_bytes_per_second=line)
         else:
             demand = planned if traffic is None else replay_job.flows_of(replay_job.demand(traffic))

@@ -82,8 +82,9 @@ def _quotas(found: Recorded, units: Units) -> str:
 def _recording(found: Recorded, units: Units) -> str:
     moved = sum(pair.bytes for pair in found.pairs)
     number = sum(pair.moves for pair in found.pairs)
+    links = len({(pair.source, pair.destination) for pair in found.pairs})
     return (
-        f"{counted(number, 'move')} over {counted(len(found.pairs), 'link')} brought {units.size(moved)} in"
+        f"{counted(number, 'move')} over {counted(links, 'link')} brought {units.size(moved)} in"
         f" {duration(found.seconds)}{'' if found.finished else ', and not all had ended'}"
     )
 

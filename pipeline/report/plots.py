@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Protocol
 
-    from ..curve import Pair
+    from ..waves import Pair
     from .facts import Curve
     from .outlier import End, Outlier, Side
 

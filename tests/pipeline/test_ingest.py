@@ -11,7 +11,7 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.errors import InputError
-from pipeline.ingest import Outcome, ingest
+from pipeline.ingest import Outcome, find_files, ingest, take
 from pipeline.storage import COMMITS, SEAL, STAGING, Storage, begin
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, traffic_line, write_file
@@ -107,6 +107,20 @@ def test_a_file_still_open_is_read_so_far_and_the_rest_later(spark: SparkSession
     ingest(spark, [str(folder)], str(out))
     assert states(spark, out)[closed.name] == ("whole", 22, 0)
     assert Tables(spark, str(out)).traffic.count() == 20
+
+
+def test_a_file_that_is_closed_after_it_was_listed_costs_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """By then it has another name. What was listed beside it is taken, and the next run takes it."""
+    folder, out = tmp_path / "journal", tmp_path / "tables"
+    listed_open = write_file(folder, lines=[traffic_line(FIRST)], name_ends=".open.ndjson.gz", closed=False)
+    write_file(folder, broker=102, lines=[traffic_line(FIRST, broker=102)])
+    tables = Tables(spark, str(out))
+    found = find_files(spark, tables.storage, [str(folder)])
+    listed_open.unlink()
+    write_file(folder, lines=[traffic_line(FIRST), traffic_line(FIRST + 1)])
+    assert take(spark, found, tables).files == {"whole": 1}
+    assert ingest(spark, [str(folder)], str(out)).files == {"whole": 1}
+    assert tables.traffic.groupBy("broker").count().orderBy("broker").collect() == [(101, 2), (102, 1)]
 
 
 GOOD = traffic_line(FIRST)
@@ -287,7 +301,7 @@ def test_killed_at_any_moment_the_next_run_puts_it_right(
 def test_a_seal_without_its_stage_is_done(spark: SparkSession, tmp_path: Path) -> None:
     storage = Storage(spark, str(tmp_path))
     storage.write_text(storage.under(STAGING, SEAL), '[["gone", "there"]]')
-    begin(storage)
+    begin(storage, turn=1)
     assert [path.name for path in tmp_path.iterdir()] == [COMMITS]
 
 

@@ -75,6 +75,7 @@ def test_progress_starts_anew_once_all_had_caught_up(spark: SparkSession) -> Non
         ({"omitted": 3, "record_bytes": 0}, 10, 0, 0.0, "the quota is 0"),
         ({"omitted": 3, "record_bytes": 0}, 10, 0, 10.0, "held back, and nothing moves"),
         ({"record_bytes": 0}, 0, 0, 10.0, "asked for, and nothing comes: the other side withholds it"),
+        ({"record_bytes": 0, "fetches": 0}, 0, 0, 10.0, "nobody asks for it"),
         ({"record_bytes": 10}, 20, 10, None, "producers write more than the link brings"),
     ],
 )
@@ -85,6 +86,15 @@ def test_a_stall_names_its_cause(
     found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, limit)]))
     rows = found.where(f"time = {FIRST + 25}").collect()
     assert [row.cause for row in rows] == [cause]
+
+
+def test_who_fell_behind_meanwhile_is_no_producer(spark: SparkSession) -> None:
+    """One moves ten messages a second, of which none is written; from second 10 on there is another, 900 behind."""
+    rows = [behind(at, 10 * at, 1000) for at in range(30)]
+    rows += [behind(at, 0, 900, partition=1, record_bytes=0) for at in range(10, 30)]
+    lines = traffic(spark, rows)
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, None)]))
+    assert {row.cause for row in found.collect()} == {"more replicas fell behind meanwhile"}
 
 
 def test_in_sync_traffic_that_takes_the_quota_is_named(spark: SparkSession) -> None:

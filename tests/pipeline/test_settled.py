@@ -32,10 +32,10 @@ def never(_: float) -> None:
 
 def put(storage: Storage, *names: str) -> None:
     """A commit of so many files."""
-    begin(storage)
+    stage = begin(storage, turn=1)
     for name in names:
-        storage.write_text(storage.under(STAGING, name), name)
-    commit(storage, [(name, name) for name in names])
+        storage.write_text(f"{stage}/{name}", name)
+    commit(storage, [(name, name) for name in names], turn=1)
 
 
 def listed(storage: Storage) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> 
         def meanwhile(seconds: float) -> None:
             waited.append(seconds)
             if len(waited) == 3:
-                begin(storage)
+                begin(storage, turn=2)
 
         assert settled(storage, lambda: listed(storage), sleep=meanwhile) == ["a", "b"]
     assert len(waited) == 3

@@ -15,7 +15,7 @@ from pipeline import sole_writer as module
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.sole_writer import WRITER, sole_writer
-from pipeline.storage import Storage
+from pipeline.storage import Storage, begin, commit
 from pipeline.tables import Tables
 from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journals import FIRST, traffic_line, write_file
@@ -87,6 +87,17 @@ def test_who_was_taken_over_puts_nothing_in_place(storage: Storage) -> None:
         storage.create_text(storage.under(WRITER, "2.json"), "{}")
         with pytest.raises(InputError, match="another writer took over"):
             turn.still_holds()
+
+
+def test_what_a_late_writer_still_stages_is_nobodys(storage: Storage) -> None:
+    """It had stopped, and its turn was over; a JVM may outlive the driver that was killed, too."""
+    stopped = begin(storage, turn=1)
+    following = begin(storage, turn=2)
+    for stage, text in ((following, "two"), (stopped, "one")):
+        storage.make_directory(f"{stage}/traffic")
+        storage.write_text(f"{stage}/traffic/{text}", text)
+    commit(storage, [("traffic", "traffic")], turn=2)
+    assert storage.files(storage.under("traffic")) == ["two"]
 
 
 def test_of_those_that_create_a_file_one_alone_does(spark: SparkSession, tmp_path: Path) -> None:

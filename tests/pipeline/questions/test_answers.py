@@ -11,7 +11,7 @@ from pyspark.sql import Row
 
 from pipeline.audit import STRICT_PROMISES
 from pipeline.backtest import errors, of_links, of_plan
-from pipeline.curve import Pair, Recorded, in_force
+from pipeline.curve import Recorded, in_force
 from pipeline.fluid import Stream
 from pipeline.questions import finish, happened, kept, rate, starved
 from pipeline.questions.answer import Answer, Verdict
@@ -20,6 +20,7 @@ from pipeline.questions.happened import Happened
 from pipeline.questions.kept import Kept, Worst
 from pipeline.questions.starved import Starved
 from pipeline.units import Units
+from pipeline.waves import Pair
 from tests.pipeline.journals import FIRST
 
 MIB = 1024 * 1024

@@ -1,0 +1,69 @@
+"""What one broker brought to another in one go: a link's moves that are near each other in time.
+
+From the moves (`moves`) to a row per link and wave, which is all of them that comes to the driver. Two migrations weeks
+apart are two waves, also between the same brokers: together they would have a backlog that nobody ever had, and a time
+of weeks. Invariant: every move is in exactly one wave.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from .fluid import Stream
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+APART_SECONDS = 60
+"""Without any move on the link, between one wave and the next."""
+
+
+class Pair(NamedTuple):
+    """A link's wave."""
+
+    source: str
+    destination: str
+    moves: int
+    unfinished: int
+    bytes: int
+    began: int
+    ended: int
+    """The last second of the last one."""
+    share_held: float
+    """Of the moves' seconds, those in which a quota set the pace."""
+    backlog_bytes: float = 0.0
+    """What its moves had to bring when each began."""
+    written_bytes: float = 0.0
+    """And what was written to them while they were under way."""
+
+    @property
+    def stream(self) -> Stream:
+        """As the fluid model wants it; `starts` in seconds since 1970."""
+        seconds = float(max(self.ended - self.began, 1))
+        return Stream(
+            self.source, self.destination, self.backlog_bytes, float(self.began), self.written_bytes / seconds, seconds
+        )
+
+
+def pairs(found_moves: DataFrame) -> Sequence[Pair]:
+    """Moves by link and wave, the one that ended last first."""
+    link = ("source", "destination")
+    in_order = Window.partitionBy(*link).orderBy("began")
+    ends = F.col("began") + F.col("seconds")
+    reached = F.max(ends).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    apart = F.coalesce(F.col("began") - reached > APART_SECONDS, F.lit(False)).cast("int")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    numbered = found_moves.withColumn("apart", apart).withColumn("wave", F.sum("apart").over(so_far))
+    held = F.greatest("leader_share", "follower_share") * F.col("seconds")
+    rows = numbered.groupBy(*link, "wave").agg(
+        F.count("*").alias("moves"), F.count_if(~F.col("finished")).alias("unfinished"),
+        F.sum("bytes").alias("bytes"), F.min("began").alias("began"), F.max(ends).alias("ended"),
+        F.coalesce(F.try_divide(F.sum(held), F.sum("seconds")), F.lit(0.0)).alias("share_held"),
+        F.sum("backlog_bytes").alias("backlog_bytes"), F.sum("written_bytes").alias("written_bytes"),
+    ).drop("wave")  # fmt: skip
+    return [Pair(*row) for row in rows.orderBy(F.desc("ended"), *link, "began").collect()]
