@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 HOLD_SECONDS = 3.0
 SEND_SECONDS = 2.0
-HALF = 460 * 1024
 
 
 class Crowd(Scene):
-    """Half of them say nothing, half stop in the middle of the largest fetch that is read whole."""
+    """Half say nothing, a quarter stops in the middle of a fetch of 25 000 partitions, and a quarter sends it whole."""
 
     name: ClassVar[str] = "crowd"
     door: ClassVar[str] = "ingress"
     modes: ClassVar[tuple[str, ...]] = ("quotas",)
 
-    about: ClassVar[str] = "connections that say nothing, or stop in the middle of a fetch"
+    about: ClassVar[str] = "connections that say nothing, stop in the middle of a fetch, or send a large one"
     connections: ClassVar[int] = 1000
 
     def says(self, number: int) -> bytes:
         """What connection `number` sends before it stops."""
-        return b"" if number % 2 else many_partitions(3, 25_000)[:HALF]
+        whole = many_partitions(3, 25_000)
+        return b"" if number % 2 else whole if number % 4 else whole[: len(whole) // 2]
 
     async def run(self, stage: Stage) -> None:
         """Open all, hold them, go."""
