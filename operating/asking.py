@@ -34,6 +34,10 @@ _MAX_BYTES = 16 * 2**20
 _MAX_REFUSAL_BYTES = 64 * 1024
 
 
+class RefusedError(UnreachableError):
+    """Somebody is there, and does not give what was asked for."""
+
+
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     """A sidecar sends nobody elsewhere, and a token is for it alone."""
 
@@ -111,7 +115,7 @@ def send(
     except urllib.error.HTTPError as refusal:
         with refusal:
             said = refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
-        raise UnreachableError(f"{whole}: {refusal.code}: {said}") from refusal
+        raise RefusedError(f"{whole}: {refusal.code}: {said}") from refusal
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error

@@ -29,6 +29,7 @@ _BUILT_IN = {
     "plan": "operating.commands.plan",
     "verify": "operating.commands.verify",
     "decode": "operating.commands.decode",
+    "guard": "operating.commands.guard",
     "webhook": "operating.commands.webhook",
     "completion": "operating.commands.completion",
 }
@@ -48,6 +49,7 @@ Examples:
   throttle-sidecar plan move.json --bootstrap kafka-101:9092 --within 2h --write quotas.toml
   throttle-sidecar verify move.json --bootstrap kafka-101:9092 --quotas quotas.toml --wait 2h --remove
   throttle-sidecar health                           exit 0 if it answers, for a container's health check
+  throttle-sidecar guard --after 3s                 lead the broker around a sidecar that is dead, and back
   throttle-sidecar decode --kind request fetch.bin  one Kafka frame as JSON
 
 \b

@@ -4,7 +4,7 @@ set -e
 case ${1-} in
   remove | 0)
     if [ -d /run/systemd/system ]; then
-      systemctl disable --now kafka-throttle-sidecar.service kafka-throttle-redirect.service
+      systemctl disable --now kafka-throttle-guard.service kafka-throttle-sidecar.service kafka-throttle-redirect.service
     fi
     ;;
 esac

@@ -1,0 +1,83 @@
+"""``guard``: lead a broker's traffic around a sidecar that does not answer, and back through it when it does.
+
+A process of its own beside the sidecar, as root or with CAP_NET_ADMIN. Invariant: what it put into the kernel's packet
+filter is gone when it ends.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from proxy.config.settings import load_settings
+from proxy.config.settings_values import parse_duration_seconds
+from proxy.errors import InvalidValueError
+
+from .health import url_of
+from .options import config_option, set_option
+
+_LEAST_AFTER_SECONDS = 0.5
+
+
+@click.command("guard", short_help="Lead the broker around a dead sidecar, and back (fail open).")
+@config_option
+@set_option
+@click.option("--after", default="3s", show_default=True, metavar="DURATION", help="Without an answer, to go around.")
+@click.option("--url", metavar="URL", help="Where the sidecar is, instead of what the configuration says.")
+@click.option(
+    "--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Metrics for node_exporter's collector."
+)
+@click.option(
+    "--ports", default="9092", show_default=True, metavar="PORTS", help="Transparent: as redirect.sh has them."
+)
+@click.option("--uid", default=65532, show_default=True, metavar="UID", help="Transparent: the sidecar's user.")
+def command(
+    config_path: Path,
+    overrides: tuple[str, ...],
+    after: str,
+    url: str | None,
+    textfile: Path | None,
+    ports: str,
+    uid: int,
+) -> None:
+    """Fail open: while the sidecar is dead, its broker replicates without it, unthrottled.
+
+    Without a guard a dead sidecar cuts replication until somebody restarts it: replicas leave the ISR after
+    replica.lag.time.max.ms (30 s), and producers with acks=all and min.insync.replicas fail. The guard asks the
+    sidecar's /readyz five times a second. After --after without an answer it has the kernel lead whoever dials the
+    sidecar to whom the sidecar would have dialled; when the sidecar is ready again it takes that away and resets the
+    connections that went around, so that they are dialled anew, through it. Each change is a JSON line on standard
+    output, and in --textfile a metric with an alert (ReplicationThrottleGuardAround).
+
+    It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD), which are gone
+    when it ends, by Ctrl-C too; it touches no other rule. Names in proxy.toml are looked up when it starts. It refuses
+    where one leg of a role is encrypted and the other is not: without the sidecar both ends would not understand each
+    other. Where a broker listens on loopback alone and is dialled from elsewhere, or dials others by a name on
+    loopback ([[egress.peers]] listen = "127.…"), the kernel wants net.ipv4.conf.all.route_localnet=1.
+
+    \b
+    Examples:
+      throttle-sidecar guard --config /etc/kafka-throttle-sidecar/proxy.toml
+      throttle-sidecar guard --after 5s --textfile /var/lib/node_exporter/throttle_guard.prom
+      systemctl enable --now kafka-throttle-guard          (of the .deb and the .rpm)
+    """
+    from ..guard.guarding import Guarding
+    from ..guard.ways import ways_of
+
+    settings = load_settings(config_path, overrides, os.environ)
+    ways = ways_of(settings, ports=ports, sidecar_uid=uid)
+    seconds = _duration(after)
+    at = url or url_of(settings.http)
+    Guarding(ways, at, after_seconds=seconds, broker=settings.broker.id, textfile=textfile).run()
+
+
+def _duration(text: str) -> float:
+    try:
+        seconds = parse_duration_seconds(text)
+    except InvalidValueError as error:
+        raise click.BadParameter(str(error), param_hint="--after") from error
+    if seconds < _LEAST_AFTER_SECONDS:
+        raise click.BadParameter(f"expected at least {_LEAST_AFTER_SECONDS}s, found {text}", param_hint="--after")
+    return seconds

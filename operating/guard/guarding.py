@@ -1,0 +1,111 @@
+"""The guard at work: asks the sidecar, decides, changes the way, tells; at the end leaves nothing behind.
+
+Blocking, one thread. Invariant: whatever ends it but SIGKILL, its chains are gone; after SIGKILL the next one that
+starts takes them over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from proxy.errors import ConfigurationError, UnreachableError
+
+from ..asking import RefusedError, ask
+from . import kernel
+from .decision import Answer, Guard, Way
+from .reporting import say, write_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .ways import Ways
+
+LOOK_SECONDS = 0.2
+_TIMEOUT_SECONDS = 1.0
+_WRITE_SECONDS = 10.0
+RESET_SECONDS = 600.0
+"""So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
+by default, then none of them is left."""
+
+
+class Guarding:
+    """`url`: of the sidecar's HTTP. `textfile`: where metrics are written, if anywhere."""
+
+    def __init__(self, ways: Ways, url: str, *, after_seconds: float, broker: int, textfile: Path | None) -> None:
+        self._ways = ways
+        self._url = url
+        self._after_seconds = after_seconds
+        self._broker = broker
+        self._textfile = textfile
+        self._stop = threading.Event()
+        self._written_at = 0.0
+
+    def run(self) -> None:
+        """Until SIGTERM or SIGINT. Raises ConfigurationError if the first look at the rules fails."""
+        kernel.apply(self._ways, None)
+        guard = Guard(self._after_seconds, time.monotonic())
+        say("guard_started", broker=self._broker, url=self._url, after_seconds=self._after_seconds)
+        with self._signals():
+            try:
+                self._watch(guard)
+            finally:
+                kernel.apply(self._ways, None)
+        say("guard_stopped", broker=self._broker, changes=guard.changes)
+
+    def _watch(self, guard: Guard) -> None:
+        in_force: Way | None = None
+        wanted: Way | None = None
+        through_since = 0.0
+        while not self._stop.is_set():
+            silent = guard.silent_seconds(time.monotonic())
+            changed = guard.take(self._answer(), now := time.monotonic())
+            if changed:
+                wanted, through_since = guard.way, now
+                say(f"guard_{guard.way.value}", broker=self._broker, silent_seconds=round(silent, 2))
+            elif wanted is Way.THROUGH and now - through_since > RESET_SECONDS:
+                wanted = None
+            if wanted is not in_force and self._apply(wanted):
+                in_force = wanted
+            if changed or now - self._written_at > _WRITE_SECONDS:
+                self._write(guard, now)
+            self._stop.wait(LOOK_SECONDS)
+
+    def _apply(self, way: Way | None) -> bool:
+        """Refused now, it is tried again at the next look."""
+        try:
+            kernel.apply(self._ways, way)
+        except ConfigurationError as error:
+            say("guard_refused", broker=self._broker, error=str(error))
+            return False
+        return True
+
+    def _answer(self) -> Answer:
+        try:
+            ask(self._url, "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
+        except RefusedError:
+            return Answer.ALIVE
+        except UnreachableError:
+            return Answer.NONE
+        return Answer.READY
+
+    def _write(self, guard: Guard, now: float) -> None:
+        if self._textfile is not None:
+            self._written_at = now
+            try:
+                write_metrics(self._textfile, guard, self._broker)
+            except OSError as error:
+                say("guard_metrics_not_written", broker=self._broker, error=str(error))
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        before = {each: signal.signal(each, lambda *_: self._stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)

@@ -1,0 +1,52 @@
+"""What a guard tells: a JSON line for each change, and a file that node_exporter's textfile collector reads.
+
+Blocking. Invariant: who reads the file sees all of it or the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from .decision import Way
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .decision import Guard
+
+_METRICS = """\
+# HELP replication_throttle_guard_around Whether this broker's traffic is led around its sidecar, unthrottled.
+# TYPE replication_throttle_guard_around gauge
+replication_throttle_guard_around{{broker="{broker}"}} {around}
+# HELP replication_throttle_guard_changes_total How often the way changed since the guard started.
+# TYPE replication_throttle_guard_changes_total counter
+replication_throttle_guard_changes_total{{broker="{broker}"}} {changes}
+# HELP replication_throttle_guard_last_look_timestamp_seconds When the guard asked the sidecar last.
+# TYPE replication_throttle_guard_last_look_timestamp_seconds gauge
+replication_throttle_guard_last_look_timestamp_seconds{{broker="{broker}"}} {now:.0f}
+"""
+
+
+def say(event: str, **facts: object) -> None:
+    """One line on standard output; who reads it may be gone."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = json.dumps({"timestamp": stamp, "event": event, **facts})
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except OSError:
+        return
+
+
+def write_metrics(path: Path, guard: Guard, broker: int) -> None:
+    """Raises OSError."""
+    around = int(guard.way is Way.AROUND)
+    text = _METRICS.format(broker=broker, around=around, changes=guard.changes, now=time.time())
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    beside.write_text(text, "utf-8")
+    beside.chmod(0o644)
+    beside.replace(path)
