@@ -95,7 +95,9 @@ class RoleRow(NamedTuple):
             not page.enforce
             or not page.quotas.last_reload_successful
             or bool(role.doubts or role.undecoded)
-            or (self.share or 0.0) > OVER
+            or (role.rate is not None and role.rate.late)
+            # What eleven seconds have seen may be more than a rate that has sunk since: that is no fault.
+            or (role.rate is None and (self.share or 0.0) > OVER)
         )
 
     @property

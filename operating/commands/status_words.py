@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleState
+    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
 
     from .status_rows import RoleRow
 
@@ -137,13 +137,20 @@ def _chosen(role: RoleState, rate: RateState) -> str:
 def _changes(page: Page, change: ChangeState) -> Iterator[str]:
     for name, after in change.roles.items():
         before = page.roles.get(name)
-        if before is not None and before.quota_bytes_per_second != after.quota_bytes_per_second:
-            old, new = before.quota_bytes_per_second, after.quota_bytes_per_second
-            yield f"{name} {format_rate_in_brief(old)} -> {format_rate_in_brief(new)}"
+        if before is not None:
+            source = None if before.rate is None else before.rate.source
+            old, new = _in_words(before, source), _in_words(after, after.rate_source)
+            if old != new:
+                yield f"{name} {old} -> {new}"
         if after.replicas_change:
             yield f"other replicas ({name})"
     if change.enforce != page.enforce:
         yield "enforcing" if change.enforce else "observing only"
+
+
+def _in_words(quota: RoleState | RoleChangeState, source: str | None) -> str:
+    """A rate that sets itself is what it is to reach: what was chosen of it changes every second."""
+    return format_rate_in_brief(quota.quota_bytes_per_second) if source is None else source
 
 
 def summary(answered: int, silent: int, amiss: int) -> str:

@@ -227,7 +227,8 @@ def _change(change: Change) -> Generator[None, None, ChangeState]:
     for role in Role:
         after, before = change.after.of(role), change.before.of(role)
         differ = (yield from _listed(after)) != (yield from _listed(before))
-        roles[role.value] = RoleChangeState(_finite(after.bytes_per_second), replicas_change=differ)
+        source = None if after.source is None else str(after.source)
+        roles[role.value] = RoleChangeState(_finite(after.bytes_per_second), replicas_change=differ, rate_source=source)
     return ChangeState(change.at.astimezone(UTC), change.after.enforce, roles)
 
 

@@ -87,7 +87,10 @@ class RoleState(msgspec.Struct, frozen=True):
 
 class RoleChangeState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
+    """Of a rate that sets itself the most that it may be."""
     replicas_change: bool = False
+    rate_source: str | None = None
+    """What a rate that sets itself is to reach, in words; None: the file says the rate, or an older sidecar."""
 
 
 class ChangeState(msgspec.Struct, frozen=True):

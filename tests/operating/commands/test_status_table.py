@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import msgspec
 import pytest
 from rich.console import Console
 
@@ -13,6 +15,7 @@ from proxy.observing.throttle_page import (
     JournalState,
     Page,
     QuotasState,
+    RateState,
     RoleChangeState,
     RoleState,
 )
@@ -107,6 +110,43 @@ def test_what_will_change_by_itself_is_said_with_its_time() -> None:
         f"broker 101, follower: holds until {when}",
         f"broker 101: next change {when}: follower unlimited -> 1.00 MiB/s, other replicas (follower), observing only",
     ]
+
+
+SET_ITSELF = RateState(
+    "what is needed to end by 06:00:00 UTC, from 1 to 9",
+    1.0,
+    9.0 * 2**20,
+    held_by="deadline",
+    reason="the least that ends",
+)
+
+
+def test_a_rate_that_sets_itself_says_what_was_chosen_and_why() -> None:
+    role = RoleState(2.0**20, 3.0 * 2**20, lag_bytes=2.0**30, rate=SET_ITSELF)
+    lines = shown(page(role))
+    assert lines[-1] == (
+        "broker 101, follower: the rate sets itself, now 1.00 MiB/s, held by deadline: the least that ends; "
+        "1.00 GiB behind (at most 9.00 MiB/s)"
+    )
+    # The rate of eleven seconds may be more than one that has sunk since.
+    assert "!" not in lines[2]
+
+
+def test_one_that_will_be_late_is_amiss() -> None:
+    late = msgspec.structs.replace(SET_ITSELF, late=True, reason="too late", needed_bytes_per_second=20.0 * 2**20)
+    lines = shown(page(RoleState(9.0 * 2**20, 0.0, rate=late)))
+    assert lines[2].startswith("101 ! follower")
+    assert "warning: broker 101, follower: too late" in lines
+    assert lines[-1].endswith("20.0 MiB/s would be needed (at most 9.00 MiB/s)")
+
+
+def test_what_changes_of_a_rate_that_sets_itself_is_its_source() -> None:
+    def ahead(**after: Any) -> str:
+        change = ChangeState(NOW, enforce=True, roles={"follower": RoleChangeState(9.0 * 2**20, **after)})
+        return shown(page(RoleState(2.0**20, 0.0, rate=SET_ITSELF), quotas=QuotasState("abc", next_change=change)))[-1]
+
+    assert "->" not in ahead(rate_source=SET_ITSELF.source, replicas_change=True)
+    assert f"follower {SET_ITSELF.source} -> 9.00 MiB/s" in ahead()
 
 
 def test_what_is_amiss_is_said_below() -> None:

@@ -268,8 +268,8 @@ async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: Sta
         "at": "2100-01-01T00:00:00Z",
         "enforce": True,
         "roles": {
-            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False},
-            "follower": {"quota_bytes_per_second": None, "replicas_change": False},
+            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False, "rate_source": None},
+            "follower": {"quota_bytes_per_second": None, "replicas_change": False, "rate_source": None},
         },
     }
 
