@@ -224,6 +224,7 @@ class Cluster:
         options = jmx_options(addresses.direct(broker)) if plan.jmx else ()
         if plan.exporter is not None:
             options += exporter_options(addresses.direct(broker), plan.exporter)
+        options += plan.security.jvm_options
         within = () if plan.rooms is None else plan.rooms.within(broker)
         identity = BrokerPlan(broker, hosts, self._properties(broker, plan.release), options, within)
         return Broker(identity, home=self.home / f"broker-{broker}", jars=self.jars)

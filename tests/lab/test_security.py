@@ -55,6 +55,10 @@ def test_replication_has_a_listener_of_its_own(
     assert f"{protocol}:{protocol}" in found.get("listener.security.protocol.map", f"{protocol}:{protocol}")
 
 
+def test_brokers_that_encrypt_have_the_compiler_that_knows_aes() -> None:
+    assert {each for each in Security if each.jvm_options} == {Security.MTLS, Security.SASL_SSL}
+
+
 def test_sasl_has_its_mechanism_and_its_module(tmp_path: Path) -> None:
     found = properties(Security.SASL_SSL, tmp_path)
     assert found["sasl.mechanism.inter.broker.protocol"] == found["sasl.enabled.mechanisms"] == "SCRAM-SHA-512"
