@@ -114,6 +114,9 @@ async def serve(
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
     server = Server(settings, quota_watch, statistics, log, watchdog, manager)
+    if take_over:
+        # While the process before this one serves: loaded after, it would take the interpreter from its connections.
+        await load_what_could_wait()
     inherited = await server.handover.ask() if take_over else None
     socket_taken = _inherited(inherited, _HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
@@ -131,7 +134,8 @@ async def serve(
             )
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
             manager.ready()
-            background.start_soon(load_what_could_wait)
+            if not take_over:
+                background.start_soon(load_what_could_wait)
             task_status.started({_HTTP: http.address, **bound})
             await server.accept(listeners)
             background.cancel_scope.cancel()

@@ -114,6 +114,11 @@ async def _set_when_cancelled(stop: threading.Event) -> None:
         stop.set()
 
 
+def load_notifier() -> None:
+    """Blocking: with the package around it it takes 0.1 s of CPU. Raises ImportError."""
+    import watchfiles._rust_notify  # noqa: F401
+
+
 def _notify_about(route: _Route) -> RustNotify:
     # Here, in a thread, and not before traffic is served: with the package around it it takes 0.1 s of CPU to load.
     from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..files.watching import load_notifier
 from ..version import own_version
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ async def load_what_could_wait() -> None:
     def load() -> None:
         own_version()
         load_prometheus()
+        load_notifier()
 
     with suppress(ImportError):
         await trio.to_thread.run_sync(load, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
