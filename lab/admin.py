@@ -11,35 +11,26 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from .addresses import KAFKA_PORT
+from .asking import POLL_SECONDS, TIMEOUT_MS, Asker, lab_error
 from .errors import LabError
 from .identifiers import kafka_uuid
 from .kafka_python import (
-    AdminClient,
     AlterConfigOp,
     ConfigResource,
     ConfigResourceType,
     ElectionType,
     KafkaError,
-    NodeNotReadyError,
     OffsetSpec,
     TopicPartition,
-    UnknownBrokerIdError,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
-_TIMEOUT_MS = 30_000
 _DELETE_TIMEOUT_MS = 2_000
-_POLL_SECONDS = 0.1
 _AGREED_LOOKS = 5
 """Any broker is asked, and each hears of a new leader in its own time."""
 
@@ -57,33 +48,8 @@ class PartitionState:
     in_sync: tuple[int, ...]
 
 
-class Admin:
-    """Blocking; one connection per broker. Calls may come from several threads.
-
-    Args:
-        hosts: file of names and addresses.
-        names: of the brokers to begin with.
-
-    Raises:
-        LabError: no broker answers.
-    """
-
-    def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
-        self.hosts = hosts
-        try:
-            self._client = AdminClient(
-                bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],
-                proxy_url=f"hosts://{hosts}",
-                client_id="lab-admin",
-                request_timeout_ms=_TIMEOUT_MS,
-                # A stale view would ask the wrong broker for a leader's offsets.
-                metadata_max_age_ms=1000,
-            )
-        except KafkaError as error:
-            raise LabError(f"no broker answers the admin client: {error}") from error
-
-    def close(self) -> None:
-        self._client.close()
+class Admin(Asker):
+    """What the lab asks of its brokers. Blocking."""
 
     def create_topic(self, topic: str, assignment: Assignment, *, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic with exactly these replicas and wait until every partition has its leader."""
@@ -93,13 +59,13 @@ class Admin:
         }
         self._ask(
             f"creating topic {topic}",
-            lambda client: client.create_topics({topic: options}, timeout_ms=_TIMEOUT_MS, wait_for_metadata=True),
+            lambda client: client.create_topics({topic: options}, timeout_ms=TIMEOUT_MS, wait_for_metadata=True),
         )
         # Metadata names a leader before that broker knows of it: wait until each one answers for its own.
         self.end_offsets(topic, assignment)
 
     def delete_topic(self, topic: str) -> None:
-        self._ask(f"deleting topic {topic}", lambda client: client.delete_topics([topic], timeout_ms=_TIMEOUT_MS))
+        self._ask(f"deleting topic {topic}", lambda client: client.delete_topics([topic], timeout_ms=TIMEOUT_MS))
 
     def describe(self, topic: str) -> list[PartitionState]:
         """Leader, replicas and in-sync replicas of each partition, by partition."""
@@ -126,7 +92,7 @@ class Admin:
         """
         self._ask(
             f"upgrading metadata.version to {level}",
-            lambda client: client.update_features({"metadata.version": level}, timeout_ms=_TIMEOUT_MS),
+            lambda client: client.update_features({"metadata.version": level}, timeout_ms=TIMEOUT_MS),
         )
 
     def reassign(self, topic: str, assignment: Assignment | Mapping[int, None]) -> None:
@@ -137,7 +103,7 @@ class Admin:
         }
         answers = self._ask(
             f"reassigning {topic}",
-            lambda client: client.alter_partition_reassignments(wanted, timeout_ms=_TIMEOUT_MS),
+            lambda client: client.alter_partition_reassignments(wanted, timeout_ms=TIMEOUT_MS),
         )
         refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error}
         if refused:
@@ -168,7 +134,7 @@ class Admin:
                 progress(len(left))
             if time.monotonic() > deadline:
                 raise LabError(f"{topic}: partitions {left} still move after {timeout_seconds:g} s")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
         if progress:
             progress(0)
 
@@ -178,7 +144,7 @@ class Admin:
         while behind := [s for s in self.describe(topic) if set(s.in_sync) != set(s.replicas)]:
             if time.monotonic() > deadline:
                 raise LabError(f"{topic}: not in sync after {timeout_seconds:g} s: {behind}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
 
     def set_broker_configs(self, brokers: Iterable[int], configs: Mapping[str, str | None]) -> None:
         """Set dynamic broker configs; None deletes one."""
@@ -224,7 +190,7 @@ class Admin:
             agreed = 0 if others else agreed + 1
             if others and time.monotonic() > deadline:
                 raise LabError(f"{topic}: other leaders than wanted after {timeout_seconds:g} s: {others}")
-            time.sleep(_POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
             if others:
                 self._elect(topic, leaders)
 
@@ -256,14 +222,14 @@ class Admin:
         """Asks again while the answer may still come: a leader just elected does not know its high watermark yet and
         says so (KIP-207), a new one not even that it leads."""
         places = {TopicPartition(topic, partition): spec for partition in partitions}
-        deadline = time.monotonic() + _TIMEOUT_MS / 1000
+        deadline = time.monotonic() + TIMEOUT_MS / 1000
         while True:
             try:
                 found = self._client.list_partition_offsets(places)
             except (KafkaError, OSError) as error:
                 if not getattr(error, "retriable", False) or time.monotonic() > deadline:
-                    raise _lab_error(f"asking for offsets of {topic}", error) from error
-                time.sleep(_POLL_SECONDS)
+                    raise lab_error(f"asking for offsets of {topic}", error) from error
+                time.sleep(POLL_SECONDS)
             else:
                 return {place.partition: answer.offset for place, answer in found.items()}
 
@@ -276,24 +242,3 @@ class Admin:
         self._ask(
             f"setting {', '.join(configs)}", lambda client: client.alter_configs(resources, raise_on_unknown=False)
         )
-
-    def _ask(self, doing: str, call: Callable[[Any], Any]) -> Any:
-        """The answer to one request; kafka-python's errors become LabErrors that say what was being done.
-
-        Only requests that were never sent are repeated: a broker was gone, and by now another may be the controller.
-        """
-        deadline = time.monotonic() + _TIMEOUT_MS / 1000
-        while True:
-            try:
-                return call(self._client)
-            except (UnknownBrokerIdError, NodeNotReadyError) as error:
-                if time.monotonic() > deadline:
-                    raise _lab_error(doing, error) from error
-            except (KafkaError, OSError) as error:
-                raise _lab_error(doing, error) from error
-            time.sleep(_POLL_SECONDS)
-            self._client.forget_controller()
-
-
-def _lab_error(doing: str, error: Exception) -> LabError:
-    return LabError(f"{doing}: {type(error).__name__}: {error}")

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from .addresses import HTTP_PORT, KAFKA_PORT, REDIRECT_PORT, Addresses
+from .addresses import HTTP_PORT, KAFKA_PORT, Addresses
 from .errors import LabError
 from .exposition import parse_exposition
 from .processes import Process, wait_until
+from .sidecar_config import SidecarConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -97,9 +98,12 @@ class Sidecar:
         port: int = KAFKA_PORT,
     ) -> None:
         self.broker = broker
-        self._secured, self._port = secured, port
         self.url = f"http://{addresses.http(broker)}:{HTTP_PORT}"
-        self._plan, self._addresses, self._upstreams = plan, addresses, upstreams
+        ends = {"ingress": plan.has_ingress(broker), "egress": plan.has_egress(broker)}
+        roles = [role for role, has in ends.items() if has]
+        self._written = SidecarConfig(
+            broker, roles, addresses, upstreams, port, secured, plan.transparent, plan.settings
+        )
         home.mkdir(parents=True)
         self._config = home / "proxy.toml"
         self._quotas = home / "quotas.toml"
@@ -224,57 +228,8 @@ class Sidecar:
             raise LabError(f"sidecar {self.broker}: GET {path}: {error}") from error
 
     def _write_config(self) -> None:
-        tables = {
-            "broker": f"id = {self.broker}",
-            "ingress": self._ingress(),
-            "egress": self._egress(),
-            "quotas": f'file = "{self._quotas.name}"\npolicy = "{self._policy}"',
-            "http": f'listen = "{self._addresses.http(self.broker)}:{HTTP_PORT}"\npartition_rates = true',
-            "log": 'format = "json"',
-        }
-        if self._secured is not None:
-            ends = {"ingress": self._plan.has_ingress(self.broker), "egress": self._plan.has_egress(self.broker)}
-            tables |= self._secured.sidecar_tables(self.broker, [role for role, has in ends.items() if has])
-        for table, lines in (self._plan.settings or {}).items():
-            tables[table] = "\n".join(filter(None, (tables.get(table, ""), lines)))
-        text = "".join(f"[{table}]\n{lines}\n" for table, lines in tables.items() if lines)
+        text = self._written.toml(quotas_file=self._quotas.name, policy=self._policy)
         self._config.write_text(text, encoding="utf-8")
-
-    def _ingress(self) -> str:
-        if not self._plan.has_ingress(self.broker):
-            return ""
-        listen = self._addresses.ingress(self.broker)
-        upstream = self._upstreams.get(self.broker, self._addresses.direct(self.broker))
-        return f'listen = "{listen}:{self._port}"\nupstream = "{upstream}:{self._port}"'
-
-    @property
-    def _peers(self) -> dict[int, str]:
-        return {leader: upstream for leader, upstream in self._upstreams.items() if leader != self.broker}
-
-    def _egress(self) -> str:
-        if not self._plan.has_egress(self.broker):
-            return ""
-        if self._plan.transparent:
-            named = (
-                f'[[egress.peers]]\nbroker = {b}\nupstream = "{u}:{self._port}"{self._named(b)}'
-                for b, u in self._peers.items()
-            )
-            return "\n".join(['mode = "transparent"', f'listen = "[::]:{REDIRECT_PORT}"', *named])
-        peers = (
-            f"[[egress.peers]]\nbroker = {leader}\n"
-            f'listen = "{self._addresses.egress(self.broker, leader)}:{self._port}"\n'
-            f'upstream = "{upstream}:{self._port}"{self._named(leader)}'
-            for leader, upstream in self._peers.items()
-        )
-        return "\n".join(['mode = "peers"', *peers])
-
-    def _named(self, leader: int) -> str:
-        """Certificates have names, and what stands between is met by address."""
-        return (
-            ""
-            if self._secured is None or not self._secured.security.network_encrypts
-            else f'\nserver_name = "{self._addresses.name(leader)}"'
-        )
 
 
 def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:

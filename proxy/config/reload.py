@@ -20,7 +20,7 @@ import trio
 from ..changes import Changes
 from ..errors import ConfigurationError
 from ..files.mounts import is_mounted_alone
-from ..files.watching import FILE_THREADS, FileWatch
+from ..files.watching import FILE_THREADS, follow
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
-_RETRY_SECONDS = 1.0
-"""After the directory of the file could not be watched."""
 SHORT_BYTES = 16 * 1024
 """What a file of that size means is worked out at once: in a millisecond."""
 
@@ -200,22 +198,10 @@ class QuotaWatch:
 
     async def follow_file(self) -> None:
         """Reads the file again whenever it changes, until cancelled."""
-        failing = False
-        while True:
-            try:
-                async with FileWatch.open(self._path) as watch:
-                    failing = False
-                    # What changed before the watch began is seen here.
-                    await self.reload("watch")
-                    while await watch.wait_changed():
-                        await self.reload("watch")
-            except OSError as error:
-                if not failing:
-                    self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
-                    failing = True
-                    # What cannot be watched can rarely be read: that is counted then, and /readyz says so.
-                    await self.reload("watch")
-                await trio.sleep(_RETRY_SECONDS)
+        await follow(self._path, partial(self.reload, "watch"), self._watch_failed)
+
+    def _watch_failed(self, error: OSError) -> None:
+        self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
 
     async def follow_clock(self) -> None:
         """Works the quotas out anew whenever an `until` passes or a schedule begins or ends, until cancelled."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from watchfiles._rust_notify import RustNotify
 
@@ -33,6 +33,8 @@ _DEBOUNCE_MS = 80
 """A file that never rests is reported this often: a change is to take effect within 250 ms."""
 _LOOK_AGAIN_MS = 1000
 """inotify says nothing when a watched directory is itself replaced."""
+_RETRY_SECONDS = 1.0
+"""After the directory of the file could not be watched."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
@@ -91,6 +93,29 @@ class FileWatch:
                 return False
             if not isinstance(seen, str) and any(changed in self._route.names for _, changed in seen):
                 return True
+
+
+async def follow(path: Path, look: Callable[[], Awaitable[object]], failed: Callable[[OSError], None]) -> None:
+    """Call `look` when the watch begins and whenever the file may have changed, until cancelled.
+
+    `failed` is told once when the file can no longer be watched. It is tried again every second, and what cannot be
+    watched can rarely be read, so `look` is called once then too, to find that out.
+    """
+    failing = False
+    while True:
+        try:
+            async with FileWatch.open(path) as watch:
+                failing = False
+                # What changed before the watch began is seen here.
+                await look()
+                while await watch.wait_changed():
+                    await look()
+        except OSError as error:
+            if not failing:
+                failing = True
+                failed(error)
+                await look()
+            await trio.sleep(_RETRY_SECONDS)
 
 
 def _kept(route: _Route, until: ExitStack) -> _Route:

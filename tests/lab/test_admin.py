@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import lab.admin
+import lab.asking
 from lab.admin import Admin
 from lab.errors import LabError
 from lab.kafka_python import KafkaError, NodeNotReadyError, UnknownBrokerIdError
@@ -37,8 +37,8 @@ class FakeClient:
 
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> tuple[Admin, FakeClient]:
     client = FakeClient(*errors)
-    monkeypatch.setattr(lab.admin, "AdminClient", lambda **_: client)
-    monkeypatch.setattr(lab.admin.time, "sleep", lambda _: None)
+    monkeypatch.setattr(lab.asking, "AdminClient", lambda **_: client)
+    monkeypatch.setattr(lab.asking.time, "sleep", lambda _: None)
     return Admin(hosts=tmp_path / "hosts", names=["kafka-101"]), client
 
 

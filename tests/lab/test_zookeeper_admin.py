@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import lab.admin
+import lab.asking
 from lab.errors import LabError
 from lab.zookeeper_admin import ZooKeeperAdmin
 
@@ -40,7 +40,7 @@ class FakeClient:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     client = FakeClient()
-    monkeypatch.setattr(lab.admin, "AdminClient", lambda **_: client)
+    monkeypatch.setattr(lab.asking, "AdminClient", lambda **_: client)
     return client
 
 
