@@ -40,6 +40,10 @@ DISTRUST_SECONDS = 10.0
 REST_SECONDS = 0.12
 """A little more than a default gate: after it, a sidecar or a quota at the other end may let the next grant pass. The
 bucket does not fill up in that time."""
+LEAST_REST_SECONDS, MOST_REST_SECONDS = 0.015, 2.0
+"""How long a connection rests whose grants bring nothing again and again while others want bytes: twice as long each
+time, until something comes. Its answers are not late, since its requests go on for the partitions in sync beside. So
+with a leader at quota 0 it had the whole of the burst in its hands all the time, and the other leaders sent nothing."""
 APPETITE_GROWTH = 4
 """After a late answer a connection is granted at most so many times what that answer brought. So it is back at a burst
 within a few fetches, once its leader brings more."""
@@ -74,10 +78,16 @@ class Claim:
     """Most of the grant before the one that is on its way came."""
     _away: bool = False
     _rests_until: float = -math.inf
+    _next_rest_seconds: float = LEAST_REST_SECONDS
 
     def rest(self, now: float) -> None:
         """Grant it nothing for a while: its grants were answered at once, with nothing."""
         self._rests_until = now + REST_SECONDS
+
+    def rest_longer(self, now: float) -> None:
+        """The same of one whose grants bring nothing again and again: each time twice as long."""
+        self._rests_until = now + self._next_rest_seconds
+        self._next_rest_seconds = min(2 * self._next_rest_seconds, MOST_REST_SECONDS)
 
     def rests_seconds(self, now: float) -> float:
         return max(self._rests_until - now, 0.0)
@@ -94,7 +104,7 @@ class Claim:
 
     def due_seconds(self, now: float) -> float:
         """Return how long it stays away at least; inf if it is not waited for."""
-        if not self.keeps_place or now - self.asked_at > AWAY_SECONDS:
+        if not self.keeps_place or now - self.asked_at > AWAY_SECONDS or self.rests_seconds(now):
             return math.inf
         return 0.0 if self.is_held else max(self.asked_at + self.absence_seconds - now, 0.0)
 
@@ -104,6 +114,8 @@ class Claim:
         self.expected_bytes -= expected
         self.attained_bytes += used - reserved
         self._brought_bytes += used
+        if used:
+            self._next_rest_seconds = LEAST_REST_SECONDS
         late = now - self._granted_at > LATE_SECONDS
         if late or not self._brought_bytes:
             self._distrusted_until = now + DISTRUST_SECONDS
@@ -203,7 +215,12 @@ class Turns:
 
     def rank(self, claim: Claim, now: float) -> int:
         """Return how many connections that want bytes were served less and are here, or expected some time."""
-        return sum(1 for other in self._less_served(claim) if other.due >= now - GRACE_SECONDS)
+        least = now - GRACE_SECONDS
+        return sum(1 for other in self._less_served(claim) if other.due >= least and not other.rests_seconds(now))
+
+    def others_want(self, claim: Claim) -> bool:
+        """Whether any other connection wants bytes."""
+        return any(other.wants for other in self._claims if other is not claim)
 
     def _less_served(self, claim: Claim) -> Iterator[Claim]:
         attained_bytes = claim.attained_bytes

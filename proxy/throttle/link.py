@@ -112,8 +112,7 @@ class Link:
         else:
             self._take_full(request, now, is_same=is_same)
         demand = Demand(frame, request, now, translation)
-        if demand.is_full:
-            self._upstream.look_back(now)
+        self._upstream.look_back(now, is_full=demand.is_full)
         return demand
 
     def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:

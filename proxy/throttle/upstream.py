@@ -61,19 +61,27 @@ class Upstream:
         """When the leader answers what was forwarded last if there is nothing new; None if what may have data
         was asked for."""
         self._beside: Outlook | None = None
-        """Of the last full request that asked for grants and for others: a leader's side that allows no grants cannot
-        hold it."""
+        """Of the last request that asked for grants and for others: a leader's side that allows no grants cannot hold
+        it."""
 
     def came_early(self, now: float) -> bool | None:
         """Tell whether the follower is back before the leader would have answered for want of anything new; None if
         that cannot be told."""
         return None if self._expected_at is None else now < self._expected_at
 
-    def look_back(self, now: float) -> None:
+    def look_back(self, now: float, *, is_full: bool) -> None:
         """Grants that brought nothing though there is something come back too soon to be of use at once."""
         outlook, self._beside = self._beside, None
-        if outlook is not None and outlook.brought_nothing and outlook.first in self._replicas.behind:
-            self._admission.claim.rest(now)
+        if outlook is None or outlook.first is None or not outlook.brought_nothing:
+            return
+        replica = self._replicas.behind.get(outlook.first)
+        if replica is None:
+            return
+        claim = self._admission.claim
+        if is_full:
+            claim.rest(now)
+        elif replica.stalls and self._throttle.budget.turns.others_want(claim):
+            claim.rest_longer(now)
 
     def answer(self, demand: Demand, now: float) -> Answer:
         """Everything is behind, and left out."""
@@ -136,7 +144,7 @@ class Upstream:
         outlook.replays = self._replays(omitted) if replays else []
         outlook.confirms = confirms
         self._replicas.leader_is_asked((*granted, *probed), now)
-        if replays and granted and demand.partitions > len(granted) + len(omitted):
+        if granted and demand.partitions > len(granted) + len(omitted):
             self._beside = outlook
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self._expected_at = None if granted or probed else now + max_wait_ms / 1000

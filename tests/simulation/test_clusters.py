@@ -7,12 +7,15 @@ the same again.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ..proxy.conversation import MIB
+from proxy.quotas.rules import Quotas, RoleQuota
+
+from ..proxy.conversation import MIB, throttle
 from .cases import QUOTA, Case, Follower, cases
 from .figures import jain, longest_silence, worst_window
 from .world import Connection, World
@@ -85,6 +88,36 @@ def test_two_leaders_of_one_follower_have_equal_shares_of_its_quota() -> None:
     assert jain(shares([near, far])) >= FAIR
     assert sum(shares([near, far])) >= 0.97 * QUOTA
     assert worst_window(near.arrivals + far.arrivals, 1.0) <= 1.25 * QUOTA
+
+
+@pytest.mark.parametrize(("slow_rate", "count", "live_seconds", "least"), [
+    (0, 1, 0.02, 0.95), (0, 3, 0.1, 0.9), (0, 3, 0.02, 0.9), (QUOTA / 20, 3, 0.02, 0.35),
+    (QUOTA / 20, 3, math.inf, 0.8),
+])  # fmt: skip
+def test_leaders_that_bring_little_leave_the_followers_quota_to_the_others(
+    slow_rate: float, count: int, live_seconds: float, least: float
+) -> None:
+    """Their own sidecars allow nothing or little, and what producers write to partitions in sync has their answers come
+    at once. So they had all of the follower's budget in their hands all the time: the leader that had bytes sent 0.0 of
+    4 MiB/s beside one at quota 0, 0.1 beside three at a twentieth."""
+    world = World(range(3 + count), leader_rate=None, follower_rate=QUOTA)
+    fast = world.connect(0, 1, [("fast", p) for p in range(8)])
+    slow = []
+    for leader in range(2, 2 + count):
+        world.brokers[leader].ingress = throttle(slow_rate)
+        live = [(f"live{leader}", 0)] if live_seconds < math.inf else []
+        behind = [(f"slow{leader}", p) for p in range(8)]
+        slow.append(world.connect(0, leader, behind, live=live, live_seconds=live_seconds))
+    world.run(SECONDS)
+    assert shares([fast])[0] >= least * QUOTA
+    assert worst_window(itertools.chain.from_iterable(each.arrivals for each in (fast, *slow)), 1.0) <= 1.25 * QUOTA
+    for leader in range(2, 2 + count):
+        lifted = world.brokers[leader].ingress
+        assert lifted is not None
+        lifted.apply(Quotas(leader=RoleQuota.of_every_topic(math.inf)), world.now)
+    world.run(SECONDS + 6)
+    for each in slow:
+        assert each.bytes_between(SECONDS + 3, SECONDS + 6) / 3 >= 0.6 * QUOTA / (count + 1), "no rest is for ever"
 
 
 def any_cluster(case: Case) -> None:
