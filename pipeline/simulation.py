@@ -188,6 +188,7 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
         one.deadline = now + WAIT_SECONDS
     until_turn = refuses.budget.seconds_until_turn(refuses.claim, now)
     turn = now + max(until_turn, LEAST_WAIT_SECONDS)
+    refuses.claim.is_held = True
     refuses.claim.due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
     for side, granted in zip(one.sides, one.grants, strict=False):
         side.budget.settle(side.claim, reserved=granted, used=0, now=now)

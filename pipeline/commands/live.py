@@ -59,8 +59,7 @@ def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bo
     complete, ended = True, False
     while not ended:
         ended = bool(query.awaitTermination(LOOK_SECONDS))
-        if not ended:
-            live.look_again()
+        live.look_again()
         news = live.news()
         for outcome in news:
             complete = complete and outcome.is_complete

@@ -40,14 +40,14 @@ class Watched(NamedTuple):
     live: Live
     once: Tables
     """What one ingest of all the files makes of them."""
-    complete: bool
+    complete: list[bool]
     said: str
 
 
 @pytest.fixture(scope="module")
 def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    """Three batches, stopped in between: 101's first file with a line of 2099 in it; then 102's, five minutes late, a
-    copy of 101's and one that is being copied; then the whole of that, and 101's next file."""
+    """Stopped twice in between: 101's first file with a line of 2099 in it; then 102's, five minutes late, a copy of
+    101's, its next file, and one that is being copied; then the whole of that, and no file that is new."""
     folder = tmp_path_factory.mktemp("watched")
     journal, target = folder / "journal", folder / "tables"
     write_file(journal, number=1, lines=[*lines(0, 400), traffic_line(IN_2099, tick=401)])
@@ -65,21 +65,26 @@ def watched(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Wa
     being_copied = write_file(journal, broker=103, number=1, lines=lines(0, 100, 103))
     whole = being_copied.read_bytes()
     being_copied.write_bytes(whole[: len(whole) // 2])
+    write_file(journal, number=2, lines=lines(400, 500))
     batch()
     being_copied.write_bytes(whole)
-    write_file(journal, number=2, lines=lines(400, 500))
     live = Live(spark, str(journal), str(target))
     complete.append(watch(live.start(once=True), live, folder / "pipeline.prom"))
     for path in journal.glob("*.open.*"):
         path.unlink()
     ingest(spark, [str(journal)], str(write))
-    return Watched(live, Tables(spark, str(write)), complete[2], (folder / "pipeline.prom").read_text())
+    return Watched(live, Tables(spark, str(write)), complete, (folder / "pipeline.prom").read_text())
 
 
 @pytest.mark.parametrize("name", ["traffic", "seconds", "events"])
 def test_the_tables_are_those_of_one_ingest(watched: Watched, name: str) -> None:
     """Late by five minutes, fed twice, cut off at first, beside a line of the year 2099: each row once, none lost."""
     assertDataFrameEqual(watched.live.tables.read(name), watched.once.read(name))
+
+
+def test_each_time_it_says_whether_anything_is_missing(watched: Watched) -> None:
+    """A line set aside, a file that ends too soon, and nothing."""
+    assert watched.complete == [False, False, True]
 
 
 def test_the_sum_is_that_of_the_lines(watched: Watched) -> None:
