@@ -12,11 +12,12 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
+FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover
 # What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test fuzz simulation image kubernetes packages release system demo report bench rules clean help
+.PHONY: setup check test fuzz simulation faults image kubernetes packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -49,6 +50,9 @@ fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim
 
 simulation: setup  ## Many and large clusters in virtual time, half an hour; SEED=7 draws the same again, a failure is the smallest there is
 	$(RUN)pytest -m simulation tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
+
+faults: needs.system setup  ## What breaks, broken on real brokers: the tests that docs/reliability.md lists (long; on a quiet machine)
+	$(RUN)pytest -m 'system or brokers' $(addprefix tests/system/test_,$(addsuffix .py,$(FAULTS)))
 
 image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy
