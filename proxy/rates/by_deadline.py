@@ -28,9 +28,11 @@ SPARE_SHARE = 0.04
 """Of the time between the beginning of a catch-up and its deadline, so much is kept in reserve."""
 LEAST_SPARE_SECONDS = 0.5
 MOST_SPARE_SECONDS = 120.0
-ADDED_SHARE = 1.1
-"""What producers add is taken for so much more. A quota that brings 0.95 of its rate would never reach the end of a log
-that grows, however little is left of it; for the same reason 64 KiB/s come on top."""
+ADDED_SHARE = 1.06
+"""What producers add is taken for so much more: a quota that brings 0.95 of its rate would never reach the end of a log
+that grows, however little is left of it."""
+TAIL_SECONDS = 3.0
+"""Before the moment it aims at, for the same reason 64 KiB/s come on top."""
 SETTLED_SECONDS = 5.0
 """A catch-up is over when nothing was behind for so long: a connection that breaks is back within two seconds."""
 CERTAIN_SECONDS = 3.0
@@ -100,7 +102,8 @@ class DeadlineRate:
         spare = SPARE_SHARE * (now - began_at + left)
         spare = min(max(spare, LEAST_SPARE_SECONDS), MOST_SPARE_SECONDS)
         seconds = max(left - spare, left / 2, 1.0)
-        wanted = observed.lag_bytes / seconds + ADDED_SHARE * added + LEAST_RATE
+        lag_rate = observed.lag_bytes / seconds
+        wanted = lag_rate + ADDED_SHARE * added + (LEAST_RATE if seconds < TAIL_SECONDS else 0.0)
         least = observed.lag_bytes / max(left, 0.1) + added
         self._judge(least / source.most, now, is_over=left <= 0 and observed.lag_bytes > 0)
         return Need(Standing.LATE if self._is_late else Standing.IN_TIME, moment, wanted, left)

@@ -35,9 +35,9 @@ class Looks:
 
 
 def test_the_least_rate_that_ends_in_time() -> None:
-    """7200 MiB in an hour less 2 minutes of reserve, and 64 KiB/s: 2.13 MiB/s."""
+    """7200 MiB in an hour less 2 minutes of reserve: 2.07 MiB/s."""
     found = Looks(ABSOLUTE).look(0, SOME)
-    assert found.bytes_per_second == pytest.approx(7200 * MIB / 3480 + 65536)
+    assert found.bytes_per_second == pytest.approx(7200 * MIB / 3480)
     assert found.held_by is HeldBy.DEADLINE
     assert found.finish_by == BEGAN + timedelta(hours=1)
 
@@ -45,7 +45,7 @@ def test_the_least_rate_that_ends_in_time() -> None:
 def test_what_producers_add_comes_on_top() -> None:
     observed = Observed(1, 1000, 7200 * MIB, growth_bytes_per_second=MIB, in_sync_bytes_per_second=2 * MIB)
     found = Looks(ABSOLUTE).look(0, observed)
-    assert found.bytes_per_second == pytest.approx(7200 * MIB / 3480 + 65536 + 3 * 1.1 * MIB)
+    assert found.bytes_per_second == pytest.approx(7200 * MIB / 3480 + 3 * 1.06 * MIB)
 
 
 def test_an_unknown_lag_holds_what_held_for_a_while_and_is_then_taken_for_too_large() -> None:
