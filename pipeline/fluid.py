@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Indices = NDArray[np.int64]
 
+FEW_STREAMS = 200
+"""Of so many each begins and ends at its own time, which is soon worked out; of more some do so together."""
 AT_ONCE = 1 / 100
 """Of how long the catch-ups under way take: what ends within as much of each other changes the rates at once. Of the
 time since the first of all it would be hours after a month, and catch-ups of minutes would be told as hours."""
@@ -113,13 +115,21 @@ def finish_times(
         if math.isinf(soonest):
             return [None if math.isinf(one) else float(one) for one in finished]
         # Whoever ends within the step still ends at its own time; what it leaves is shared out after it.
-        lasting = (now - starts + ends)[behind & (drains > 0)]
-        at_once = float(np.quantile(lasting, SHORTER)) * AT_ONCE if len(lasting) else 0.0
-        step = max(soonest, min(at_once, float((latest_starts[~begun] - now).min(initial=math.inf))))
+        if len(streams) <= FEW_STREAMS:
+            step = soonest
+        else:
+            step = max(soonest, _together(now, starts, ends, behind & (drains > 0), latest_starts[~begun]))
         ending = behind & (ends <= step)
         finished[ending] = now + ends[ending]
         left = np.where(ending, 0.0, np.where(behind, np.maximum(left - drains * step, 0.0), left))
         now += step
+
+
+def _together(now: float, starts: Numbers, ends: Numbers, gains: NDArray[np.bool_], latest_starts: Numbers) -> float:
+    """In how many seconds whatever begins or ends counts as at once."""
+    lasting = (now - starts + ends)[gains]
+    at_once = float(np.quantile(lasting, SHORTER)) * AT_ONCE if len(lasting) else 0.0
+    return min(at_once, float((latest_starts - now).min(initial=math.inf)))
 
 
 def _least_seconds(network: _Network, left: Numbers) -> Numbers:
