@@ -2,7 +2,9 @@
 
     nat    THROTTLE_GUARD        around: whoever dials the sidecar meets whom it would have dialled
            THROTTLE_GUARD_BACK   around: what leaves this host by that has an address of this host
-    filter THROTTLE_GUARD        what is on the way that no longer holds is reset, so that it is dialled anew
+    filter THROTTLE_GUARD        what is on the way that no longer holds is reset, so that it is dialled anew: whoever
+                                 dialled, by its next packet, which may be no more than the acknowledgement of an answer
+           THROTTLE_GUARD_BACK   the same of a transparent egress, which only this host's own packets may be asked about
 
 Pure. Invariant: what is removed are these chains and the jumps to them; every text is one transaction.
 """
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
 
 CHAIN = "THROTTLE_GUARD"
 BACK = "THROTTLE_GUARD_BACK"
-_RESET = "-j REJECT --reject-with tcp-reset"
+_RESET = "-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST -j REJECT --reject-with tcp-reset"
+
+
+_JUMPS = (("INPUT", CHAIN), ("OUTPUT", CHAIN), ("OUTPUT", BACK))
 
 
 class Table(NamedTuple):
@@ -38,7 +43,7 @@ def tables(ways: Ways, way: Way | None, family: int) -> tuple[Table, Table]:
     resets = () if way is None else tuple(_stuck(ways, detours) if way is Way.AROUND else _went_around(ways, detours))
     return (
         Table("nat", nat, (("OUTPUT", CHAIN), ("PREROUTING", CHAIN), ("POSTROUTING", BACK)) if nat else ()),
-        Table("filter", resets, (("INPUT", CHAIN), ("OUTPUT", CHAIN)) if resets else ()),
+        Table("filter", resets, tuple(jump for jump in _JUMPS if any(f"-A {jump[1]} " in rule for rule in resets))),
     )
 
 
@@ -73,7 +78,7 @@ def _stuck(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
     for each in detours:
         yield f"-A {CHAIN} -p tcp{_here(each)} --dport {each.port} -m conntrack ! --ctstate DNAT {_RESET}"
     if ways.redirected_to is not None:
-        yield f"-A {CHAIN} -p tcp -m conntrack --ctstate DNAT --ctreplsrcport {ways.redirected_to} {_RESET}"
+        yield f"-A {BACK} -p tcp -m conntrack --ctstate DNAT --ctreplsrcport {ways.redirected_to} {_RESET}"
 
 
 def _went_around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
@@ -81,7 +86,7 @@ def _went_around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
         yield f"-A {CHAIN} -p tcp{_translated(each)} {_RESET}"
     if ways.redirected_to is not None:
         yield (
-            f"-A {CHAIN} -p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL"
+            f"-A {BACK} -p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL"
             f" -m owner ! --uid-owner {ways.sidecar_uid} -m conntrack ! --ctstate DNAT {_RESET}"
         )
 
