@@ -39,7 +39,7 @@ from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from proxy.config.settings import Settings
     from proxy.logs.log import Log
@@ -91,9 +91,10 @@ def fill(throttle: RoleThrottle, *, replicas: int, connections: int, now: float)
         link.replicas.asked_the_same(now)
 
 
-def site(settings: Settings, watch: QuotaWatch, throttle: RoleThrottle, counted: Statistics, turn: Turn) -> Site:
-    """Return the pages about one role's throttle."""
-    throttles = {Role.LEADER: throttle}
+def site(
+    settings: Settings, watch: QuotaWatch, throttles: Mapping[Role, RoleThrottle], counted: Statistics, turn: Turn
+) -> Site:
+    """Return the pages about these throttles."""
     surveyor = Surveyor(throttles, turn, pause_seconds=lambda _: 0.0)
     page = StatusPage(settings, watch, throttles, survey=lambda role, _: surveyor.last(role))
     sources = Sources(
@@ -141,14 +142,18 @@ async def measure(
 ) -> dict[tuple[str, str], list[Scrape]]:
     """Return scrapes by page and way."""
     counted, now = Statistics(), trio.current_time()
-    throttle = RoleThrottle(Role.LEADER, settings.quotas, quotas=watch.current, statistics=counted.leader, now=now)
+    throttles = {
+        role: RoleThrottle(role, settings.quotas, quotas=watch.current, statistics=counted.of(role), now=now)
+        for role in Role
+    }
+    throttle = throttles[Role.LEADER]
     fill(throttle, replicas=replicas, connections=connections, now=now)
     clocks: dict[str, Callable[[], float]] = {"in slices": time.perf_counter, "at one go": lambda: 0.0}
     found: dict[tuple[str, str], list[Scrape]] = {(page, way): [] for page in PAGES for way in clocks}
     servers = {way: HttpServer.bind(Address("127.0.0.1", 0), log=log) for way in clocks}
     async with trio.open_nursery() as nursery:
         for way, clock in clocks.items():
-            for run in site(settings, watch, throttle, counted, Turn(clock)).tasks(servers[way]).values():
+            for run in site(settings, watch, throttles, counted, Turn(clock)).tasks(servers[way]).values():
                 nursery.start_soon(run)
         for page in PAGES * rounds:
             for link in throttle.links:  # what nobody has asked for in 30 s is not looked at
