@@ -12,7 +12,7 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
-FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover
+FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover guard
 # What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
