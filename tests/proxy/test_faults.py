@@ -44,7 +44,7 @@ occasion: they go on only when they are cancelled."""
 NOT_KEPT_HERE = {Task.POLLER, Task.TLS_FILES, Task.HANDOVER}
 """The poller starts again by itself, there is no TLS, and no other process takes over."""
 
-pytestmark = pytest.mark.timeout(300, method="thread")  # the other method's signal is taken by the sidecar
+pytestmark = pytest.mark.timeout(600, method="thread")  # the other method's signal is taken by the sidecar
 
 
 @pytest.fixture
