@@ -96,7 +96,7 @@ async def running(of: Settings, *, signals: bool = False) -> AsyncIterator[Runni
     log, statistics, finished = RecordedLog(), Statistics(), trio.Event()
     watch = QuotaWatch.open(of.quotas.file, broker_id=101, log=log)
     run = partial(serve, of, watch, statistics=statistics, log=log, signals=signals)
-    with trio.fail_after(20):
+    with trio.fail_after(50):
         async with trio.open_nursery() as nursery:
 
             async def run_until_finished(*, task_status: trio.TaskStatus[dict[str, Address]]) -> None:

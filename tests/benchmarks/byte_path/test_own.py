@@ -16,6 +16,7 @@ def test_every_case_takes_time_in_both_directions(case: Case) -> None:
     assert 0 < longest <= 1_000_000
 
 
+@pytest.mark.timeout(240)  # of a busy machine: 20 s otherwise
 def test_there_is_a_row_per_case_and_a_profile_that_names_functions() -> None:
     result = CliRunner().invoke(main, ["--seconds", "0", "--profile"])
     assert result.exit_code == 0, result.output
