@@ -154,7 +154,8 @@ async def test_mutual_tls_keeps_to_the_quota_while_certificates_are_renewed() ->
         assert_kept(running, row, await moved(running, "both", renew_twice))
 
 
-@pytest.mark.brokers
+@pytest.mark.system
+@pytest.mark.timeout(120)
 async def test_brokers_authenticate_again_while_partitions_move() -> None:
     """KIP-368: after two seconds a broker closes a connection that has not authenticated again, in its midst; here by
     tokens of 40 KB (KIP-255)."""
