@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from lab.addresses import free_ports
 from lab.exposition import parse_exposition
 from lab.processes import Process, accepts_connections, wait_until
 
@@ -196,12 +197,3 @@ async def _running(
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
             await sidecar.process.kill()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody has at this moment."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports

@@ -2,11 +2,13 @@
 
 Names and ports are the same for everybody (brokers advertise `kafka-101:9092`); which *address* a name has
 depends on who asks, by a hosts file of its own. That is how traffic between brokers is led through
-sidecars and taps without privileges. Pure but for `free_subnet`. Invariant: no two parties share an address.
+sidecars and taps without privileges. Pure but for `free_subnet` and `free_ports`. Invariant: no two parties share
+an address.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import socket
@@ -156,6 +158,15 @@ def free_subnet(brokers: Sequence[int], *, choice: random.Random | None = None) 
         if busy is None:
             return plan
     raise LabError(f"no free loopback subnet found; the last thing in the way listens on {busy}")
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on at this moment."""
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _free(address: str, port: int) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
+from proxy.http.outgoing import opener
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,20 +39,15 @@ class RefusedError(UnreachableError):
     """Somebody is there, and does not give what was asked for."""
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A sidecar sends nobody elsewhere, and a token is for it alone."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 def shows_certificate() -> bool:
     """Whether the environment names a certificate to show to sidecars."""
     return CERTIFICATE_FILE in os.environ
 
 
-def _opener() -> urllib.request.OpenerDirector:
+def _opener_for(url: str) -> urllib.request.OpenerDirector:
     """Raises ConfigurationError."""
+    if not url.startswith("https:"):
+        return _of_http()
     trusted = os.environ.get("SSL_CERT_FILE")
     if not shows_certificate():
         return _opener_with(None, None, trusted, 0)
@@ -65,6 +61,9 @@ def _opener() -> urllib.request.OpenerDirector:
         raise ConfigurationError(f"{expected}: {getattr(error, 'strerror', None) or error}") from error
 
 
+_of_http = functools.cache(opener)
+
+
 @functools.lru_cache(maxsize=2)
 def _opener_with(
     certificate: str | None, key: str | None, trusted: str | None, _changed: int
@@ -74,7 +73,7 @@ def _opener_with(
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
         context.load_cert_chain(certificate, key, password=lambda: "")
-    return urllib.request.build_opener(_NoRedirects, urllib.request.HTTPSHandler(context=context))
+    return opener(context)
 
 
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
@@ -110,7 +109,7 @@ def send(
             token = read_bytes(Path(os.environ[TOKEN_FILE]), most_bytes=_MAX_TOKEN_BYTES).decode().strip()
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
-        with _opener().open(request, timeout=timeout_seconds) as answer:
+        with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
             return bytes(answer.read(_MAX_BYTES)), answer.headers
     except urllib.error.HTTPError as refusal:
         with refusal:

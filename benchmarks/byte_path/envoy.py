@@ -28,7 +28,8 @@ _CONFIGURATION = """static_resources:
 """
 
 
-def _program() -> str:
+def envoy_program() -> str:
+    """Raises MissingError."""
     found = Path(sys.executable).with_name("envoy")
     if not found.exists():
         raise MissingError("envoy is not here: uv sync --frozen --all-extras --group bench")
@@ -36,14 +37,14 @@ def _program() -> str:
 
 
 def _envoy(place: Place) -> list[str]:
-    program = _program()
+    program = envoy_program()
     config = place.home / "envoy.yaml"
     config.write_text(_CONFIGURATION.format(port=place.port, leader=place.leader))
     return [program, "-c", str(config), "-l", "warn", "--use-dynamic-base-id"]
 
 
 def _version() -> str:
-    return "Envoy " + said(r"/(\d+\.\d+\.\d+)/", _program(), "--version")
+    return "Envoy " + said(r"/(\d+\.\d+\.\d+)/", envoy_program(), "--version")
 
 
 ENVOY = Peer("envoy", "tcp_proxy, defaults (a worker per core)", _envoy, _version)

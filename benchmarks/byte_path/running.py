@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lab.addresses import free_ports
 from lab.processes import Process, accepts_connections, kill_all
 
 from .follower import Order, encode
@@ -113,15 +113,6 @@ class Pair:
 def _python(module: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", f"{__package__}.{module}"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
 
 
 @contextlib.contextmanager

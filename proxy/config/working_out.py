@@ -28,15 +28,14 @@ class WorkedOut(NamedTuple):
     changes: Mapping[str, tuple[object, object]]
     """Before and after by key. Rates are bytes per second."""
     upcoming: Change | None
-    """What will change next by the clock alone."""
+    """What will change next by the clock alone; None also where `quotas` is `before`, of which it was worked out."""
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
     found = effective(quota_file, broker_id, now)
     if found == before:
-        found = before
-    changes = {} if found is before else _differences(before, found)
-    return WorkedOut(before, found, now, changes, upcoming_of(quota_file, broker_id, now))
+        return WorkedOut(before, before, now, {}, None)
+    return WorkedOut(before, found, now, _differences(before, found), upcoming_of(quota_file, broker_id, now))
 
 
 def upcoming_of(quota_file: QuotaFile, broker_id: int, now: datetime) -> Change | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..rates.signals import Signal
+from ..quotas.query_signals import Signal
 from ..roles import Role
 from .metric_row import PREFIX, Metric, Read, Sources, per_role
 

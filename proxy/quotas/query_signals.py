@@ -11,6 +11,7 @@ signals, a URL is one of HTTP, a target is a number above 0.
 
 from __future__ import annotations
 
+import enum
 import math
 import re
 from dataclasses import dataclass
@@ -27,10 +28,21 @@ if TYPE_CHECKING:
 MOST_SIGNALS = 16
 """Each is a series of the metrics and a request every few seconds."""
 MOST_QUERY_CHARACTERS = 4096
-OWN_SIGNALS = ("in_sync_followers", "catch_up_reads", "in_sync_replicas", "io_pressure", "network")
-"""What the sidecar measures itself (`rates.signals`)."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}", re.ASCII)
 _KEYS = ("url", "query", "target")
+
+
+class Signal(enum.StrEnum):
+    """What the sidecar measures itself (`rates.signals`); the value is the metric label `signal`."""
+
+    IN_SYNC_FOLLOWERS = "in_sync_followers"
+    CATCH_UP_READS = "catch_up_reads"
+    IN_SYNC_REPLICAS = "in_sync_replicas"
+    IO_PRESSURE = "io_pressure"
+    NETWORK = "network"
+
+
+_OWN = frozenset(Signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +75,8 @@ def parse_signals(table: object, refuse: Callable[[str, str], None]) -> tuple[Qu
 
 def _signal(name: str, table: Any, refuse: Callable[[str, str], None]) -> QuerySignal | None:
     path = f"auto.signals.{name}"
-    if not _NAME.fullmatch(name) or name in OWN_SIGNALS:
-        taken = ", not one of the sidecar's own" if name in OWN_SIGNALS else ""
+    if not _NAME.fullmatch(name) or name in _OWN:
+        taken = ", not one of the sidecar's own" if name in _OWN else ""
         refuse(path, f"expected a name of small letters, digits and _{taken}, found {shown(name)}")
     if not isinstance(table, dict):
         refuse(path, f"expected a table with {', '.join(_KEYS)}, found {shown(table)}")

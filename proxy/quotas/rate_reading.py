@@ -17,7 +17,7 @@ from .daily_window import first_moment
 from .rate_source import LEAST_RATE, Deadline, RateSource
 from .spans import parse_span
 from .units import parse_rate, shown
-from .window_values import parse_time, parse_zone
+from .window_values import YEARS, parse_time, parse_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 RATE_TABLE_KEYS = ("finish_by", "within", "timezone", "auto", "min", "max")
 _EXPECTED_FINISH = 'a time of day like "06:00", or a date and time like 2026-12-01T06:00:00Z'
-_YEARS = range(1970, 9991)
-"""The last year of a date: later ones overflow when the offset is subtracted."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*", re.ASCII)
 
 
@@ -110,7 +108,7 @@ def _moment(value: object) -> datetime | None:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
             raise InvalidValueError(f"expected {_EXPECTED_FINISH}, found {shown(value)}") from None
-    if moment is not None and moment.year not in _YEARS:
+    if moment is not None and moment.year not in YEARS:
         raise InvalidValueError(f"expected {_EXPECTED_FINISH}, found {shown(value)}")
     return moment
 

@@ -20,7 +20,7 @@ from .rate_reading import parse_rate_or_source
 from .replicas import ReplicaList, parse_replicas
 from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
 from .units import shown
-from .window_values import parse_window
+from .window_values import YEARS, parse_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +49,6 @@ _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _GLOB = re.compile(r"[*?\[]")
 _OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 _HASH_DIGITS = 12
-_YEARS = range(1970, 9991)
-"""The last year of a date: later ones overflow when the offset is subtracted."""
 
 Toml = dict[str, Any]
 
@@ -260,7 +258,7 @@ def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
 
 
 def _parse_until(value: object) -> datetime:
-    if isinstance(value, datetime) and value.tzinfo is not None and value.year in _YEARS:
+    if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
         return value
     raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
 

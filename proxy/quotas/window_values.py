@@ -19,6 +19,8 @@ from .units import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+YEARS = range(1970, 9991)
+"""Of a date: later ones overflow when the offset is subtracted."""
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?", re.ASCII)
 _EXPECTED_TIME = 'a time of day like "22:00" or 22:00:00'
 _EXPECTED_DAYS = 'a list of days like ["mon", "sat-sun"]'

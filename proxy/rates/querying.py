@@ -9,11 +9,11 @@ from __future__ import annotations
 import ssl
 import urllib.error
 import urllib.parse
-import urllib.request
 from typing import TYPE_CHECKING
 
 import trio
 
+from ..http.outgoing import opener
 from .query_state import AbsurdError, QueryState, parse_answer
 
 if TYPE_CHECKING:
@@ -29,20 +29,12 @@ MOST_ANSWER_BYTES = 1 << 20
 _THREADS = trio.CapacityLimiter(4)
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """What the file names is asked, and nobody else."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
-
-
 def ask_prometheus(signal: QuerySignal) -> bytes:
     """Blocking. Raises OSError, urllib's errors among them."""
     url = f"{signal.url}/api/v1/query?{urllib.parse.urlencode({'query': signal.query})}"
-    https = urllib.request.HTTPSHandler(context=ssl.create_default_context())
-    opener = urllib.request.build_opener(_NoRedirects, https)
+    context = ssl.create_default_context() if url.startswith("https:") else None
     try:
-        with opener.open(url, timeout=TIMEOUT_SECONDS) as answer:
+        with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
             content: bytes = answer.read(MOST_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
         # A query that is refused comes with its reason as JSON, like an answer.

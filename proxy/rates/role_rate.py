@@ -47,7 +47,8 @@ class RoleRate:
         """
         least = None
         if source.deadline is not None:
-            least = self._by_deadline(source, observed, held, self._need(source, observed, since, wall, now))
+            need = self._deadline.need(source, observed, since=since, wall=wall, now=now)
+            least = self._by_deadline(source, observed, held, need)
         if not source.auto:
             if least is None:
                 raise AssertionError("a rate source without a deadline that is not automatic")
@@ -63,9 +64,6 @@ class RoleRate:
         )
         above = least.held_by == HeldBy.NOTHING_BEHIND or does_not_hurt.bytes_per_second >= least.bytes_per_second
         return told if above else replace(least, signal=does_not_hurt.signal, auto=True)
-
-    def _need(self, source: RateSource, observed: Observed, since: datetime, wall: datetime, now: float) -> Need:
-        return self._deadline.need(source, observed, since=since, wall=wall, now=now)
 
     def _by_deadline(self, source: RateSource, observed: Observed, held: float, need: Need) -> Choice:
         wanted, held_by = _wanted(source, need, held)

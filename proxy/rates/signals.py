@@ -14,9 +14,10 @@ Pure: time is an argument. Invariant: a pressure is a number of at least 0.
 
 from __future__ import annotations
 
-import enum
 import math
 from typing import TYPE_CHECKING, NamedTuple
+
+from ..quotas.query_signals import Signal
 
 if TYPE_CHECKING:
     from .host import HostReading
@@ -32,16 +33,6 @@ NETWORK_SHARE = 0.85
 FELL_BEHIND_SECONDS = 5.0
 """So long a replica that fell out of sync counts."""
 FELL_BEHIND_PRESSURE = 2.0
-
-
-class Signal(enum.StrEnum):
-    """The value is the metric label `signal`."""
-
-    IN_SYNC_FOLLOWERS = "in_sync_followers"
-    CATCH_UP_READS = "catch_up_reads"
-    IN_SYNC_REPLICAS = "in_sync_replicas"
-    IO_PRESSURE = "io_pressure"
-    NETWORK = "network"
 
 
 class Reading(NamedTuple):

@@ -7,14 +7,9 @@ import socket
 import pytest
 import trio
 
+from lab.addresses import free_ports
 from proxy.config.settings import Address
 from proxy.network.listening import CannotListenError, open_listeners
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:
@@ -35,7 +30,7 @@ async def who_answers(listeners: list[trio.SocketListener], address: str, port: 
 
 
 async def test_every_interface_and_one_of_them_share_a_port_and_the_specific_one_gets_its_own() -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     listeners = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
     assert await who_answers(listeners, "127.0.102.1", port) == 1
     assert await who_answers(listeners, "127.0.0.1", port) == 0
@@ -45,9 +40,9 @@ async def test_every_interface_and_one_of_them_share_a_port_and_the_specific_one
 
 @pytest.mark.parametrize("ours", ["0.0.0.0", "127.0.102.1"])
 async def test_a_second_sidecar_is_refused_and_nothing_stays_open(ours: str) -> None:
-    port = free_port()
+    port = free_ports(1)[0]
     first = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
-    other = Address("127.0.103.1", free_port())
+    other = Address("127.0.103.1", free_ports(1)[0])
     with pytest.raises(CannotListenError, match=r"cannot listen on .*: Address already in use") as refused:
         await open_listeners([other, Address(ours, port)])
     assert refused.value.index == 1
@@ -58,7 +53,7 @@ async def test_a_second_sidecar_is_refused_and_nothing_stays_open(ours: str) -> 
 
 @pytest.mark.parametrize("both", [False, True])
 async def test_every_interface_is_also_ipv4s_only_where_it_is_asked_for(both: bool) -> None:
-    address = Address("::", free_port())
+    address = Address("::", free_ports(1)[0])
     (listener,) = await open_listeners([address], dual_stack={address} if both else ())
     async with listener:
         assert await who_answers([listener], "::1", address.port) == 0

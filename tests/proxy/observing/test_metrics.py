@@ -15,8 +15,8 @@ from proxy.observing.metrics import Sources
 from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
+from proxy.quotas.query_signals import Signal
 from proxy.rates.choice import Choice, HeldBy
-from proxy.rates.signals import Signal
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.throttle.doubts import Doubt, Reason

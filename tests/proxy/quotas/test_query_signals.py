@@ -8,8 +8,7 @@ import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import effective, parse_quotas
-from proxy.quotas.query_signals import OWN_SIGNALS, QuerySignal
-from proxy.rates.signals import Signal
+from proxy.quotas.query_signals import QuerySignal, Signal
 
 GOOD = {"url": '"http://prometheus:9090/"', "query": '"max(p99)"', "target": "0.05"}
 
@@ -24,8 +23,10 @@ def test_a_signal_with_its_query_and_its_target() -> None:
     assert found == (QuerySignal("p99", "http://prometheus:9090", "max(p99)", 0.05),)
 
 
-def test_the_sidecars_own_names_are_known() -> None:
-    assert set(OWN_SIGNALS) == {signal.value for signal in Signal}
+@pytest.mark.parametrize("name", Signal)
+def test_the_sidecars_own_names_are_taken(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}: .*not one of the sidecar's own"):
+        parse_quotas(written(name))
 
 
 @pytest.mark.parametrize(

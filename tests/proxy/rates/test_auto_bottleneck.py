@@ -7,9 +7,10 @@ import math
 
 import pytest
 
+from proxy.quotas.query_signals import Signal
 from proxy.quotas.rate_source import Deadline, RateSource
 from proxy.rates.choice import HeldBy
-from proxy.rates.signals import Reading, Signal
+from proxy.rates.signals import Reading
 
 from .bottleneck import BEGINNING, MIB, Bottleneck
 

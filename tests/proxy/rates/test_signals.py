@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.quotas.query_signals import Signal
 from proxy.rates.host import HostReading
-from proxy.rates.signals import RELEARN_SECONDS, Measured, OwnBest, Signal, Signals
+from proxy.rates.signals import RELEARN_SECONDS, Measured, OwnBest, Signals
 
 
 def pressures(signals: Signals, measured: Measured, now: float, host: HostReading | None = None) -> dict[str, float]:
