@@ -15,24 +15,33 @@ if TYPE_CHECKING:
 NICE_OF_ATTACKERS = 10
 ENVIRONMENT = "FUZZ_NICE"
 """The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0. `REALTIME`: they have
-the cores whenever they want them (SCHED_RR), as in a container with cores of its own: what is measured then is the
-sidecar's doing, and not that of whoever else is on the machine."""
+the cores whenever they want them (SCHED_RR), and the sidecar under attack has one to itself, as in a container with a
+core of its own: what is measured then is the sidecar's doing, and not that of whoever else is on the machine."""
 REALTIME = "realtime"
+CORES = frozenset(os.sched_getaffinity(0))
+OWN_CORE = min(CORES)
+"""The first. Whoever else had to wait on it would stop the sidecar all the same: Linux keeps 50 ms of each second for
+those that a real-time process starves (`sched_rt_runtime_us`, the fair server since 6.12)."""
 
 
 def be_nice() -> None:
     """Have the attackers go last, where that can be undone for those who shall not."""
-    if os.geteuid() == 0:
-        go_before_all = _wanted() == REALTIME or int(_wanted()) < 0
-        os.nice((0 if go_before_all else NICE_OF_ATTACKERS) - os.nice(0))
+    if os.geteuid() != 0:
+        return
+    realtime = _wanted() == REALTIME
+    if realtime and len(CORES) > 1:
+        os.sched_setaffinity(0, CORES - {OWN_CORE})
+    go_before_all = realtime or int(_wanted()) < 0
+    os.nice((0 if go_before_all else NICE_OF_ATTACKERS) - os.nice(0))
 
 
-def before_attackers(command: Sequence[str]) -> list[str]:
-    """The command as it is run by those who shall not go last."""
+def before_attackers(command: Sequence[str], *, attacked: bool = False) -> list[str]:
+    """The command as it is run by those who shall not go last; `attacked`: by the sidecar under attack."""
     if os.geteuid() != 0:
         return list(command)
     if _wanted() == REALTIME:
-        return ["chrt", "--rr", "1", *command]
+        core = ["taskset", "--cpu-list", str(OWN_CORE)] if attacked and len(CORES) > 1 else []
+        return [*core, "chrt", "--rr", "1", *command]
     difference = int(_wanted()) - os.nice(0)
     return ["nice", "-n", str(difference), *command] if difference else list(command)
 

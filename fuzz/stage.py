@@ -38,13 +38,15 @@ DOORS = ("ingress", "egress", "strange")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a sidecar is started: the console script, and what runs it (`prlimit --nofile=256`)."""
+    """How a sidecar is started: the console script, what runs it (`prlimit --nofile=256`), whether it is attacked."""
 
     script: str
     within: Sequence[str] = ()
+    attacked: bool = True
 
     def command(self, config: Path) -> list[str]:
-        return before_attackers([*self.within, self.script, "run", "--config", str(config)])
+        command = [*self.within, self.script, "run", "--config", str(config)]
+        return before_attackers(command, attacked=self.attacked)
 
 
 class Sidecar:
@@ -159,7 +161,9 @@ async def open_stage(mode: Mode, program: Program, home: Path, *, control: bool 
             _leading(leader, ours) as strange_leader,
             open_party(mode.versions, theirs) as victim,
             _running(program, mode, home / "attacked", victim, strange_leader) as sidecar,
-            _idle(Program(program.script), mode, home / "idle") if control else nullcontext(victim) as beside,
+            _idle(Program(program.script, attacked=False), mode, home / "idle")
+            if control
+            else nullcontext(victim) as beside,
         ):
             stage = Stage(sidecar, victim, beside, leader)
             if not await stage.calm():
@@ -168,8 +172,9 @@ async def open_stage(mode: Mode, program: Program, home: Path, *, control: bool 
 
 
 @asynccontextmanager
-async def _idle(program: Program, mode: Mode, home: Path) -> AsyncIterator[Party]:
+async def _idle(script: str, mode: Mode, home: Path) -> AsyncIterator[Party]:
     """Victims of the same versions, relayed by a sidecar that nobody attacks."""
+    program = Program(script, attacked=False)
     async with open_party(mode.versions) as party, _running(program, MODES["none"], home, party, free_ports(1)[0]):
         yield party
 
