@@ -161,9 +161,7 @@ async def open_stage(mode: Mode, program: Program, home: Path, *, control: bool 
             _leading(leader, ours) as strange_leader,
             open_party(mode.versions, theirs) as victim,
             _running(program, mode, home / "attacked", victim, strange_leader) as sidecar,
-            _idle(Program(program.script, attacked=False), mode, home / "idle")
-            if control
-            else nullcontext(victim) as beside,
+            _idle(program.script, mode, home / "idle") if control else nullcontext(victim) as beside,
         ):
             stage = Stage(sidecar, victim, beside, leader)
             if not await stage.calm():
