@@ -18,8 +18,9 @@ from .changes import Changes
 from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
 from .config.settings import Address
+from .connections import Connections, Shared
 from .errors import ConfigurationError
-from .handover.serving import HandOver, go_on
+from .handover.serving import HandOver
 from .http.bearer_token import BearerToken
 from .http.server import HttpServer
 from .http.statistics import HttpStatistics
@@ -48,9 +49,8 @@ from .process.supervision import Supervisor, Task
 from .rates.steering import Steering
 from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
-from .relay.connection import Draining, relay
+from .relay.connection import Draining
 from .relay.exchange import Undecoded
-from .relay.poller import open_poller
 from .roles import Role
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
@@ -137,7 +137,7 @@ async def serve(
             if not take_over:
                 background.start_soon(load_what_could_wait)
             task_status.started({_HTTP: http.address, **bound})
-            await server.accept(listeners)
+            await server.connections.accept(listeners)
             background.cancel_scope.cancel()
     log.info("stopped", broker=settings.broker.id)
 
@@ -178,22 +178,10 @@ class Server:
         self._names = TopicNames()
         self._name_asking = TopicNameAsking(self._names)
         self._brokers = KnownBrokers(settings, self.legs)
-        self._reception = Reception(
+        reception = Reception(
             settings, self.legs, Redirected(), brokers=self._brokers, refused=statistics.follower, log=log
         )
-        self._throttles = {
-            role: RoleThrottle(
-                role,
-                settings.quotas,
-                quotas=quota_watch.current,
-                statistics=statistics.of(role),
-                now=now,
-                ledger=None if self.journal is None else self.journal.ledger,
-                names=self._names,
-                remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
-            )
-            for role in Role
-        }
+        self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self._doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
         served = {route.role for route in routes(settings)}
@@ -205,6 +193,27 @@ class Server:
             self._quota_holds(role, "start")
         self.site = self._site(statistics, turn)
         self.handover = HandOver(settings, self._throttles, self._draining, manager=manager, log=log)
+        self.connections = Connections(
+            Shared(limits, self._changes, self._draining, self.history, self._caretaker, log),
+            self._throttles,
+            doorkeeper=self._doorkeeper,
+            reception=reception,
+            handover=self.handover,
+            supervisor=self.supervisor,
+        )
+
+    def _throttle(self, role: Role, statistics: Statistics, now: float) -> RoleThrottle:
+        limits = self._settings.limits
+        return RoleThrottle(
+            role,
+            self._settings.quotas,
+            quotas=self._watch.current,
+            statistics=statistics.of(role),
+            now=now,
+            ledger=None if self.journal is None else self.journal.ledger,
+            names=self._names,
+            remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
+        )
 
     def _site(self, statistics: Statistics, turn: Turn) -> Site:
         """Raises ConfigurationError: without a token that is right, where one is asked for, there is no start."""
@@ -326,50 +335,6 @@ class Server:
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._manager.stopping()
             self._draining.begun.set()
-
-    async def accept(self, listeners: list[tuple[Route, trio.SocketListener]]) -> None:
-        """Serve every listener until a drain is over: at its deadline what is left is closed."""
-        async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
-            relayed = partial(
-                relay, limits=self._settings.limits, changes=self._changes, draining=self._draining, poller=poller,
-                log=self._log, ended=self.history.connection_ended, caretaker=self._caretaker,
-            )  # fmt: skip
-            async with trio.open_nursery() as accepting:
-                for route, listener in listeners:
-                    run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
-                    accepting.start_soon(self._keep_open, listener, run)
-                accepting.start_soon(
-                    self.handover.take,
-                    partial(self._doorkeeper.hold, handlers),
-                    partial(go_on, throttles=self._throttles, relayed=relayed),
-                )
-                await self._draining.begun.wait()
-                accepting.cancel_scope.cancel()
-            handlers.cancel_scope.deadline = trio.current_time() + self._settings.limits.drain_seconds
-
-    async def _keep_open(self, listener: trio.SocketListener, run: Callable[[], Awaitable[None]]) -> None:
-        async with listener:
-            await self.supervisor.keep(Task.ACCEPT, run)
-
-    def _poller_failed(self, error: BaseException) -> None:
-        self.supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
-
-    def _handler(
-        self, route: Route, relayed: Callable[..., Awaitable[None]]
-    ) -> Callable[[trio.SocketStream], Awaitable[None]]:
-        async def handle(stream: trio.SocketStream) -> None:
-            async with self._reception.receive(route, stream) as received:
-                if received is None:
-                    return
-                await relayed(
-                    received.follower,
-                    received.upstream,
-                    peer=received.peer,
-                    throttle=self._throttles[route.role],
-                    dial=received.dial,
-                )
-
-        return handle
 
 
 async def _listen(

@@ -1,0 +1,110 @@
+"""Every connection of the process, from the accept until a drain is over: accepted, received, relayed, for both roles.
+
+Knows which part does what in which order; decides nothing about traffic. Invariant: when `accept` returns, every
+listener and every connection it served is closed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import trio
+
+from .handover.serving import go_on
+from .process.supervision import Task
+from .relay.connection import relay
+from .relay.poller import open_poller
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from .changes import Changes
+    from .config.settings import LimitSettings
+    from .handover.serving import HandOver
+    from .journal.history import History
+    from .logs.log import Log
+    from .network.accepting import Doorkeeper
+    from .network.reception import Reception, Route
+    from .process.supervision import Supervisor
+    from .relay.caretaker import Caretaker
+    from .relay.connection import Draining
+    from .roles import Role
+    from .throttle.role_throttle import RoleThrottle
+
+
+class Shared(NamedTuple):
+    """What every relayed connection is given: the parts of the process that outlive it."""
+
+    limits: LimitSettings
+    changes: Changes
+    draining: Draining
+    history: History
+    caretaker: Caretaker
+    log: Log
+
+
+class Connections:
+    """The connections of one process. `supervisor` hears of what fails while listeners are served."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        throttles: Mapping[Role, RoleThrottle],
+        *,
+        doorkeeper: Doorkeeper,
+        reception: Reception,
+        handover: HandOver,
+        supervisor: Supervisor,
+    ) -> None:
+        self._shared = shared
+        self._throttles = throttles
+        self._doorkeeper = doorkeeper
+        self._reception = reception
+        self._handover = handover
+        self._supervisor = supervisor
+
+    async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
+        """Serve every listener until a drain is over: at its deadline what is left is closed."""
+        limits, changes, draining, history, caretaker, log = self._shared
+        async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
+            relayed = partial(
+                relay, limits=limits, changes=changes, draining=draining, poller=poller,
+                log=log, ended=history.connection_ended, caretaker=caretaker,
+            )  # fmt: skip
+            async with trio.open_nursery() as accepting:
+                for route, listener in listeners:
+                    run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
+                    accepting.start_soon(self._keep_open, listener, run)
+                accepting.start_soon(
+                    self._handover.take,
+                    partial(self._doorkeeper.hold, handlers),
+                    partial(go_on, throttles=self._throttles, relayed=relayed),
+                )
+                await draining.begun.wait()
+                accepting.cancel_scope.cancel()
+            handlers.cancel_scope.deadline = trio.current_time() + limits.drain_seconds
+
+    async def _keep_open(self, listener: trio.SocketListener, run: Callable[[], Awaitable[None]]) -> None:
+        async with listener:
+            await self._supervisor.keep(Task.ACCEPT, run)
+
+    def _poller_failed(self, error: BaseException) -> None:
+        self._supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
+
+    def _handler(
+        self, route: Route, relayed: Callable[..., Awaitable[None]]
+    ) -> Callable[[trio.SocketStream], Awaitable[None]]:
+        async def handle(stream: trio.SocketStream) -> None:
+            async with self._reception.receive(route, stream) as received:
+                if received is None:
+                    return
+                await relayed(
+                    received.follower,
+                    received.upstream,
+                    peer=received.peer,
+                    throttle=self._throttles[route.role],
+                    dial=received.dial,
+                )
+
+        return handle
