@@ -23,7 +23,8 @@ import click
 import trio
 
 from lab.addresses import KAFKA_PORT
-from lab.cluster import ClusterPlan, cluster
+from lab.cluster import cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB
 from lab.processes import Process, accepts_connections, kill_all, wait_until
 from lab.rooms import open_rooms

@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from .addresses import KAFKA_PORT
-from .cluster import Cluster, ClusterPlan, cluster
+from .cluster import Cluster, cluster
 from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
+from .cluster_plan import ClusterPlan
 from .errors import LabError
 from .measure import fetch_versions
 from .mover import Mover

@@ -13,7 +13,7 @@ import click
 from proxy.errors import InvalidValueError
 from proxy.quotas.units import parse_rate, parse_size
 
-from .cluster import ClusterPlan
+from .cluster_plan import ClusterPlan
 from .errors import LabError
 from .jars import version_numbers
 from .releases import EVERY_RELEASE, RELEASES, release

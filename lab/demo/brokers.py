@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
-from ..cluster import Cluster, ClusterPlan, cluster
+from ..cluster import Cluster, cluster
+from ..cluster_plan import ClusterPlan
 from ..compare import compare
 from ..load import fill
 from ..measure import Event, events

@@ -16,7 +16,8 @@ import pytest
 import trio
 import yaml
 
-from lab.cluster import Cluster, ClusterPlan, start_cluster
+from lab.cluster import Cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.rooms import open_rooms

@@ -15,7 +15,8 @@ import pytest
 import trio
 
 from deploy.packages.building import PYTHONS, ROOT
-from lab.cluster import ClusterPlan, start_cluster
+from lab.cluster import start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.sidecars import SidecarPlan

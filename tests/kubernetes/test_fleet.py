@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import ClusterPlan, start_cluster
+from lab.cluster import start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.kubernetes.clients import kubectl_command
 from lab.kubernetes.mounts import MountedConfigMap
 from lab.moves import MIB, Move

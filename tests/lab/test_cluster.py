@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.broker import Broker
-from lab.cluster import Cluster, ClusterPlan
+from lab.cluster import Cluster
+from lab.cluster_plan import ClusterPlan
 from lab.errors import LabError
 from lab.records import Shape
 from lab.releases import release

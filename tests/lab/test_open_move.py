@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.cluster import Cluster, ClusterPlan
+from lab.cluster import Cluster
+from lab.cluster_plan import ClusterPlan
 from lab.errors import LabError
 from lab.moves import Move, Side
 from lab.open_move import OpenMove, Outcome

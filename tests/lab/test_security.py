@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.addresses import Addresses
-from lab.cluster import ClusterPlan
+from lab.cluster_plan import ClusterPlan
 from lab.errors import LabError
 from lab.kraft import kraft_properties
 from lab.releases import release

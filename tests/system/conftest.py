@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, ClusterPlan, start_cluster
+from lab.cluster import Cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.sidecars import SidecarPlan
 
 if TYPE_CHECKING:

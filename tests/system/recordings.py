@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
-from lab.cluster import ClusterPlan
+from lab.cluster_plan import ClusterPlan
 from lab.measure import Answer
 from lab.open_move import open_move
 from lab.sidecars import SidecarPlan

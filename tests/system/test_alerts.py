@@ -11,7 +11,8 @@ import pytest
 import trio
 
 from lab.addresses import EXPORTER_PORT, HTTP_PORT
-from lab.cluster import Cluster, ClusterPlan, start_cluster
+from lab.cluster import Cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import OpenMove, open_move
 from lab.prometheus import Target

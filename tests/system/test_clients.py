@@ -16,7 +16,8 @@ import pytest
 import trio
 
 from lab.addresses import KAFKA_PORT, hosts_file
-from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.cluster import cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.jars import java_command, kafka_jars
 from lab.moves import MIB, Move
 from lab.open_move import open_move

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, ClusterPlan, start_cluster
+from lab.cluster import Cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.measure import within
 from lab.moves import MIB, Move, Side
 from lab.open_move import open_move

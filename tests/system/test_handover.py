@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.cluster import Cluster, ClusterPlan, cluster
+from lab.cluster import Cluster, cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.releases import release

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import ClusterPlan, start_cluster
+from lab.cluster import start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.following import FollowingProducer, missing
 from lab.measure import Asked, events
 from lab.moves import MIB

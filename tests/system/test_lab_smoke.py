@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import ClusterPlan, cluster
+from lab.cluster import cluster
+from lab.cluster_plan import ClusterPlan
 from lab.load import fill
 from lab.mover import Mover
 from lab.moves import MIB, Move

@@ -16,7 +16,8 @@ import trio
 
 from benchmarks.cases import VERSION_BOUNDS, VERSION_SIDES, Bounds, at_every_version
 from benchmarks.moves import VERSION_RESULTS
-from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.cluster import cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.mover import Mover
 from lab.moves import MIB, Move
 from lab.releases import EVERY_RELEASE, Release, release

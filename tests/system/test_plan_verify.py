@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.cluster import ClusterPlan, start_cluster
+from lab.cluster import start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.load import fill
 from lab.native import throttle_natively
 from lab.releases import release

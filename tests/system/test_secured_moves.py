@@ -14,7 +14,8 @@ import pytest
 import trio
 
 from benchmarks.cases import VERSION_BOUNDS, at_every_version
-from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.cluster import cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.mover import Mover
 from lab.releases import Release, release
 from lab.security import Security

@@ -14,7 +14,8 @@ import pytest
 import trio
 
 from benchmarks.cases import VERSION_BOUNDS
-from lab.cluster import ClusterPlan, cluster, start_cluster
+from lab.cluster import cluster, start_cluster
+from lab.cluster_plan import ClusterPlan
 from lab.log_lines import RELEVANT, complaints
 from lab.measure import Asked
 from lab.mover import Mover

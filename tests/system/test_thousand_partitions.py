@@ -15,7 +15,8 @@ import psutil
 import pytest
 import trio
 
-from lab.cluster import ClusterPlan, cluster
+from lab.cluster import cluster
+from lab.cluster_plan import ClusterPlan
 from lab.live import LIVE, LiveProducer
 from lab.load import fill
 from lab.measure import Answer, Asked

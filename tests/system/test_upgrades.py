@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, ClusterPlan, cluster
+from lab.cluster import Cluster, cluster
+from lab.cluster_plan import ClusterPlan
 from lab.measure import Asked, events
 from lab.moves import MIB
 from lab.releases import Release, release

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from lab.cluster import Cluster, ClusterPlan, cluster
+from lab.cluster import Cluster, cluster
+from lab.cluster_plan import ClusterPlan
 from lab.measure import Answer
 from lab.mover import Mover
 from lab.moves import MIB, Move
