@@ -24,7 +24,9 @@ _LEAST_AFTER_SECONDS = 0.5
 @click.command("guard", short_help="Lead the broker around a dead sidecar, and back (fail open).")
 @config_option
 @set_option
-@click.option("--after", default="3s", show_default=True, metavar="DURATION", help="Without an answer, to go around.")
+@click.option(
+    "--after", default="3s", show_default=True, metavar="DURATION", help="The longest time without an answer."
+)
 @click.option("--url", metavar="URL", help="Where the sidecar is, instead of what the configuration says.")
 @click.option(
     "--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Metrics for node_exporter's collector."
@@ -46,10 +48,10 @@ def command(
 
     Without a guard a dead sidecar cuts replication until somebody restarts it: replicas leave the ISR after
     replica.lag.time.max.ms (30 s), and producers with acks=all and min.insync.replicas fail. The guard asks the
-    sidecar's /readyz five times a second. After --after without an answer it has the kernel lead whoever dials the
-    sidecar to whom the sidecar would have dialled; when the sidecar is ready again it takes that away and resets the
-    connections that went around, so that they are dialled anew, through it. Each change is a JSON line on standard
-    output, and in --textfile a metric with an alert (ReplicationThrottleGuardAround).
+    sidecar's /readyz five times a second. No later than --after after the last answer the kernel leads whoever
+    dials the sidecar to whom the sidecar would have dialled. When the sidecar is ready again the guard takes that away
+    and resets the connections that went around, so that they are dialled anew, through it. Each change is a JSON line
+    on standard output, and in --textfile a metric with an alert (ReplicationThrottleGuardAround).
 
     It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD), which are gone
     when it ends, by Ctrl-C too; it touches no other rule. Names in proxy.toml are looked up when it starts. It refuses

@@ -4,19 +4,24 @@
        ▲                                       │
        └──── ready, or alive for a while ──────┘
 
-Pure: time is an argument, in seconds. Invariant: one answer is enough to stay, and one that is missing never enough
-to go around: a guard that itself stood still for long, with its machine, looks again first.
+Pure: time is an argument, in seconds. Invariants: the way around is in force no later than `after` seconds after the
+last answer, if the kernel takes it within `lead` seconds. One answer is enough to stay. Silence counts only as far as
+the guard itself was there to hear: one that stood still for long, with its machine, listens anew.
 """
 
 from __future__ import annotations
 
 import enum
 
+LOOK_SECONDS = 0.2
+"""From one question to the next, and the longest that the guard is not there while it waits for an answer."""
 READY_ANYWAY_SECONDS = 10.0
 """A sidecar that answers for so long and does not say that it is ready relays all the same: a bad quotas.toml, for one,
 is a reason not to be ready, and no reason to leave traffic without it."""
-LEAST_MISSES = 3
-"""Answers that are missing one after the other."""
+_MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
+"""Of the time between two looks. A busy machine makes a look late by less than another one."""
+_MOST_LEAD = 0.5
+"""Of `after`: however slow the kernel's packet filter is, half of the time is for the sidecar to answer."""
 
 
 class Way(enum.Enum):
@@ -25,7 +30,7 @@ class Way(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """What the sidecar said to the last question."""
+    """What the sidecar said to a question."""
 
     NONE = "none"
     ALIVE = "alive"
@@ -33,28 +38,35 @@ class Answer(enum.Enum):
 
 
 class Guard:
-    """`after_seconds` without an answer lead around."""
+    """`after_seconds` without an answer lead around. `lead_seconds`: what it takes to put the way around in force."""
 
-    def __init__(self, after_seconds: float, now: float) -> None:
+    def __init__(self, after_seconds: float, now: float, *, lead_seconds: float = 0.0) -> None:
         self.way = Way.THROUGH
         self.changes = 0
-        self._after_seconds = after_seconds
+        self._allowed_seconds = after_seconds - min(lead_seconds, _MOST_LEAD * after_seconds)
         self._answered_at = now
         self._alive_since: float | None = None
-        self._misses = 0
+        self._looked_at = now
+        self._around_at = now + self._allowed_seconds
+        """Unless there is an answer before."""
 
-    def take(self, answer: Answer, now: float) -> bool:
-        """Take what was answered by `now`; tell whether the way changes."""
-        if answer is Answer.NONE:
-            self._alive_since = None
-            self._misses += 1
-            silent = now - self._answered_at >= self._after_seconds and self._misses >= LEAST_MISSES
-            return silent and self.way is Way.THROUGH and self._go(Way.AROUND)
-        self._answered_at, self._misses = now, 0
+    def take(self, answer: Answer | None, now: float) -> bool:
+        """Take what was answered to a question, or None: a question is still open. Tell whether the way changes."""
+        self._around_at += max(now - self._looked_at - _MOST_COUNTED_SECONDS, 0.0)
+        self._looked_at = max(now, self._looked_at)
+        if answer is None or answer is Answer.NONE:
+            if answer is Answer.NONE:
+                self._alive_since = None
+            return now >= self._around_at and self.way is Way.THROUGH and self._go(Way.AROUND)
+        self._answered_at, self._around_at = now, now + self._allowed_seconds
         if self._alive_since is None:
             self._alive_since = now
         waited = now - self._alive_since >= READY_ANYWAY_SECONDS
         return self.way is Way.AROUND and (answer is Answer.READY or waited) and self._go(Way.THROUGH)
+
+    def patience_seconds(self, now: float) -> float:
+        """Return for how long to wait for an answer before the next `take`."""
+        return LOOK_SECONDS if self.way is Way.AROUND else min(max(self._around_at - now, 0.0), LOOK_SECONDS)
 
     def silent_seconds(self, now: float) -> float:
         return now - self._answered_at

@@ -1,7 +1,7 @@
 """The guard at work: asks the sidecar, decides, changes the way, tells; at the end leaves nothing behind.
 
-Blocking, one thread. Invariant: whatever ends it but SIGKILL, its chains are gone; after SIGKILL the next one that
-starts takes them over.
+Blocking; questions are asked in a thread of their own, so that none delays a change. Invariant: whatever ends it but
+SIGKILL, its chains are gone; after SIGKILL the next one that starts takes them over.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import contextlib
 import signal
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from proxy.errors import ConfigurationError, UnreachableError
+from proxy.errors import ConfigurationError
 
-from ..asking import RefusedError, ask
 from . import kernel
-from .decision import Answer, Guard, Way
+from .decision import Guard, Way
+from .questions import Questions, ask_ready
 from .reporting import say, write_metrics
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from .ways import Ways
 
-LOOK_SECONDS = 0.2
-_TIMEOUT_SECONDS = 1.0
 _WRITE_SECONDS = 10.0
 RESET_SECONDS = 600.0
 """So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
@@ -47,8 +46,11 @@ class Guarding:
 
     def run(self) -> None:
         """Until SIGTERM or SIGINT. Raises ConfigurationError if the first look at the rules fails."""
+        began = time.monotonic()
         kernel.apply(self._ways, None)
-        guard = Guard(self._after_seconds, time.monotonic())
+        # To go around takes as many calls of iptables, on a machine that may be busier then.
+        lead_seconds = 2 * (time.monotonic() - began)
+        guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
         say("guard_started", broker=self._broker, url=self._url, after_seconds=self._after_seconds)
         with self._signals():
             try:
@@ -61,9 +63,13 @@ class Guarding:
         in_force: Way | None = None
         wanted: Way | None = None
         through_since = 0.0
+        questions = Questions(partial(ask_ready, self._url))
+        questions.start()
         while not self._stop.is_set():
-            silent = guard.silent_seconds(time.monotonic())
-            changed = guard.take(self._answer(), now := time.monotonic())
+            answered = questions.wait(guard.patience_seconds(time.monotonic()))
+            answer, now = (None, time.monotonic()) if answered is None else answered
+            silent = guard.silent_seconds(now)
+            changed = guard.take(answer, now)
             if changed:
                 wanted, through_since = guard.way, now
                 say(f"guard_{guard.way.value}", broker=self._broker, silent_seconds=round(silent, 2))
@@ -73,7 +79,6 @@ class Guarding:
                 in_force = wanted
             if changed or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
-            self._stop.wait(LOOK_SECONDS)
 
     def _apply(self, way: Way | None) -> bool:
         """Refused now, it is tried again at the next look."""
@@ -83,15 +88,6 @@ class Guarding:
             say("guard_refused", broker=self._broker, error=str(error))
             return False
         return True
-
-    def _answer(self) -> Answer:
-        try:
-            ask(self._url, "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
-        except RefusedError:
-            return Answer.ALIVE
-        except UnreachableError:
-            return Answer.NONE
-        return Answer.READY
 
     def _write(self, guard: Guard, now: float) -> None:
         if self._textfile is not None:

@@ -1,0 +1,79 @@
+"""Asks the sidecar whether it is ready, again and again, in a thread: an answer that never comes holds up nobody.
+
+Knows HTTP, not what follows from an answer. Invariants: one question is open at a time; every question is answered, by
+`Answer.NONE` where its connection fails or says nothing for `_TIMEOUT_SECONDS`. What keeps the guard from asking, such
+as a token's file that cannot be read, is not the sidecar's silence: whoever waits for the answer gets that error.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.errors import ConfigurationError, UnreachableError
+
+from ..asking import RefusedError, ask
+from .decision import LOOK_SECONDS, Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_TIMEOUT_SECONDS = 1.0
+
+
+class Answered(NamedTuple):
+    """`at`: when it was, by time.monotonic."""
+
+    answer: Answer
+    at: float
+
+
+class Questions:
+    """`put`: asks one question and returns its answer; blocking."""
+
+    def __init__(self, put: Callable[[], Answer]) -> None:
+        self._put = put
+        self._answers: queue.SimpleQueue[Answered | ConfigurationError] = queue.SimpleQueue()
+        """Five a second, while iptables runs for whoever waits for them: some hundreds at most."""
+
+    def start(self) -> None:
+        threading.Thread(target=self._ask_on, name="questions", daemon=True).start()
+
+    def wait(self, seconds: float) -> Answered | None:
+        """Return the oldest answer that was not returned yet; None if there is none within `seconds`.
+
+        Raises ConfigurationError: it cannot be asked.
+        """
+        try:
+            found = self._answers.get(timeout=seconds)
+        except queue.Empty:
+            return None
+        if isinstance(found, ConfigurationError):
+            raise found
+        return found
+
+    def _ask_on(self) -> None:
+        """Until it cannot: then that is what the next answer is, and not silence."""
+        failure = ConfigurationError("expected to go on asking the sidecar; the error is above")
+        try:
+            while True:
+                began = time.monotonic()
+                self._answers.put(Answered(self._put(), time.monotonic()))
+                time.sleep(max(began + LOOK_SECONDS - time.monotonic(), 0.0))
+        except ConfigurationError as error:
+            failure = error
+        finally:
+            self._answers.put(failure)
+
+
+def ask_ready(url: str) -> Answer:
+    """Ask the sidecar at `url` once, whether it is ready. Raises ConfigurationError."""
+    try:
+        ask(url, "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
+    except RefusedError:
+        return Answer.ALIVE
+    except UnreachableError:
+        return Answer.NONE
+    return Answer.READY
