@@ -1,8 +1,8 @@
-"""What all connections together hold of frames that have to be whole before anything is done with them.
+"""How much memory all connections together hold for frames that have to be whole before anything is done with them.
 
-A Fetch that is decided is read whole, a response of which records are taken out is gathered. Each has a bound of its
-own; a thousand peers that send half of one and wait would still hold half a gigabyte. What finds no room passes as it
-comes, or ends its connection where it must not.
+A Fetch that is decided is read whole; a response that loses records is collected to its end. Each frame has a limit of
+its own (`limits`), but a thousand peers that send half a frame and then nothing would still hold half a gigabyte. A
+frame for which there is no room passes as it comes, or ends its connection where it must not pass.
 
 Invariant: `held` is never above `most`, nor is `kept` above MOST_KEPT_BYTES.
 """
@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 UNLIMITED = 2**63
 MOST_KEPT_BYTES = 4 * 2**20
-"""What is read from a frame takes ten times as much. 250 connections that ask for 1000 partitions each."""
+"""Frames only: what is read from a frame and kept beside it takes ten times as much. Enough for 250 connections that
+ask for 1000 partitions each."""
 MOST_IN_SLICES = 8
-"""25 000 partitions each are 60 MiB. All that come would be 4 GiB where 500 connections ask for so many at once, since
-each has its slice in turn; the last of them is through at the same time either way."""
+"""Long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit 500 of
+them would take 4 GiB, and the last one would be decided no sooner."""
 
 
 @dataclass(slots=True)
@@ -28,16 +29,16 @@ class Buffers:
     refused: int = 0
     """How many frames found no room."""
     is_memory_short: bool = False
-    """The process nears what it may have of memory: nothing more is held."""
+    """The process is close to its limit of memory (`limits.max_memory`): nothing more is held."""
 
     kept: int = 0
-    """Of frames that were read, in case that they are asked again."""
+    """Bytes of requests that are kept with what was read from them, for followers that send the same request again."""
     in_slices: int = 0
     """How many long Fetches are being read and decided: each takes some 300 bytes for each of its partitions."""
 
     @property
     def has_room_for_slices(self) -> bool:
-        """Another long Fetch may be begun. Whoever may not comes again when others had their turn."""
+        """Another long Fetch may be begun. A connection that must wait asks again in its next turn."""
         return self.in_slices < MOST_IN_SLICES
 
     def keep(self, size: int) -> bool:

@@ -1,10 +1,11 @@
-"""A Fetch of many partitions is decided in slices, beside others; so many at once, and the rest in line.
+"""A Fetch of many partitions is decided in slices, so that other connections have their turns in between.
 
-Whatever is decided about many partitions is decided between answers: both would change at the same time what is known
-of the replicas. No I/O.
+At most `buffers.MOST_IN_SLICES` such requests of all connections are in work at once; the others wait for their turn.
+A decision in slices never overlaps with an answer of the same connection: both change what is known of its replicas.
+No I/O.
 
-Invariant: a connection that is not through, nor lost, counts among those in slices; bytes of who waits stay in the
-window.
+Invariants: from the first slice to the last, or to the end of the connection, the request is counted in
+`Buffers.in_slices`; the bytes of a request that waits for its first slice stay in the window.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .reading import Step
 
 LONG_FETCH_BYTES = 4096
-"""Some hundred partitions: to read them and to decide about them may take as long as a turn."""
+"""A request of some hundred partitions: to read it and to decide about it may take as long as a whole turn."""
 
 
 class InSlices:
@@ -38,13 +39,13 @@ class InSlices:
         self._deciding = deciding
         self._slices: Slices[Step] = Slices()
         self._counts = False
-        """It is one of those in slices."""
+        """This connection's request is counted in `Buffers.in_slices`."""
         self._waits = False
-        """It is not, since there are as many as may be."""
+        """This connection's request waits, because as many are in slices as may be."""
 
     @property
     def has_begun(self) -> bool:
-        """Something is in slices, or waits in line for that."""
+        """A request is in slices, or waits until it may be."""
         return self._waits or self._slices.busy
 
     @property
@@ -69,7 +70,8 @@ class InSlices:
         return self._sliced(self._slices.run(work))
 
     def go_on(self) -> Step | None:
-        """With what has begun, or is held and due; None if it only waited in line, and may begin now."""
+        """Go on with the request that is in slices, or decide once more the one that is held. None: a request that
+        waited may begin now, and is to be read from the window."""
         held = self._deciding.held
         if self._slices.busy:
             return self._sliced(self._slices.go_on())

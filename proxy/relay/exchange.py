@@ -1,7 +1,7 @@
 """What the two directions of one connection share: requests in flight, and the counters of its one log line.
 
 No I/O of its own. Invariant: `in_flight` is 0 exactly when no response is owed or being sent to the follower, so
-an answer of our own may be sent without getting in between.
+an answer of the sidecar's own may be sent without cutting another answer in two.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 MAX_FRAME_BYTES = 2**31 - 1
-"""Frames that are passed on are never held, so any size the prefix can say is fine."""
+"""The most that a length prefix can say: a frame that is only passed on is never held, so its size does not matter."""
 
 
 MOST_IN_FLIGHT = 1000
 """Requests of one connection that are not answered yet. A broker deals with one after the other, so more would only
 wait there; each costs about 250 bytes here."""
 MOST_DECIDED_IN_FLIGHT = 16
-"""Fetches of one connection with whose answers something is to be done. A replica fetcher has one (KIP-227's sessions
-allow no more); each remembers its grants and what is to be replayed, up to some megabytes."""
+"""Fetches in flight of one connection whose answers are to be learnt from or edited. A replica fetcher has one
+(KIP-227's sessions allow no more). Each takes up to some megabytes: its grants, and the entries to be added."""
 
 
 class Full(enum.Enum):
@@ -42,7 +42,7 @@ class Full(enum.Enum):
 
     REQUESTS = "requests"
     FETCHES = "fetches"
-    """With whose answers something is to be done."""
+    """Fetches whose answers are to be learnt from or edited."""
 
 
 class Cause(enum.Enum):
@@ -72,17 +72,18 @@ class Undecoded(enum.Enum):
     MALFORMED_REQUEST = "malformed_request"
     MALFORMED_RESPONSE = "malformed_response"
     TOO_MANY_REPLICAS = "too_many_replicas"
-    """Some partitions of a Fetch: no more can be remembered, of its connection or of all."""
+    """Some partitions of a Fetch pass: as many replicas are remembered as may be, of its connection or of all."""
     MEMORY = "memory"
-    """It would have to be held to be understood, and as much is held as may be."""
+    """A frame would have to be held until it is whole, and all connections hold as much as they may."""
     REQUEST_TOO_LARGE = "request_too_large"
     RESPONSE_TOO_LARGE = "response_too_large"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
-    """No broker has a name for it, and the lists name topics."""
+    """The lists name topics, and no broker says which topic an id of a Fetch (v13 and later) belongs to."""
 
 
 class _Sent(NamedTuple):
-    """One request in flight: the how manieth of its connection, and what is to be done with its response."""
+    """A request in flight: its number among its connection's requests, from 1, and what is to be done with its
+    response; None: the response passes as it is."""
 
     number: int
     outlook: Outlook | None
@@ -100,15 +101,15 @@ class Exchange:
     """Notified after each response."""
     draining: bool = False
     handing: bool = False
-    """Another process goes on with this connection as soon as nothing is in flight: no request is begun any more."""
+    """The connection is handed over to another process once nothing is in flight: until then no new request is read."""
     deciding: bool = False
     """A request has been taken from the follower and has neither been forwarded nor answered yet."""
     slicing: bool = False
-    """It is being decided in slices: answers have to wait, since they change what is known of the replicas."""
+    """A request is being decided in slices: answers wait, since answers change what is known of the replicas."""
     answering: bool = False
-    """The answer to a decided request is on its way to the follower, not all of it has gone."""
+    """A part of the answer to a decided request has not been sent to the follower yet."""
     waits_for_answer: bool = False
-    """A request can be decided once it has."""
+    """A long request waits for the end of that answer before it is decided."""
     opaque: bool = False
     """Frames cannot be told apart any more: bytes pass as they come."""
     cause: Cause | None = None
@@ -122,9 +123,10 @@ class Exchange:
     buffers: Buffers = field(default_factory=Buffers)
     """What all connections hold of frames that have to be whole."""
     moved: int = 0
-    """Bytes, both ways: by them it is told who is idle."""
+    """Bytes passed in both directions; a connection whose count stands still is idle."""
     reading: int = 0
-    """The how manieth frame it is of which more is waited for before anything is done with it; 0: none."""
+    """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
+    is none. A number that stays the same for too long is a request that stalls."""
     _reads: int = 0
     _owed: deque[_Sent] = field(default_factory=deque)
     _responding: bool = False
@@ -143,7 +145,7 @@ class Exchange:
 
     @property
     def room(self) -> int:
-        """How many requests more may be in flight; 0: the follower is not read on, answers have to come first."""
+        """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
         return (
             0
             if self.handing or len(self._owed) >= MOST_DECIDED_IN_FLIGHT
@@ -152,7 +154,8 @@ class Exchange:
 
     @property
     def has_room_again(self) -> bool:
-        """Half of what one connection may have in flight has been answered: each wait has its price."""
+        """The follower may be read on: at most half of what one connection may have in flight is left. Reading on at
+        the first answer would stop and start again for each request."""
         if self.handing or (self.waits_for_answer and self.answering):
             return False
         return self.opaque or (
@@ -160,7 +163,7 @@ class Exchange:
         )
 
     def waits_for_room(self) -> None:
-        """The follower is not read on before answers have come: count it."""
+        """Count a pause: nothing is read from the follower until answers have come."""
         full = Full.FETCHES if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else Full.REQUESTS
         self.statistics.in_flight_pauses[full.value] += 1
 
@@ -216,7 +219,7 @@ class Exchange:
         return request.outlook
 
     def begins_reading(self) -> None:
-        """More of a frame is needed than has come, and held until then."""
+        """A request that has to be whole has begun, and not all of it has come."""
         self._reads += 1
         self.reading = self._reads
 

@@ -1,15 +1,16 @@
-"""What one connection has of the loop's time: that, not bytes, is what connections share.
+"""How much time of the poller's thread one connection has used lately, by which connections take their turns.
 
-A fetch of a thousand partitions costs a hundred times what a small one does, and bytes that are spliced cost next to
-nothing. So a turn ends by the clock, and a connection that has had more than `EASY_SHARE` of a core lately goes on when
-those that had less were served (Linux's interactive tasks, nginx's and HAProxy's budgets are the same thought).
-Nobody is refused: what is left of the core is shared in turns.
+Time is shared, not bytes: a fetch of a thousand partitions costs a hundred times what a small one does, and bytes that
+are spliced cost next to nothing. So a turn ends by the clock, and a connection that used more than `EASY_SHARE` of a
+core lately goes on only after the connections that used less (Linux's interactive tasks, nginx's and HAProxy's budgets
+are the same thought). No connection is refused: those above their easy share take the rest of the core in turns.
 
-Nor is anybody easy before that is known: of a hundred connections a second that each come with much to do, each went
-before a follower in sync otherwise, which waited for half a second. And the time is the core's, not the clock's: who
-happens to be relayed when other processes have the cores for 20 ms has used none of them.
+A new connection counts as one that used much, until its use is known. Otherwise each of a hundred new connections a
+second, all with much to do, would be served before a follower in sync, which then waited for half a second.
+Used time is time on a core, not time on the clock: a connection whose turn other processes interrupted for 20 ms did
+not use those 20 ms.
 
-Invariant: who used less than `EASY_SHARE` lately never waits in line, but for the first moments of a connection.
+Invariant: a connection that used less than `EASY_SHARE` lately never waits in line, except in its first moments.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ TURN_SECONDS = 0.001
 SLICE_SECONDS = 0.0005
 """The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
 LONG_SECONDS = 0.0005
-"""Of a turn that is longer it is asked how much of it was ours."""
+"""For a turn that took longer than this the kernel is asked how much of it this thread had a core."""
 LITTLE_SECONDS = 0.0002
-"""Who had no more than this lately is served in any case before those who had more, and for no longer than this where
-many wait."""
+"""Once a round of ready connections has taken a whole turn, those that used no more than this above their easy share
+are still served at once, each for no longer than this; the others wait in line."""
 MOST_SECONDS = 0.05
-"""More is not held against anybody: who had the core alone for a minute would wait for half an hour otherwise."""
+"""The most that is remembered of what a connection used. Without a limit, a connection that had the core alone for a
+minute would wait in line for the next ten minutes."""
 EASY_SHARE = 0.1
-"""Of a core. A follower in sync that asks 400 times a second takes 0.03, three times that where others wear the caches
-out; who is above it waits behind each newcomer that is not."""
+"""In cores. A follower in sync that fetches 400 times a second uses 0.03, and three times as much while other
+connections push its data out of the processor's caches."""
 
 
 class Share:
@@ -37,20 +39,21 @@ class Share:
 
     def __init__(self, now: float) -> None:
         self._used = MOST_SECONDS
-        """Seconds in excess of its easy share when its last turn ended: a leaky bucket, full for a newcomer."""
+        """Seconds used above the easy share when the last turn ended: a leaky bucket, full for a new connection."""
         self._ended = now
 
     def used(self, began: float, ended: float, seconds: float) -> None:
-        """A turn is over, of which it used so many seconds."""
+        """A turn from `began` to `ended` is over, in which the connection had a core for `seconds`."""
         left = self._used - (began - self._ended) * EASY_SHARE
         self._used = min((max(0.0, left)) + seconds, MOST_SECONDS)
         self._ended = ended
 
     @property
     def rank(self) -> float:
-        """Whose is lower has had less; while both wait that stays so, since what they had wears off alike."""
+        """The connection with the lower rank used less lately. The order of two waiting connections never changes,
+        since what both used wears off equally fast."""
         return self._used + self._ended * EASY_SHARE
 
     def excess(self, now: float) -> float:
-        """Seconds that it has had lately beyond its easy share; 0 or less: none."""
+        """Seconds that the connection used lately above its easy share; 0 or less: it is within its share."""
         return self._used - (now - self._ended) * EASY_SHARE
