@@ -1,11 +1,13 @@
 """Looks after connections once a second: ends those that stall or are idle for too long, takes back unused memory.
 
-No timer per connection and no clock on the byte path: a connection counts what it moves, and who has moved nothing
-since the last look is still. Where the process nears what it may have of memory, it gives way in the order of Envoy's
-overload manager: at nine tenths nothing more is accepted, at nineteen twentieths nothing new is remembered or held, so
-that it passes untouched. Knows no sockets and no frames.
+There is no timer per connection and no clock on the byte path: a connection counts the bytes it moves, and a count that
+is the same at two looks means that nothing moved in between. Where the process comes close to its limit of memory, it
+gives way in the order of Envoy's overload manager: from nine tenths of the limit on no connection is accepted, from
+nineteen twentieths on nothing new is remembered or held, so that new traffic passes untouched. Knows no sockets and no
+frames.
 
-Invariant: who moves bytes is never ended for being idle; a frame that is not held here may take as long as it likes.
+Invariants: a connection that moves bytes is never ended for being idle; a frame that passes without being held may take
+as long as it likes.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 MEMORY_LOOKS = 4
-"""In that time. Requests of many partitions are read at 100 MB a second, at most."""
+"""How often memory is looked at in `LOOK_SECONDS`. What requests of many partitions take grows by 100 MB a second at
+most, so by 25 MB between two looks."""
 REST_SECONDS = 10.0
-"""Who moved nothing for so long gives back the pages of its buffers."""
+"""A connection that moved nothing for so long gives the pages of its buffers back to the system."""
 STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
 """Of `limits.max_memory`, or of nine tenths of what the container may have."""
 _LOOKS_AT_ONCE = 256
@@ -67,7 +70,7 @@ class Caretaker:
     ) -> None:
         self._limits = limits
         self.max_memory_bytes = most_bytes(limits.max_memory_bytes, container())
-        """0: whatever there is."""
+        """The process's limit; 0: none."""
         self.buffers = buffers
         self._throttles = tuple(throttles)
         self._log = log

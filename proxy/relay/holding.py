@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Holding:
-    """Of one connection. `later` lets a direction go on when others had their turn."""
+    """What one connection's requests wait for. `later` puts a direction in line for its next turn."""
 
     __slots__ = ("_answering", "_deciding", "_exchange", "_held", "_later", "_requests", "_responses", "for_answers")
 
@@ -47,16 +47,16 @@ class Holding:
         self._later = later
         self._held = trio.Event()
         self.for_answers = False
-        """The requests wait for answers: whenever those have moved, `look`."""
+        """Requests wait for answers: whenever the direction of the responses has advanced, `look` is due."""
         self._answering = False
         """An answer of our own is on its way to the follower."""
 
     def close(self) -> None:
-        """The connection has ended, and is freed at once: nothing here refers to it any more."""
+        """Drop the reference to the connection, which has ended, so that its memory is freed at once."""
         self._later = _to_nobody
 
     def begin(self) -> bool:
-        """The requests cannot go on; tell whether it is time that they wait for, which `run` looks after."""
+        """The requests cannot go on. True: they wait until a time, which `run` looks after; False: for answers."""
         held = self._deciding.held
         if held is not None and isinstance(held.decision, Hold):
             self._held.set()
@@ -66,8 +66,14 @@ class Holding:
         return False
 
     def look(self) -> None:
-        """Answer what is held, in its turn: after earlier requests. The next may come once the follower has it all, and
-        where too many were in flight once there is room. Raises OSError, ProtocolError."""
+        """Let the requests go on if what they wait for has happened.
+
+        A held request that is to be answered here is answered once all earlier requests are, and the next request is
+        read once all of that answer is sent. Where too many were in flight, reading goes on once there is room.
+
+        Raises OSError when the follower's connection is broken, ProtocolError where an answer is due among bytes that
+        are no frames.
+        """
         held, transfer = self._deciding.held, self._responses.transfer
         if held is None:
             if self._exchange.has_room_again:
@@ -91,7 +97,7 @@ class Holding:
         self._later(self._requests)
 
     async def run(self) -> None:
-        """Wait for the time of what is held, one request after the other, until cancelled."""
+        """Of each held request, wait until its time has come or quotas have changed; until cancelled."""
         changes = self._exchange.changes
         while True:
             await self._held.wait()

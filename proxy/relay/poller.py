@@ -6,9 +6,10 @@ poller does, 22.5 by HAProxy (measured).
 
     epoll ──ready──▶ Poller.run ──advance──▶ the direction that waits for it
 
-Knows transports and what their directions want, nothing of what flows. Edge-triggered: the kernel tells once.
+Knows transports and what their directions want, nothing of what flows. Edge-triggered: the kernel reports once that a
+socket has become ready, not at every wait.
 
-Invariant: what a direction costs is its connection's to answer for; nothing that goes wrong there is raised here.
+Invariant: an error of one direction ends its connection and never reaches the poller.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ LINGER_SECONDS = 0.001
 """After events the next ones are usually microseconds away, cheaper waited for here than by way of Trio. epoll counts
 in milliseconds; nothing else that runs under Trio minds one."""
 ROUND_SECONDS = 0.003
-"""However much is to be done, everything else that runs under Trio comes at least so often."""
+"""The longest time from one Trio checkpoint to the next, however much the poller has to do: everything else in the
+process runs under Trio (HTTP, quotas, holds)."""
 RETRY_SECONDS = 0.1
-"""Between two errors of the poller's own, so that they cannot take all the time there is."""
+"""The pause after an error of the poller's own that came soon after another, so that a poller that fails all the time
+leaves time for everything else."""
 _ALL_EVENTS = select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET if hasattr(select, "epoll") else 0
 _READ_EVENTS = select.EPOLLIN | select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR if hasattr(select, "epoll") else 0
 _HANGUP_EVENTS = _READ_EVENTS & ~select.EPOLLIN if hasattr(select, "epoll") else 0
@@ -72,15 +75,15 @@ class Poller:
         self._epoll = select.epoll()
         self._ends: dict[int, _End] = {}
         self._line: list[tuple[float, int, Advances, Direction]] = []
-        """Who goes on when the others had their turn: a heap."""
+        """Directions that wait for their turn, the one whose connection used least lately first: a heap."""
         self._entered = count()
         self._serving = False
         self._asked = 0.0, 0.0
-        """When it was last asked how long this thread has had a core, by perf_counter, and what was said; seconds."""
+        """When the kernel was last asked how long this thread had a core, by perf_counter, and the answer; seconds."""
         self._failed = failed
-        """Is told of errors of the poller's own."""
+        """Called with errors of the poller's own."""
         self.owes_trio = False
-        """Something that runs under Trio was made runnable: no lingering here."""
+        """A Trio task was made runnable: the poller lets Trio run before it waits for events again."""
 
     def attach(self, connection: Advances, transport: Transport, *, reads: Direction, writes: Direction) -> None:
         """From now on these directions are woken by the transport, until `detach`."""
@@ -142,7 +145,7 @@ class Poller:
         return began + ROUND_SECONDS
 
     def _poll(self) -> bool:
-        """Let every direction go on that can, and some whose turn it is; False if there is none."""
+        """Let every direction go on whose socket is ready, and some of those in line; False if there were none."""
         ends = self._ends
         events = self._epoll.poll(0 if self._line else LINGER_SECONDS)
         now = perf_counter()
@@ -169,8 +172,8 @@ class Poller:
         return waited or bool(events)
 
     def _wake(self, connection: Advances, direction: Direction, now: float, allowed: float) -> float:
-        """Return what time it is after what came of it: at once, and for so long, if the connection has had no more
-        than is `allowed`, else in line."""
+        """Let a direction go on at once, for `allowed` seconds, if its connection used no more than that above its easy
+        share; else put it in line. Return the time afterwards."""
         if connection.share.excess(now) <= allowed:
             return self._turn(connection, direction, now, allowed)
         direction.wants = TURN
@@ -178,8 +181,8 @@ class Poller:
         return now
 
     def _serve_line(self, now: float) -> None:
-        """Those who have to wait for others, who has had least first, for one turn in all: then others may be ready
-        again."""
+        """Let directions in line go on, for one turn in all, the one whose connection used least first: then sockets
+        are looked at again."""
         ends, line = now + TURN_SECONDS, self._line
         for _ in range(len(line)):
             _, _, connection, direction = heappop(line)
@@ -195,13 +198,14 @@ class Poller:
         return ended
 
     def _ours(self, began: float, ended: float) -> float:
-        """Return for how long of that turn this thread had a core. To ask takes 2 µs, a turn some 20."""
+        """Return for how many seconds of that turn this thread had a core. The system call takes 2 µs, a turn some 20,
+        so it is made for long turns alone."""
         asked, used = self._asked
         self._asked = ended, thread_time()
         return min(max(self._asked[1] - used - (began - asked), 0.0), ended - began)
 
     def _serve_line_soon(self) -> None:
-        """By Trio, while no event is being served."""
+        """What Trio runs soon after `later` was called while no event was being served."""
         if self._line:
             self._serving = True
             try:
@@ -220,7 +224,7 @@ class Poller:
         self._renew(error)
 
     def _look_again(self, error: Exception) -> None:
-        """By the same epoll, which `run` waits for: what is ready is told again."""
+        """Have the epoll that `run` waits for report once more whatever is ready."""
         if self._failed is not None:
             self._failed(error)
         for number, end in tuple(self._ends.items()):
@@ -230,8 +234,8 @@ class Poller:
                 end.connection.lost(lost)
 
     def _renew(self, error: Exception) -> None:
-        """Wait by a new epoll, and look at everything again: events of the old one may be lost. Where none is to be
-        had, what waits ends with the error, one connection after the other, and the process goes on."""
+        """Replace the epoll, whose events may be lost, and have the new one report whatever is ready. Where the kernel
+        gives no new one, every connection ends with the error, and the process goes on."""
         try:
             renewed = select.epoll()
         except OSError:
@@ -244,7 +248,7 @@ class Poller:
                 end.connection.lost(error)
                 continue
             try:
-                self._register(number)  # what is ready is told again
+                self._register(number)  # reports what is ready already
             except (OSError, ValueError) as lost:
                 end.connection.lost(lost)
 

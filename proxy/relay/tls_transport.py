@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from protocol.wire.buffers import Bytes
 
 READ_BYTES = 256 * 1024
-"""Decrypted at once at most, 16 KiB a record: a tenth of a millisecond."""
+"""The most that is decrypted at once, sixteen full records: a tenth of a millisecond."""
 ANY_EVENT = select.EPOLLIN | select.EPOLLOUT if hasattr(select, "epoll") else 1
 RECORD_BYTES = 16 * 1024
-"""Of a full record (RFC 8446, 5.1)."""
+"""The plaintext of a full record (RFC 8446, 5.1)."""
 WRITE_BYTES = 64 * 1024
-"""Given to OpenSSL at once. What it took a part of it has to be given again, no less of it: what is not sent counts
-as kept, and the sender keeps it."""
+"""Given to OpenSSL in one call. OpenSSL may have encrypted bytes that it could not send, and then wants the same bytes
+again, and no fewer: the sender keeps everything that `send` did not count."""
 
 
 class TlsSocket:
@@ -60,7 +60,7 @@ class TlsSocket:
         return self._sock.fileno()
 
     def receive_into(self, view: memoryview) -> int:
-        """Several records, if they are there."""
+        """Decrypt as many records as have come and fit."""
         if self._failure is not None:
             raise self._failure
         if self._ended:
@@ -91,7 +91,7 @@ class TlsSocket:
         raise OSError("what is encrypted cannot be looked at before it is read")
 
     def send(self, data: Bytes) -> int:
-        """What was not taken has to be given again, whole."""
+        """Send as much as goes. Bytes that are not counted have to be given again, all of them."""
         view, sent = memoryview(data), 0
         try:
             while sent < len(view):
@@ -110,14 +110,14 @@ class TlsSocket:
             socket.socket.shutdown(self._sock, socket.SHUT_WR)
 
     def close(self) -> None:
-        """Tells the peer, if that can be done at once."""
+        """Send the peer a close_notify if that is possible without waiting, and close the socket."""
         if not self._sending_ended and self._failure is None:
             with contextlib.suppress(OSError, ValueError):
                 self._sock.unwrap()
         self._sock.close()
 
     def _failed(self, error: OSError, received: int) -> None:
-        """Raised now, or when what came before it has been taken."""
+        """Raise the error now, or at the next read if bytes came before it."""
         self._failure = error
         if self._refused is not None and isinstance(error, ssl.SSLError):
             self._refused(error)

@@ -24,14 +24,18 @@ if TYPE_CHECKING:
     from .window import Window
 
 LEAST_SPLICED_BYTES = 128 * 1024
-"""A splice's two calls and waits are worth it from here on; less is copied (measured)."""
+"""From this size on, records are cheaper to splice, with its two system calls and their waits, than to copy
+(measured)."""
 LARGE_BYTES = 512 * 1024
-"""After records so large the next entry's are large, too, as a rule: little is read ahead of them, which could not be
-spliced any more. 8 x 1 MB to a reader with Kafka's buffers: twice the throughput; 40 x 200 KB are better off copied."""
+"""After records of this size the next partition's are as large, as a rule. So only little is read ahead of them: what
+has been read cannot be spliced any more. Answers of 8 x 1 MB, to a reader with Kafka's socket buffers, then have twice
+the throughput; answers of 40 x 200 KB are better copied."""
 LEAST_LOOKED_AT_BYTES = 64 * 1024
-"""To look at so much and splice it costs less than to copy it there and back."""
+"""From this size on, it costs less to peek at bytes in the socket and then splice them than to copy them into the
+window and out again."""
 MOST_VAIN_LOOKS = 4
-"""In one frame. A leader with Kafka's socket buffers never has so much on its way."""
+"""How often in one frame fewer than `LEAST_LOOKED_AT_BYTES` may be found before nothing is peeked at any more: a leader
+with Kafka's own socket buffers never has so much on its way."""
 
 
 class Need(NamedTuple):
@@ -46,7 +50,7 @@ BETWEEN_FRAMES = Need(1)
 
 
 class Transfer:
-    """One direction's. `turn_ends`, by time.perf_counter: a flush that still has something to do then leaves it."""
+    """How the bytes of one direction go. A flush that is not done by `turn_ends` (of time.perf_counter) stops there."""
 
     __slots__ = (
         "_count",
@@ -71,17 +75,17 @@ class Transfer:
         self.sink = sink
         self.window = window
         self.owes = False
-        """Something that was told to go has not gone."""
+        """Bytes that `send` or `replace` was told to pass on are not all sent yet."""
         self.turn_ends = 0.0
         self._count = count
         self._may_splice = splices and source.splices and sink.splices
         self._pipe: Pipe | None = None
         self._unsent: memoryview | None = None
-        """Of what was to be put in."""
+        """The rest of the bytes that stand in place of the source's, while they are being sent."""
         self._left = 0
-        """Bytes of the source that are to pass as they are, wherever they are now."""
+        """Bytes of the source that are to pass as they are: still in its socket, in the window or in the pipe."""
         self._entering = 0
-        """Of those, what is to go through the pipe and is not in it yet."""
+        """How many of `_left` are to go through the pipe and are not in it yet."""
         self._read_little = False
         self._looks = 0
 
@@ -217,7 +221,7 @@ class Transfer:
         return empty and self._looks > 0 and left >= LEAST_SPLICED_BYTES and not self._read_little
 
     def _look(self) -> int:
-        """Have a copy of what has come in the window."""
+        """Copy what has come into the window, and leave it in the socket as well."""
         window = self.window
         self._looks -= 1
         if not self.source.readable:
@@ -232,7 +236,7 @@ class Transfer:
         return received
 
     def _read_looked(self) -> None:
-        """What was looked at is the window's now."""
+        """Read what was peeked at: the window has the bytes now, and the socket no more."""
         window = self.window
         window.is_look = False
         window.end = window.start + max(self.source.receive_into(window.view(window.size)), 0)

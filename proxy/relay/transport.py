@@ -4,8 +4,8 @@ A Trio stream costs 8-10 µs a call even when data is there, a bare non-blocking
 byte path uses plain sockets, and somebody else waits for them (`poller`, `connection`). A socket with TLS is another
 `Transport` (`tls_transport`): it receives and sends, and has nothing that the kernel could splice.
 
-Invariant: a side that is not `readable` was found so after the kernel last said otherwise, so no wait misses its
-wake-up. Knows no frames.
+Invariant: `readable` becomes false only when a read finds nothing more, and true with the kernel's next report, so no
+wait misses its wake-up. Knows no frames.
 """
 
 from __future__ import annotations
@@ -56,11 +56,13 @@ class Transport(Protocol):
 
     readable: bool
     hung_up: bool
-    """The peer's end was announced, perhaps together with its last data: there is no further wake-up."""
+    """The kernel reported that the peer has finished sending, perhaps together with its last data: it reports nothing
+    more, so reading goes on until the end is read."""
     splices: bool
-    """The kernel can move its bytes by itself, and show them before they are read: `peek_into`."""
+    """The kernel can move bytes from and to this socket by itself, and show them before they are read (`peek_into`)."""
     crossed: int
-    """Events of epoll that any event stands for: reading may wait for room to write, as only TLS does. 0: none."""
+    """Events of epoll that each report counts as besides its own, since in TLS a read may have to wait for room to
+    write, and a write for something to read; 0: none."""
 
     def fileno(self) -> int: ...
 
@@ -68,7 +70,7 @@ class Transport(Protocol):
         """How many bytes came; 0 at the end, WOULD_WAIT if there is nothing yet."""
 
     def peek_into(self, view: memoryview) -> int:
-        """The same, but what came stays to be read."""
+        """The same, but the bytes stay in the socket, to be read later."""
 
     def send(self, data: Bytes) -> int:
         """How many bytes were taken; 0 if there is no room."""

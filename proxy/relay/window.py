@@ -11,11 +11,12 @@ from __future__ import annotations
 import mmap
 
 READ_AHEAD_BYTES = 16 * 1024
-"""Where a frame begins its length is not known: what is read ahead of it cannot be spliced any more."""
+"""How much is read where a frame begins, whose length is not known yet: what has been read cannot be spliced any
+more."""
 
 
 class Window:
-    """`buffer` may be replaced by `space`: nobody keeps views of it."""
+    """`space` may replace `buffer`, so views of it must not be kept."""
 
     __slots__ = ("ahead", "buffer", "capacity", "end", "ended", "is_look", "memory", "start")
 
@@ -25,7 +26,7 @@ class Window:
         self.memory = memoryview(self.buffer)
         """The buffer, to be sliced without a copy."""
         self.ahead = self.memory[:READ_AHEAD_BYTES]
-        """Where to read to between two frames, if there is nothing here."""
+        """Where the first bytes of a frame are read to while the window is empty."""
         self.start = 0
         self.end = 0
         self.ended = False
@@ -38,7 +39,8 @@ class Window:
         return self.end - self.start
 
     def space(self, least: int, most: int) -> memoryview:
-        """Where to read to, so that `least` bytes from `start` on have room: at most `most` bytes of it."""
+        """Free memory to read into, `most` bytes of it at most. The window grows, or moves its bytes to the front, so
+        that `least` bytes from `start` on have room."""
         if self.start == self.end:
             self.start = self.end = 0
         if self.start + least > self.capacity or self.end == self.capacity:
@@ -50,11 +52,11 @@ class Window:
         return self.memory[self.start : self.start + size]
 
     def take(self, size: int) -> None:
-        """Done with the next `size` bytes. What they were stays in the buffer until something is read."""
+        """Be done with the next `size` bytes. The buffer keeps them until something is read into it."""
         self.start += size
 
     def rest(self) -> None:
-        """Nothing has come for a while: while the buffer is empty, its pages are the system's again."""
+        """Give the pages of an empty buffer back to the system, where nothing has come for a while."""
         # The mapping is shared, as Python's are by default: MADV_DONTNEED would leave its pages.
         if self.start == self.end and hasattr(mmap, "MADV_REMOVE"):
             self.buffer.madvise(mmap.MADV_REMOVE)
