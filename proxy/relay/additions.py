@@ -1,8 +1,8 @@
-"""The entries that are added to an answer, because its request left their partitions out.
+"""Entries that are added to an answer for the partitions that its request left out.
 
-They stand behind the leader's topics, and the frame's head says that there are more. No I/O.
+The entries are put behind the leader's topics, and the frame's head is changed to count them. No I/O.
 
-Invariant: they are added once, in one place.
+Invariant: the entries of an answer are added once, in one place.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ class Additions:
 
     def __init__(self) -> None:
         self._encoded: tuple[int, Sequence[ReplayedEntry]] = (0, ())
-        """Version and entries, as they were encoded last: from one fetch to the next they are mostly the same."""
+        """The version and the entries that `replays` encodes: from one fetch to the next they are mostly the same, and
+        are not encoded again."""
         self.replays: Replays = edits.NO_REPLAYS
         self.owed = False
         """Entries are to be added, and have not been."""
 
     def begin(self, outlook: Outlook, total: int) -> None:
-        """To an answer of `total` bytes."""
+        """An answer of `total` bytes begins, to which the outlook's replays are to be added."""
         entries, version = outlook.replays, outlook.version
         self._total, self._version = total, version
         self.owed = bool(entries)
@@ -48,17 +49,17 @@ class Additions:
             self._encoded = version, entries
 
     def head(self, window: Window) -> Edit:
-        """The head of the frame, which begins at the window's start."""
+        """The edit of the frame's head, which is in the window from its start on. Raises ProtocolError."""
         size = self._total - LENGTH_PREFIX_BYTES + len(self.replays.encoded)
         frame = window.start, window.end
         return edits.head(self._version, window.buffer, frame, size=size, topics=self.replays.topics)
 
     def add(self, at: int) -> Edit:
-        """Behind the last topic, at that offset of the frame."""
+        """The edit that adds the entries, at the offset of the frame where its last topic ends."""
         self.owed = False
         return Edit(at, 0, self.replays.encoded)
 
     def due(self, walk: FrameWalk, end: int) -> list[Edit]:
-        """What is owed, if its place is known and not behind `end`."""
+        """That edit in a list, if it has not been made and its place is known and not behind `end`; else none."""
         at = walk.topics_end
         return [self.add(at)] if self.owed and at is not None and at <= end else []

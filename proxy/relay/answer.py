@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from .window import Window
 
 LONG_ANSWER_BYTES = 4096
-"""Some hundred partitions, if they bring nothing."""
+"""An answer of some hundred partitions, if none of them has records: to read it may take as long as a whole turn."""
 MOST_COUNT_BYTES = 4
-"""Beyond its first byte, of a count in flexible versions."""
+"""How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
 FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 
 
@@ -59,8 +59,9 @@ class AnswerReader:
         self._additions = Additions()
         self._keeping = Keeping(exchange, limits, self._additions)
         self._told: tuple[int, bytes, int | None] | None = None
-        """Version and what followed the correlation id of the last answer, if that had no records, and by when it told
-        nothing new: to a follower in sync the leader says the same again and again."""
+        """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
+        knowledge (`Outlook.teaches`) it left. To a follower in sync the leader answers the same again and again, and
+        an equal answer in an equal state is not read again."""
 
     def begin(self, outlook: Outlook, total: int, now: float) -> None:
         """An answer of `total` bytes, with its length prefix, begins at the window's start."""
@@ -69,20 +70,22 @@ class AnswerReader:
         self._now = now
         self._walk: FrameWalk | None = None
         self._passed = 0
-        """So much of the frame was told to go, or kept."""
+        """How many bytes of the frame were told to go on, or were kept."""
         self._beyond = 0
-        """So much behind that, and behind the window, needs no look and is to go next, being much."""
+        """How many bytes after the window, all of one partition's records, are told to go on next without being read:
+        only if there are enough of them to be spliced."""
         self._rows: Sequence[ResponseEntry] = ()
-        """Entries in what goes now; their positions are in `_buffer`, of which nothing is read beyond `_end`."""
+        """Entries in the bytes that go on now, to be learnt from once these have gone. Positions in them are offsets
+        in `_buffer`, which holds nothing from `_end` on."""
         self._settled = False
         """All of it has been learnt from, and its grants are settled."""
         self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
-        """The next `read` may take long, with many partitions at once."""
+        """The next `read` deals with many partitions at once and may take long."""
         self._rest: bytes | None = None
-        """What follows the correlation id, if an equal answer may tell nothing new."""
+        """The answer's bytes after its correlation id, if an equal answer need not be read the next time."""
 
     def forget(self) -> None:
-        """Another answer goes by, of which nothing is known here."""
+        """An answer passes unread, so that the one before it is the last answer no more."""
         self._told = None
 
     def read(self, window: Window) -> Step:
@@ -108,7 +111,7 @@ class AnswerReader:
         return self._first(window)
 
     def through(self) -> bool:
-        """What was told to go has gone: learn the entries in it, and tell whether that was all."""
+        """The bytes that were told to go on have gone: learn from their entries. True: that was the whole answer."""
         if self._settled:
             return True
         is_all = self._passed >= self._total and not self._beyond and not self._additions.owed
@@ -139,19 +142,19 @@ class AnswerReader:
         self._settled = True
 
     def lost(self, now: float) -> None:
-        """The connection has ended: perhaps not all of it has gone on."""
+        """The connection has ended, perhaps in the middle of the answer."""
         self._keeping.end()
         self._outlook.lost(now)
 
     def _as_it_comes(self) -> int:
-        """It cannot be read: nothing is learnt from it."""
+        """Pass the answer on unread, since it cannot be understood, and learn nothing from it."""
         self._outlook.lost(self._now)
         self._told = None
         self._passed = self._total
         return self._total
 
     def _first(self, window: Window) -> Step:
-        """What stands before the topics is in the window, and none of it has gone on."""
+        """Begin to read, with everything before the topics in the window and nothing gone on yet."""
         outlook, total, version = self._outlook, self._total, self._outlook.version
         told, self._told = self._told, None
         self._additions.begin(outlook, total)
@@ -165,7 +168,8 @@ class AnswerReader:
         return self._go_on(window, self._walk)
 
     def _whole(self, window: Window, told: tuple[int, bytes, int | None] | None) -> Step | None:
-        """All of it is here, as most answers are, and goes on in one piece; None if it cannot be read."""
+        """Read an answer that is whole in the window, as most are, and let it go on in one piece; None if it cannot
+        be read."""
         outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
         teaches = outlook.teaches()
         rest = window.buffer[start + FIXED_HEAD_BYTES : end] if teaches is not None else None
@@ -217,7 +221,8 @@ class AnswerReader:
         return self._edited(window, (passed, passed + seen), changes) if changes else seen
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
-        """Step on. Where nothing is altered, an answer that cannot be read passes as it is (fail open)."""
+        """Return the next entries. An answer that cannot be read passes as it is, unless it is being altered (fail
+        open)."""
         try:
             return walk.step(self._passed)
         except ProtocolError:
@@ -233,7 +238,7 @@ class AnswerReader:
         return Replace(piece[1] - piece[0], data)
 
     def _remember(self, rest: bytes) -> None:
-        """An answer without records is known the next time, unless every entry must be looked at."""
+        """Keep an answer without records and errors to compare the next one with, unless every entry must be read."""
         for row in self._rows:
             if row[-1] > 0 or row[2]:  # records, or an error
                 return
@@ -243,5 +248,5 @@ class AnswerReader:
 
 @functools.cache
 def _least_bytes(version: int) -> int:
-    """Of a frame that has a number of topics."""
+    """The shortest frame, prefix included, that is long enough to hold the number of its topics."""
     return LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0))

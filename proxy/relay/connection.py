@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 CROSSED_SECONDS = 0.005
+"""How often a TLS socket is tried that may wait for either event, where there is no epoll to wait for both."""
 
 
 class Dial(Protocol):
@@ -146,16 +147,17 @@ class Connection:
             exchange, self.asks.deciding, requests=self.requests, responses=self.responses, later=self._later
         )
         self._waits: dict[Direction, trio.CancelScope] = {}
-        """Where Trio waits for the sockets: in these scopes, but not for those that are due."""
+        """Where there is no epoll: the scope in which each direction waits for its socket, to be woken from."""
         self._due: set[Direction] = set()
+        """Where there is no epoll: directions that are to go on without waiting for a socket."""
 
     @property
     def is_held(self) -> bool:
-        """A request waits here."""
+        """A request was taken from the follower, and waits in this process."""
         return self.asks.deciding.held is not None
 
     async def run(self, draining: Draining, caretaker: Caretaker | None = None) -> None:
-        """Until it ends; the exchange knows why."""
+        """Relay until the connection ends; `exchange.cause` says why it did."""
         asks, tells = self.requests, self.responses
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
         tended = contextlib.nullcontext() if caretaker is None else caretaker.tends(self.exchange, windows, end)
@@ -186,7 +188,8 @@ class Connection:
             self._poller.attach(self, leader, reads=self.responses, writes=self.requests)
             for transport, reads in ((follower, self.requests), (leader, self.responses)):
                 if not transport.splices or reads.transfer.window.size:
-                    # What a handshake left decrypted, or another process has read, is no event of the kernel's.
+                    # Bytes that a TLS handshake left decrypted, or that the process before this one read, are in no
+                    # socket: epoll reports nothing for them.
                     self._poller.later(self, reads)
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
@@ -207,7 +210,7 @@ class Connection:
             self._end(Cause.INTERNAL, traceback.format_exc())
 
     def lost(self, error: Exception) -> None:
-        """Nothing wakes it any more."""
+        """The poller cannot wake this connection any more: end it."""
         self._end(Cause.INTERNAL, str(error))
 
     def _react(self, direction: Direction, wants: Wait) -> None:

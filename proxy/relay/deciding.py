@@ -52,18 +52,19 @@ class Deciding:
         self._exchange = exchange
         self._clock = clock
         self.held: Held | None = None
-        """What is waited for: its time, or the answers to earlier requests."""
+        """The request that waits: for its time, or for the answers to earlier requests; None: none does."""
         self.due = False
-        """The time of what is held has come, or quotas have changed."""
+        """The held request is to be decided again: its time has come, or quotas have changed."""
         self._held_since: float | None = None
         self._is_same = False
-        """The request that was read last was the one before it again."""
+        """The request that was read last is equal to the one before it, but for its correlation id."""
         self._last: tuple[int, bytes, bytes, FetchRequest] | None = None
-        """The last replica's Fetch: its length, what came before and after the correlation id, and what it was."""
+        """The last Fetch: its length, its bytes before and after the correlation id, and what was parsed from them."""
 
     def same(self, frame: bytes) -> FetchRequest | None:
-        """Before v7 an idle follower asks for the same again and again: of such a request nothing is read, and what it
-        was before is returned, correlation id and all; None if it is another."""
+        """Return what was parsed from the last Fetch if this one is equal to it, but for the correlation id, which
+        stays the last one's; None if it differs. Before v7 an idle follower sends the same request again and again,
+        and comparing costs less than parsing."""
         last = self._last
         if last is None or len(frame) != last[0] or frame[AFTER_CORRELATION_ID:] != last[2]:
             return None
@@ -85,7 +86,7 @@ class Deciding:
             self._last = None
 
     def take(self, frame: bytes, request: FetchRequest) -> Step:
-        """A replica's Fetch, the next frame of the window: do what is to be done about it now."""
+        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here."""
         exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
         exchange.fetched(request.head.api_version)
         link, changes = exchange.link, exchange.changes.count
@@ -103,7 +104,7 @@ class Deciding:
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def again(self, held: Held) -> Step:
-        """Decide what was held once more: HELD if it still has to wait, or is to be answered here."""
+        """Decide the held request once more: HELD if it still has to wait, or is to be answered here."""
         demand, exchange, changes = held.demand, self._exchange, self._exchange.changes.count
         self.due = False
         if demand is None:

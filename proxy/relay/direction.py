@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Direction:
-    """`ends` is the cause of the connection's end if this direction's source ends."""
+    """One direction of one connection. `ends`: why the connection ended, if this direction's source is what ended."""
 
     __slots__ = ("_need", "ends", "reader", "transfer", "wants")
 
@@ -39,7 +39,7 @@ class Direction:
         self._need: Need | None = BETWEEN_FRAMES
 
     def has_something(self) -> None:
-        """There is something in the window that it has not looked at."""
+        """The window holds bytes that the reader has not seen."""
         self._need = None
 
     def advance(self, turn_ends: float) -> Wait:  # noqa: C901 - every frame goes through here, and each call costs

@@ -44,7 +44,7 @@ class Edit(NamedTuple):
 
 
 class Replays(NamedTuple):
-    """Entries to add; `encoded` are so many topics."""
+    """Entries to add, encoded as `topics` topics."""
 
     topics: int
     encoded: bytes
@@ -58,10 +58,11 @@ def encode(version: int, entries: Sequence[ReplayedEntry]) -> Replays:
 
 
 def head(version: int, buffer: Bytes, frame: tuple[int, int], *, size: int, topics: int) -> Edit:
-    """Have the frame say that it has `topics` more, and `size` bytes besides what their number needs.
+    """Return the edit of the frame's head that adds `topics` to the number of topics and makes `size` its length.
 
-    `frame`: where it begins in `buffer`, and how far it is there. Raises ProtocolError if there is no count of topics,
-    or no room in a frame.
+    `size` counts the old number of topics; that the new one may be longer is added here. `frame`: the offsets in
+    `buffer` where the frame begins and where what has come of it ends. Raises ProtocolError if the number of topics is
+    not there, or the frame would be longer than a frame can be.
     """
     start, end = frame
     count = read_topic_count(version, buffer, start + LENGTH_PREFIX_BYTES + topic_count_at(version), end)
@@ -76,9 +77,10 @@ def head(version: int, buffer: Bytes, frame: tuple[int, int], *, size: int, topi
 
 
 def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, origin: int) -> Edit:
-    """Take the records of this entry away.
+    """Return the edit that takes the records of this entry away.
 
-    `start`: from where on `buffer` holds the frame, their length included; `origin`: where the frame would begin.
+    `buffer` holds the frame from offset `start` on, the length before those records included; `origin` is the offset in
+    `buffer` at which the frame's first byte would be, and may be negative.
     """
     records_at = row.records_at
     before = buffer[max(start, records_at - MAX_UVARINT_BYTES) : records_at]
@@ -87,9 +89,10 @@ def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, orig
 
 
 def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iterable[Edit]) -> tuple[bytes, int]:
-    """The `piece` of the frame, from offset to offset, with these edits; and up to where the last of them removes.
+    """Return the `piece` of the frame, from offset to offset, with these edits made; and the offset up to which the
+    frame is dealt with, which is behind the piece where the last edit removes bytes that are still to come.
 
-    The frame would begin at `origin` in `memory`.
+    `origin` is the offset in `memory` at which the frame's first byte would be, and may be negative.
     """
     at, end = piece
     kept: list[Bytes] = []

@@ -29,7 +29,8 @@ PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API
 """Always answered, and followed by nothing but Kafka frames."""
 KAFKA = State.KAFKA
 MOST_FRAMES = 64
-"""Told to go at once: some 0.1 ms, so that a turn ends when it should."""
+"""The most frames that are told to go on in one step, which takes some 0.1 ms: the clock is looked at after each step,
+and a turn lasts one millisecond."""
 
 
 def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
@@ -64,9 +65,9 @@ def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[
 
 
 def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int, *, is_whole: bool = True) -> bool:
-    """Tell whether nothing can come of a Fetch, and count it if it passes and is known to be a replica's.
+    """Tell whether no partition of a Fetch may be throttled, and count the Fetch if so and if it is a replica's.
 
-    `is_whole`: it ends at `end`, where the replica id stands from v15 on.
+    `is_whole`: the Fetch ends at `end`; from v15 on the replica id is among its last fields.
     """
     if not exchange.link.may_pass_unseen(peek_session(head, buffer, end)):
         return False

@@ -1,6 +1,6 @@
-"""An answer of which records are taken away: kept to its end, since the length of a frame stands before all else.
+"""An answer that loses records is kept here until its end: the frame begins with its length, which is not known before.
 
-No I/O. Invariant: what is kept is what the follower will get, but for the head of the frame.
+No I/O. Invariant: except for the frame's head, the bytes kept are the bytes that the follower will get.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Keeping:
         self._additions = additions
         self._kept = bytearray()
         self._kept_to = 0
-        """Of the leader's bytes before this offset no more is kept."""
+        """The offset in the leader's frame up to which its bytes are kept or left out already."""
         self._reserved = 0
         self.active = False
         """An answer is being kept."""
@@ -58,14 +58,15 @@ class Keeping:
         return True
 
     def end(self) -> None:
-        """Whatever became of it; does nothing if there is none."""
+        """Release what was reserved for the answer, however it ended; does nothing if none was being kept."""
         self._exchange.buffers.release(self._reserved)
         self._reserved, self.active = 0, False
 
     def take(self, window: Window, walk: FrameWalk, piece: tuple[int, int], rows: Sequence[ResponseEntry]) -> Replace:
-        """Take the piece of the frame in, without records that are over quota; at the end what is left goes on.
+        """Keep a piece of the frame, without the records that are over quota; with the last piece everything kept goes
+        on. `rows` are the entries in the piece.
 
-        `rows` are the entries in it. Raises ProtocolError.
+        Raises ProtocolError if the frame would become too long, or ends within its header.
         """
         version, (start, end) = self._outlook.version, piece
         origin = window.start - start
@@ -87,7 +88,8 @@ class Keeping:
         return Replace(end - start, kept)
 
     def learn(self, rows: Sequence[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
-        """Entries that were taken in: whose positions are in `buffer`, of which nothing is read beyond `end`."""
+        """Learn from entries that were kept. Positions in them are offsets in `buffer`, which holds nothing from `end`
+        on."""
         outlook = self._outlook
         for row in rows:
             if outlook.withholds(row):

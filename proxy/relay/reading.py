@@ -5,7 +5,7 @@
                   ├─▶ Need(least)       nothing can be told before so many bytes are there
                   └─▶ Wait.HELD, Wait.END
 
-Values only. Invariant: the same bytes cut in any other way are told the same.
+Values only. Invariant: however the stream is cut into pieces, the same bytes go on.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Reader(Protocol):
         """What is to be done with what is in the window. Raises ProtocolError."""
 
     def through(self) -> bool:
-        """What was told to go has gone, all of it; true if nothing but another frame can follow."""
+        """All bytes that were told to go on have gone; true if they ended with the end of a frame."""
 
 
 def rest(window: Window, *, opaque: bool) -> Step:
-    """What is told where there is no frame to look at: none has begun, or they cannot be told apart any more."""
+    """The step where there is no frame to read: none has begun, or the connection is opaque and has no frames."""
     if window.size and (opaque or window.ended):
         return window.size
     if window.ended:

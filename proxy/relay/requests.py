@@ -46,9 +46,11 @@ REQUEST_WINDOW_BYTES = 128 * 1024
 """Holds any header (client ids are at most 32 KiB) and the Fetch of some thousand partitions; grows for more."""
 TLS_HANDSHAKE = b"\x16\x03"
 GLANCE_BYTES = 32
-"""Of a body: they hold the replica id and the fetch session, where a version has them at the beginning."""
+"""How much of a body is waited for before it is decided whether to read all of it: as far as the replica id and the
+fetch session, in versions that have both at the beginning."""
 LEAST_HEADER_BYTES = 64
-"""Of a header that is not all there more is waited for, twice as much each time: it is not read at every byte."""
+"""While a header is not all there, at least this much of the frame is waited for, then twice as much each time: the
+header is not parsed anew at every byte that comes."""
 KAFKA = State.KAFKA
 
 
@@ -61,9 +63,9 @@ class RequestReader:
         self._exchange = exchange
         self._limits = limits
         self.has_begun = False
-        """What the follower sent first has been looked at."""
+        """The follower's first bytes have been looked at, which tell whether it speaks TLS."""
         self._reserved = 0
-        """Bytes that the frame may take here until it is whole."""
+        """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
         self.deciding = Deciding(exchange, clock)
         self._in_slices = InSlices(exchange, self.deciding)
 
@@ -97,18 +99,18 @@ class RequestReader:
         return self._frame(window, LENGTH_PREFIX_BYTES + size)
 
     def _begins(self, window: Window) -> bool:
-        """Look at what the follower sends first; False if that is not all there."""
+        """Look at the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
         self.has_begun = window.size >= len(TLS_HANDSHAKE) or window.ended
         if self.has_begun and window.view(len(TLS_HANDSHAKE)) == TLS_HANDSHAKE:
             self._exchange.turn_opaque(Undecoded.TLS)
         return self.has_begun
 
     def through(self) -> bool:
-        """Nothing is learnt from what went to the leader."""
+        """A request has gone on, from which nothing is learnt; true unless a request is held."""
         return self.deciding.held is None
 
     def _whole_fetch(self, window: Window) -> Step | None:
-        """Decide a replica's Fetch that is all here; None for anything else."""
+        """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
         exchange, start = self._exchange, window.start
         if exchange.correlator.state is not KAFKA:
             return None
@@ -139,7 +141,7 @@ class RequestReader:
         self._has_read()
 
     def _frame(self, window: Window, total: int) -> Step:
-        """The frame at the window's start, which is not whole, or not one that a glance tells."""
+        """Read the frame at the window's start, which is not all there, or needs more than a glance."""
         exchange = self._exchange
         step = self._careful(window, total)
         if not isinstance(step, Need):
@@ -187,7 +189,8 @@ class RequestReader:
         return total
 
     def _fetch(self, window: Window, head: RequestHead, total: int) -> Step:
-        """A consumer's passes, a replica's is decided unless nothing can come of it."""
+        """Let a consumer's Fetch pass; read a replica's whole and decide it, unless no partition of it may be
+        throttled."""
         exchange = self._exchange
         shows_replica = head.api_version <= LAST_VERSION_WITH_REPLICA_ID
         glanced = min(head.body_at - window.start + GLANCE_BYTES if shows_replica else REQUEST_WINDOW_BYTES, total)
@@ -213,7 +216,7 @@ class RequestReader:
         return self._in_slices.decide(partial(self._whole, frame, head, session), total)
 
     def _whole(self, frame: bytes, head: RequestHead, session: SessionAt | None) -> Step:
-        """A replica's Fetch is decided; a consumer's, or what is none, passes."""
+        """Decide a replica's Fetch; let a consumer's, or a frame that is not a valid Fetch, pass."""
         try:
             request = self.deciding.same(frame) or self.deciding.parsed(frame)
         except ProtocolError:
@@ -234,13 +237,15 @@ class RequestReader:
 
 
 def _read_on(window: Window, total: int) -> Need:
-    """More of the frame, as far as the window has room: tagged fields may claim any size, and no memory for it."""
+    """Wait for more of the frame, up to the window's present size: tagged fields of a header may claim any length,
+    which is no reason to allocate memory for it."""
     least = min(max(2 * window.size, LEAST_HEADER_BYTES), total, window.capacity)
     return Need(least, total - window.size)
 
 
 def _not_supported(exchange: Exchange) -> None:
-    """A Fetch of a later version: its brokers were upgraded, and it may go on with a session of this connection."""
+    """Let a Fetch pass whose version is later than those known here. Its broker may have been upgraded, and may go on
+    with a fetch session that is translated on this connection, which has to end."""
     if not exchange.link.throttle.is_idle:
         exchange.pass_undecoded(Undecoded.UNSUPPORTED_VERSION)
     _end_session(exchange, Undecoded.UNSUPPORTED_VERSION, None)
@@ -252,7 +257,8 @@ def _not_understood(exchange: Exchange, reason: Undecoded, session: SessionAt | 
 
 
 def _end_session(exchange: Exchange, reason: Undecoded, session: SessionAt | None) -> None:
-    """Raises ProtocolError if what is not understood may go on with a session that is being translated."""
+    """Raises ProtocolError if a request that is not understood may belong to a fetch session that is being translated:
+    to forward it would mix the follower's session up with the leader's."""
     exchange.link.forget()
     if exchange.link.translator.undecoded(session):
         raise ProtocolError(f"{reason.value}, of a fetch session that is being translated")

@@ -1,8 +1,9 @@
 """From the leader to the follower: each response is the leader's bytes, with the edits that its request asked for.
 
-Most pass without a look. Of one whose request was decided the high watermarks are learnt, the bytes accounted for,
-and the entries of omitted partitions are added; only where records are over quota by the time they arrive are they
-taken away. Which of the two is known before the first byte goes on, so the common case never buffers.
+Most responses pass unread. From the response to a decided request the high watermarks are learnt, its bytes are
+accounted for, and entries are added for the partitions that the request left out. Records are taken away only if they
+are over quota when they arrive. Whether any will be is known before the first byte goes on, so that a response that
+keeps all its records, as nearly every one does, is never held back to its end.
 
 Pure: no I/O, no waiting. Invariants: what the follower receives is what the leader sent, plus replayed entries, minus
 records that were replaced by a length of 0; the head of an answer is learnt from before its first byte goes on, an
@@ -52,9 +53,9 @@ class ResponseReader:
         self._clock = clock
         self._answers = AnswerReader(exchange, limits, clock)
         self._answer = False
-        """The answer to a decided request is being read."""
+        """A response to a decided request is being read."""
         self._passes = False
-        """Whole responses, or one, pass as they are."""
+        """The bytes that were told to go on end with a response that passes as it is."""
         self._slices: Slices[Step] = Slices()
 
     def read(self, window: Window) -> Step:
@@ -98,7 +99,7 @@ class ResponseReader:
         return self._read_answer(window)
 
     def _read_answer(self, window: Window) -> Step:
-        """What concerns many partitions at once is done in slices."""
+        """Read on; a step that deals with many partitions at once is done in slices."""
         slices, answers = self._slices, self._answers
         if slices.busy:
             return slices.go_on()
@@ -108,7 +109,8 @@ class ResponseReader:
         return answers.read(window)
 
     def through(self) -> bool:
-        """What was told to go has gone: learn from it, and tell who waits for the end of a response."""
+        """The bytes that were told to go on have gone: learn from them, and notify who waits for the end of a
+        response."""
         if self._answer:
             if not self._answers.through():
                 return False
@@ -120,7 +122,7 @@ class ResponseReader:
         return True
 
     def lost(self, now: float) -> None:
-        """The connection has ended: perhaps not all of an answer has gone on."""
+        """The connection has ended, perhaps in the middle of a response."""
         self._slices.close()
         if self._answer:
             self._answers.lost(now)

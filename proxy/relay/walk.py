@@ -22,23 +22,25 @@ CORRELATION_ID_BYTES = 4
 
 
 LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 64 * 1024
-"""Looked at before the rows are counted: some 400 entries without records; more where there are few, since to go on
-costs as much as three entries."""
+"""How many bytes the walker may look at before its rows are counted. The least holds some 400 entries without records.
+Where a step finds few rows the next one is twice as long, since each step costs as much as three entries."""
 FEW_ROWS = 32
+"""A step that finds fewer rows doubles the next one."""
 MOST_ROWS = 256
-"""Of one step: half a millisecond to walk and to learn, after which the clock is looked at."""
+"""Rows after which walking stops for the time being: to walk them and to learn from them takes half a millisecond,
+after which it may be another connection's turn."""
 TOPICS_END = "responses_end"
-"""What the walker calls it."""
+"""The walker's name for the offset after the last topic."""
 
 
 @functools.cache
 def header_bytes(version: int) -> int:
-    """Of a Fetch response's header: its correlation id, from v12 on and an empty set of tagged fields."""
+    """The size of a Fetch response's header: its correlation id, and from v12 on an empty set of tagged fields."""
     return CORRELATION_ID_BYTES + response_header_version(API_FETCH, version)
 
 
 def says(head: Head) -> tuple[int, int]:
-    """The error code and the session id of a whole answer: 0 before v7, and if nothing of its head was walked."""
+    """The error code and the session id in the head of an answer; 0 for each that the version or the head lacks."""
     return head.get("error_code", 0), head.get("session_id", 0)
 
 
@@ -114,12 +116,13 @@ class FrameWalk:
         return rows
 
     def give_up(self) -> list[ResponseEntry]:
-        """Look no further, the rest of the frame passes as it comes; return what the failed step found."""
+        """Walk no further, so that the rest of the frame passes unread; return the rows of the step that failed."""
         self._at, self._finished, self.has_more = self._total, True, False
         return self._rows
 
     def unseen(self, passed: int) -> int:
-        """Return how many bytes after the frame's first `passed` ones, all of the window's, need no look."""
+        """Return how many bytes, after the frame's first `passed` ones, need no walking: those walked already and the
+        records that follow, also beyond the window."""
         return min(self._at, self._total) - passed
 
     def passable(self, passed: int) -> int:
