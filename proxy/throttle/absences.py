@@ -1,8 +1,9 @@
-"""Replicas that are missing from their follower's requests: it throttles them, natively or by a sidecar of its own.
+"""Replicas that their follower leaves out of its requests, because it throttles them, natively or by its own sidecar.
 
-What was known of them still tells whether they are behind, when they come back soon. Pure.
+What was known of a replica is kept for a while: if its follower asks for it again soon, that still tells whether the
+replica is behind. Pure.
 
-Invariant: what has been missing for `ABSENCE_SECONDS` is forgotten, at the latest by the next request.
+Invariant: a replica that was left out for `ABSENCE_SECONDS` is forgotten, at the latest by the next request.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .replica import Replica
 
 ABSENCE_SECONDS = 10.0
-"""A partition missing from requests for longer is met anew."""
+"""A partition that was left out for longer counts as new when it is asked for again."""
 
 
 class Absences:
@@ -29,7 +30,7 @@ class Absences:
 
     def __init__(self) -> None:
         self.missing: dict[PartitionKey, tuple[Replica, float]] = {}
-        """Each with the time since when."""
+        """Each replica with the time of the last request that asked for it."""
 
     def __len__(self) -> int:
         return len(self.missing)
@@ -38,12 +39,12 @@ class Absences:
         self.missing.clear()
 
     def begin(self, keys: Collection[PartitionKey], known: Mapping[PartitionKey, Replica], since: float) -> None:
-        """These were asked for last then."""
+        """The follower has left these out of a request; it asked for them last at `since`."""
         for key in paced(keys):
             self.missing[key] = (known[key], since)
 
     def end(self, key: PartitionKey, now: float) -> Replica | None:
-        """It is asked for again; what was known of it, if that is not too long ago."""
+        """The follower asks for this one again: return what is known of it, None if that is too old or nothing."""
         replica, since = self.missing.pop(key, (None, now))
         return None if now - since >= ABSENCE_SECONDS else replica
 
@@ -52,5 +53,5 @@ class Absences:
             del self.missing[key]
 
     def within(self, seconds: float, now: float) -> list[Replica]:
-        """Those that have been missing for less than that."""
+        """Return the replicas that have been left out for less than `seconds`."""
         return [replica for replica, since in self.missing.values() if now - since < seconds]

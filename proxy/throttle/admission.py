@@ -2,7 +2,7 @@
 
 Pure. Knows what replicas wish for and what a budget gives, nothing of requests.
 
-Invariant: what is granted is settled by the answer, or given back here.
+Invariant: each grant is settled once, with the bytes of the answer or by being given back.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from .role_throttle import RoleThrottle
 
 LEAST_HOLD_SECONDS = 0.002
-"""Waits are never shorter, so that rounding cannot turn one into a loop."""
+"""The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms asked of a leader: an idle link makes at most so many fetches a second."""
 
 
 Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
-"""Whose turn it is, and what each wishes for."""
+"""The replicas whose turn it is, in order, and what each of them wishes for."""
 NOBODY: Turn = ((), ())
 
 
@@ -45,8 +45,11 @@ class Admission:
         self._throttle.budget.turns.leave(self.claim)
 
     def in_turn(self, now: float, *, with_new: bool, rides: bool) -> Turn:
-        """Return whose turn it is to be granted something: those that were served longest ago first, those never met
-        last. Many are not even put in order where nothing can be granted."""
+        """Return the replicas that may be granted something, the one served longest ago first, new ones last.
+
+        `rides`: the request goes on anyway, for the sake of other partitions. Putting more than `FEW` replicas in order
+        takes a while, and is not done where the budget has nothing to grant.
+        """
         replicas, claim = self._replicas, self.claim
         if not replicas.behind and not (with_new and replicas.new):
             claim.wants = False
@@ -58,7 +61,8 @@ class Admission:
         return [replica.key for replica in paced(order)], [replica.wish for replica in paced(order)]
 
     def grant(self, turn: Turn, now: float, *, rides: bool) -> dict[PartitionKey, int]:
-        """Return what these are granted, in order. Nobody else has a turn meanwhile: a budget changes in one step."""
+        """Return how many bytes each is granted, until the budget is used up. The budget changes in one step, so no
+        other connection is granted anything in between."""
         keys, wishes = turn
         if not keys:
             return {}
@@ -68,21 +72,21 @@ class Admission:
         return dict(zip(keys, grants, strict=False))
 
     def give_back(self, grants: dict[PartitionKey, int], now: float) -> None:
-        """What was granted will not be asked for."""
+        """Return grants to the budget that no request will use."""
         for granted in grants.values():
             self._throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
 
     def looks_again(self, now: float, deadline: float) -> float:
-        """When it is worth deciding again, at the latest at `deadline`."""
+        """Return when a held request is to be decided again: when its turn comes, at `deadline` at the latest."""
         turn = now + max(self._throttle.budget.seconds_until_turn(self.claim, now), LEAST_HOLD_SECONDS)
         self.claim.is_held = True
         self.claim.due = min(turn, deadline)
         return self.claim.due
 
     def hurry(self, max_wait_ms: float, now: float) -> float:
-        """So long, in milliseconds, and no longer than until it is our turn, the leader may wait.
+        """Return how many milliseconds the leader may wait for data: until this link's turn, `max_wait_ms` at most.
 
-        An answer just before the gate opens would cost another fetch, and its wait: the result is to be rounded up.
+        The caller rounds up: an answer just before the turn would cost another fetch and another wait.
         """
         turn_ms = self._throttle.budget.seconds_until_turn(self.claim, now) * 1000
         return min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS))

@@ -1,7 +1,7 @@
-"""Which partitions of one connection the lists select, by the lists there were when it was looked last.
+"""Which partitions of one connection the lists of throttled replicas select, by the lists at the last `renew`.
 
-Pure. Invariant: between two calls of `renew` the answer to the same question is the same, but for topics whose names
-become known.
+Pure. Invariant: between two calls of `renew` a partition stays selected or stays not selected, except where the name of
+its topic becomes known.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from .selection import Selection
 
 MOST_FREE_TOPICS = 5_000
-"""Of one connection; beyond them they are looked up again."""
+"""The most topics of a connection that are remembered as free; with one more, remembering starts again."""
 
 
 class Chosen:
-    """`free_topics` are some of those of which no partition is selected: to find one here costs least."""
+    """`free_topics`: topics of which no partition is selected, as far as they were looked up. To find a topic there
+    costs less than to ask the lists."""
 
     __slots__ = ("_lists", "_names", "_names_known", "_selection", "free_topics")
 
@@ -30,7 +31,7 @@ class Chosen:
         self.free_topics: set[str | bytes] = set()
 
     def renew(self) -> bool:
-        """By the lists there are now; tell whether they have changed."""
+        """Go by the lists there are now; true if they have changed, or names of topics have become known."""
         lists, names_known = self._selection.lists, self._names.generation
         if self._lists is lists and self._names_known == names_known:
             return False

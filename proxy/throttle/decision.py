@@ -1,7 +1,7 @@
 """What is to be decided about a follower's Fetch, and what can come of it.
 
-Values only: `link` decides, the relay acts. Invariant: a demand is decided until something other than a hold comes of
-it.
+Values only: `link` decides, the relay acts. Invariant: a demand is decided again and again until it is forwarded or
+answered.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ Decision = Forward | Hold | Answer
 
 
 class Demand(NamedTuple):
-    """A request being decided, perhaps several times. `translation`: what becomes of it in its fetch session, v7+."""
+    """A request that is being decided, several times if it is held. `translation`: its part in a fetch session (v7 and
+    later)."""
 
     frame: bytes
     request: FetchRequest
@@ -50,7 +51,7 @@ class Demand(NamedTuple):
 
     @property
     def correlation_id(self) -> int:
-        """Of this very frame: `request` may be an equal one of before."""
+        """The correlation id in `frame`. `request` may have another: that of an equal request parsed before."""
         return request_correlation_id(self.frame)
 
     @property
@@ -64,5 +65,5 @@ class Demand(NamedTuple):
 
     @property
     def partitions(self) -> int:
-        """How many the follower wants, listed or not."""
+        """How many partitions the follower wants, whether the lists select them or not."""
         return len(self.request.entries if self.translation is None else self.translation.partitions)

@@ -1,7 +1,8 @@
-"""Reasons to doubt that a role's quota does what was meant, though everything is well formed.
+"""Reasons to doubt that a role's quota does what its operator meant, although it is well formed.
 
-A quota that throttles nothing says nothing by itself: brokers go around the sidecar, a list names what the cluster does
-not have, a unit was forgotten. Each reason is told with what to do. Pure: time is an argument, in seconds.
+A quota that throttles nothing gives no error: brokers may go around the sidecar, a list may name partitions that the
+cluster does not have, a unit may have been forgotten. Each doubt says what to look at. Pure: time is an argument, in
+seconds.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Reason(enum.StrEnum):
 class Doubt(NamedTuple):
     reason: Reason
     size: int
-    """How many topics of the lists it is about; 1 where it is about the quota itself."""
+    """How many topics of the lists are doubtful; 1 where the quota itself is."""
     text: str
-    """Ready to print: what is so, and what to look at."""
+    """For people: what was found, and what to look at."""
 
 
 class RoleDoubts:
@@ -58,10 +59,10 @@ class RoleDoubts:
         self.found: tuple[Doubt, ...] = ()
         self._role = role
         self._alone_since: float | None = None
-        """A quota has been in force since then, and there was no connection."""
+        """Since when a quota has been in force without any connection; None: there is one, or no quota."""
 
     def look(self, quota: RoleQuota, connections: int, unknown: list[str], now: float) -> tuple[Doubt, ...]:
-        """Work them out anew. `unknown`: what `unknown_replicas` says of the lists."""
+        """Return the doubts there are now. `unknown`: what `unknown_replicas` found in the lists."""
         in_force = not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
         if not in_force or connections:
             self._alone_since = None
@@ -81,14 +82,14 @@ class RoleDoubts:
 
 
 def named_topics(quota: RoleQuota) -> frozenset[str]:
-    """Topics of which a list names partitions here; globs may match what is yet to come."""
+    """Return the topics that a list names with partitions. Globs are left out: they may be meant for topics to come."""
     return frozenset(topic for topic, listed in quota.topics.items() if listed)
 
 
 def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]:
-    """What the lists name and the cluster does not have, in words, one per topic.
+    """Return what the lists name and the cluster does not have, in words, one text per topic.
 
-    `has`: the partitions by topic; empty: there is no such topic; not in it: nobody knows.
+    `has`: each topic's partitions; an empty set: the cluster has no such topic; no entry: not known.
     """
     found = []
     for topic in sorted(named_topics(quota) & has.keys()):

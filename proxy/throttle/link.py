@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from .role_throttle import RoleThrottle
 
 REFRESH_SECONDS = 5.0
-"""So often replicas that were left out of every request meanwhile are asked for, for the sake of their high watermark:
-their lag grows by what producers write, and nobody else tells. It costs a fetch and at most one batch, which goes no
-further; a scrape every 15 seconds sees three values of it."""
+"""How long a replica may be left out of requests before it is asked for once, to learn its high watermark: its lag
+grows by what producers write, and only the leader knows. Each time costs a fetch and at most one batch, which is not
+passed on; a scrape every 15 seconds sees three values of the lag."""
 REFRESH_CHECK_SECONDS = 1.0
-"""To look for such replicas costs as much as there are that wait."""
+"""How often it is looked for such replicas: each look goes through all replicas that are behind."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
 
 class Link:
-    """The throttle's view of one connection. `peer` names the other broker for people: its id, once known; `leader`
-    tells leaders apart."""
+    """The throttle's view of one connection. `peer`: the other broker, for people: its address until its id is known.
+    `leader`: a value that differs from leader to leader."""
 
     def __init__(self, throttle: RoleThrottle, peer: str, *, leader: Hashable = None) -> None:
         self.throttle = throttle
@@ -59,15 +59,15 @@ class Link:
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
         self._witness = None if ledger is None else Witness(ledger, throttle, self.replicas, peer)
-        """Who tells the journal, if one is kept."""
+        """What tells the journal of this link's traffic; None: no journal is kept."""
         self._session = LinkSession(throttle, self.replicas, leader)
         self.translator = self._session.translator
         self._took_one = False
-        """The last request without a fetch session is what is known of the replicas."""
+        """`replicas` is as the last request outside of fetch sessions left it, so an equal request changes nothing."""
         self._is_live = False
-        """Replicas in sync bring the follower back before the leader's wait is over: producers write to them."""
+        """Producers write to partitions that are in sync here: answers come before the leader's wait is over."""
         self._refresh_checked_at = -math.inf
-        """When it was last looked whether some were left out for `REFRESH_SECONDS`."""
+        """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.admission = Admission(throttle, self.replicas)
         self._upstream = Upstream(throttle, self.replicas, self.admission, self._session, self._witness)
         throttle.links.add(self)
@@ -78,7 +78,8 @@ class Link:
         self.translator.close()
 
     def may_pass_unseen(self, session: SessionAt | None) -> bool:
-        """Tell whether a Fetch may pass without a look; if not it is to `begin`, whatever the lists say."""
+        """True: a Fetch may pass unread. False: it has to be read and given to `begin`, because lists select partitions
+        or because its fetch session is translated."""
         return self.throttle.is_idle and (session is None or self.translator.may_relay(*session))
 
     def forget(self) -> None:
@@ -89,7 +90,8 @@ class Link:
         self.admission.claim.wants = False
 
     def begin(self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False) -> Demand | Answer:
-        """Take the follower's request. `is_same`: it is the one before but for its correlation id, which will do."""
+        """Take the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
+        correlation id."""
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
@@ -127,7 +129,7 @@ class Link:
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
 
-        Without `may_hold` it is decided as at its deadline: there is no time to wait.
+        Without `may_hold` the request is forwarded or answered, as at its deadline, since a drain does not wait.
         """
         throttle, replicas = self.throttle, self.replicas
         changes = throttle.changes
@@ -144,7 +146,7 @@ class Link:
         enforce, shapes = throttle.enforce, self._shapes(demand)
         turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
         if throttle.changes != changes:
-            # While others had their turn: it is decided by the quotas there are now.
+            # Quotas changed while other connections had their turns in between: decide by those there are now.
             return self.decide(demand, now, may_hold=may_hold)
         granted = self.admission.grant(turn, now, rides=rides)
         try:
@@ -171,7 +173,8 @@ class Link:
         return self._upstream.forward(demand, granted, unheard, now, shapes=shapes)
 
     def _unheard_of(self, granted: dict[PartitionKey, int], now: float) -> frozenset[PartitionKey]:
-        """Return those that are granted nothing, and whose high watermark is to be asked for now all the same."""
+        """Return the replicas that are granted nothing but are asked for all the same, to learn their high
+        watermark."""
         behind = self.replicas.behind
         if behind.keys() <= granted.keys():
             return frozenset()

@@ -1,8 +1,9 @@
-"""One connection's requests within fetch sessions (KIP-227), v7 and later: what each is, or that its session is over.
+"""One connection's requests within fetch sessions (KIP-227; Fetch v7 and later), and the end of a session.
 
 Pure. Knows the session's translation and the link's replicas, no budget.
 
-Invariant: a session goes on only while all that is to be known of its replicas is known.
+Invariant: a session goes on only while each of its selected replicas is known here; else it is ended, and the follower
+starts a new one with a full request.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 
 class LinkSession:
-    """`translator` is the way into the sessions of the role. `sent` was forwarded last within a session: of that one
-    are the link's replicas, once the leader has answered."""
+    """`translator`: finds and opens the sessions of the role. `sent`: the request of a session that was forwarded last;
+    the link's replicas are those of that session."""
 
     __slots__ = ("_replicas", "_throttle", "sent", "translator")
 
@@ -53,7 +54,8 @@ class LinkSession:
             return replies.error(frame, request, taken)
         replicas = self._replicas
         if len(taken.partitions) > self._throttle.remembered.most_of_connection:
-            # All of them in one full request are more than is decoded, and pass: the follower does not come back so.
+            # The session has grown beyond what is remembered of a connection. The follower's next request lists all
+            # partitions at once, which is too long to be decoded and passes, so this is not refused again.
             return self._refuse(frame, request, taken)
         if taken.request.is_full:
             replicas.reselect()
@@ -69,8 +71,8 @@ class LinkSession:
         return replies.error(frame, request, self.translator.refuse(request.session_id))
 
     def _goes_on(self, taken: Translation[Asked]) -> bool:
-        """Tell whether all that is to be known of the session's replicas is known. If not it has to start again: a
-        leader tells a high watermark once, when a partition is new to the session."""
+        """True: each selected replica of the session is known. If one is not, only a new session tells its high
+        watermark: within a session a leader does not repeat one."""
         if self._throttle.is_idle or self.sent is None or taken.session is not self.sent.session:
             return False
         if not self._replicas.reselect():

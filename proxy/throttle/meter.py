@@ -8,16 +8,17 @@ from __future__ import annotations
 import math
 
 SMOOTHING_SECONDS = 5.0
-"""Long enough to hide the gate's rhythm of 0.1 s, short enough to follow a changed quota while one watches."""
+"""Long enough to hide that grants come every 0.1 s, short enough for a person who has changed a quota to see it."""
 SILENT_SECONDS = 6 * SMOOTHING_SECONDS
-"""After so long without events the rate is 0: the quarter of a percent that is left of it says nothing of now, and an
-ETA made of it grows without end."""
+"""After so long without bytes the rate is 0. A quarter of a percent of it would be left, and an estimated time of
+arrival made from that would grow without end."""
 FOLD_SECONDS = 0.1
-"""Amounts so close together count as one: adding must cost next to nothing."""
+"""Amounts that come within this time of each other are added up before the rate is worked out anew, which costs an
+exponential function."""
 
 
 GROWTH_SECONDS = 10.0
-"""Twice as long as high watermarks of partitions that are left out take to be heard of again."""
+"""Twice `link.REFRESH_SECONDS`: high watermarks of partitions that are left out are heard of that often."""
 
 
 class Meter:
@@ -44,8 +45,8 @@ class Meter:
 
 
 class GrowthMeter:
-    """A rate over the last `GROWTH_SECONDS` or so, right from its beginning on: an amount of the first second is not
-    spread over seconds that nobody saw."""
+    """A rate over about the last `GROWTH_SECONDS` that is right from its first second on: what came in one second is
+    not divided by ten while only one has been seen."""
 
     __slots__ = ("_amount", "_began", "_updated")
 
@@ -67,7 +68,7 @@ class GrowthMeter:
     def per_second(self, now: float) -> float:
         if self._began is None or now <= self._began:
             return 0.0
-        # Of a steady amount per second so much is left in a sum that fades: the integral over the seconds seen.
+        # What a steady rate of 1 per second would have left in the fading sum by now.
         seen_seconds = GROWTH_SECONDS * -math.expm1(-(now - self._began) / GROWTH_SECONDS)
         return self._faded(now) / max(seen_seconds, 1.0)
 
