@@ -1,7 +1,7 @@
 """What a forwarded Fetch request makes the sidecar do with its response.
 
-Built by `link` when the request is decided, carried with the request until its response comes, told by the relay what
-comes, as it comes. Pure.
+Built by `link` when the request is decided and kept with the request until its response comes; the relay then tells it
+of each entry as it arrives. Pure.
 
 Invariants: a full response carries exactly the partitions that the follower asked for (what was omitted is
 replayed); an entry with an error is never altered; every grant is settled once, whatever happens.
@@ -57,21 +57,22 @@ class Outlook:
         self.witness = witness
         self.grants: dict[PartitionKey, int] = {}
 
-    # What few fetches have stands at the class: one of these is made for every fetch.
+    # An Outlook is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
     observed: Set[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
     first: PartitionKey | None = None
-    """Of those that were behind the one that is asked for first: KIP-74 owes it at least one batch."""
+    """The first of the requested replicas that are behind: the leader sends it at least one batch, however small its
+    limit (KIP-74)."""
     replays: Sequence[ReplayedEntry] = ()
     confirms: Set[PartitionKey] = frozenset()
-    """Of those that are behind, what was asked for without a grant, because nothing can be replayed for it: what the
-    leader says of it goes on, its records do not."""
+    """Replicas that are behind and were requested without a grant, because no entry can be replayed for them: the
+    leader's entry goes on to the follower, but without its records."""
     brought_nothing = False
-    """The answer is through, and `first` had no records in it."""
+    """The answer is over, and had no records of `first`."""
     is_timed = False
-    """What was granted has begun to come."""
+    """The time to the first granted records has been measured."""
     catches_up = False
-    """Some that are behind were asked for."""
+    """At least one replica that is behind was requested."""
     translation: Translation[Asked] | None = None
     """Of the request within its fetch session, v7+."""
 
@@ -81,8 +82,8 @@ class Outlook:
             self.translation.answered(error_code, session_id)
 
     def teaches(self) -> int | None:
-        """A number by which an answer without records tells nothing new if an equal one was the last, and it is still
-        the same; None: every entry must be looked at."""
+        """Return the number of the present state of knowledge: while it stays the same, an answer without records that
+        equals the one before teaches nothing new. None: every entry must be read."""
         return None if self.witness is not None or self.translation is not None else self.replicas.generation
 
     def must_discard(self, now: float) -> bool:
@@ -100,9 +101,10 @@ class Outlook:
     def forwards(self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
 
-        Their positions are in `buffer`, of which nothing beyond `end` has been read. What is not throttled costs a
-        lookup: this is called with every entry of every response that may hold a throttled one. What is accounted for
-        is what Kafka records: a follower its record bytes, a leader the entry's bytes on the wire (KIP-73).
+        Positions in them are offsets in `buffer`, which holds nothing from `end` on. This is called with every entry of
+        every response that may hold a throttled one, so an entry that is not throttled costs one look-up. The bytes
+        accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
+        leader the entry's bytes on the wire.
         """
         if self.witness is not None:
             self.witness.forwarded(entries, now)
@@ -132,7 +134,8 @@ class Outlook:
             self._account(brought, now)
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
-        """Account for records that go on: whose, how many bytes, where the entry begins and where they do."""
+        """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
+        begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
         in_sync = catching_up = reserved = taken = ungranted = withheld = turn = 0
@@ -157,7 +160,7 @@ class Outlook:
                     withheld += used
                 else:
                     ungranted += used
-        finally:  # if the connection ends meanwhile, what has been looked at counts
+        finally:  # the loop is left here if the connection ends in one of its pauses; what went on until then counts
             usage = Usage(
                 in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld
             )
@@ -183,7 +186,7 @@ class Outlook:
         statistics.withheld_bytes += entry.records_size
 
     def finish(self, now: float) -> None:
-        """The response is through: give back what was not used."""
+        """The response is over: give back the grants that brought no records."""
         whole_session = self.translation is not None
         self.brought_nothing = self.first in self.grants
         if not self.grants:
@@ -197,7 +200,7 @@ class Outlook:
         self._give_back(now)
 
     def lost(self, now: float) -> None:
-        """There will be no response, or not all of it came, or it was not understood."""
+        """Give all grants back: no response comes any more, or not all of it, or it cannot be understood."""
         if self.translation is not None:
             self.translation.lost()
         self._give_back(now)
@@ -207,14 +210,15 @@ class Outlook:
             self.throttle.budget.settle(self.claim, reserved=self.grants.pop(key), used=0, now=now)
 
     def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
-        """Another high watermark than before; by the next request the replica may stand otherwise."""
+        """Take a high watermark that differs from the one before; the next request classifies the replica anew."""
         self.replicas.progressed(replica, high_watermark, now)
         replica.high_watermark = high_watermark
         self.replicas.changed[key] = None
 
 
 def _look_at_batches(brought: list[tuple[Replica, int, int, int]], buffer: Bytes, end: int) -> None:
-    """Learn how large the batches of those are that are not in sync: none is larger than what is known to be."""
+    """Learn the size of the first batch of each replica that is not in sync. Records no larger than the largest batch
+    known need no look."""
     for replica, size, _, records_at in paced(brought):
         if size > replica.largest_batch_bytes and replica.standing is not Standing.IN_SYNC:
             replica.saw_batch(first_batch_size(buffer, records_at, end))

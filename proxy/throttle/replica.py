@@ -4,9 +4,9 @@
 forwarded last for this partition. What is unknown counts as in sync, otherwise idle members of the ISR would be
 cut off (KAFKA-4313). Pure: knows what to ask of a budget, not how much there is; no frame or socket.
 
-A partition may be missing from some requests: its follower throttles it, natively or by a sidecar of its own. What
-was known of it still tells whether it is behind, but is not replayed until the leader has confirmed it: the
-partition may have had another leader meanwhile.
+A follower may leave a partition out of some requests, because it throttles it, natively or by a sidecar of its own.
+What was known of the partition then still tells whether it is behind, but is not replayed until the leader has
+confirmed it: the partition may have had another leader in between.
 
 Invariants: `high_watermark` and `log_start_offset` are values this connection forwarded in this leader epoch,
 never invented; they are forgotten as soon as that could be wrong, and replayed only while `replayable`.
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 LEAST_NEED_BYTES = 64 * 1024
-"""What a grant is worth at least, until larger batches are seen: four default producer batches."""
+"""The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3
-"""After an answer that left half of its grant, the next grant is worth so many times what it brought, where grants are
-scarce; rounded up to a power of two, so that it seldom changes."""
+"""After an answer that used less than half of its grant, the next one is expected to bring this many times as much, and
+is granted no more where grants are scarce. Rounded up to a power of two, so that the wish seldom changes."""
 MOST_WEIGHED_BYTES = 64 * 2**20
-"""From here on what was weighed before counts half: messages may become larger or smaller."""
+"""How many bytes the average size of a message is worked out from; older ones count half, then a quarter, and so on,
+since messages may become larger or smaller."""
 
 
 class Standing(enum.Enum):
@@ -87,11 +88,11 @@ class Replica:
         self._empty_grants = 0
         self._need_bytes = LEAST_NEED_BYTES
         self.asked_in = 0
-        """The how manieth request of its connection listed it last."""
+        """The number, among its connection's requests, of the last one that listed it."""
         self.replayable = False
-        """An entry may be answered for it from what was forwarded last."""
+        """The sidecar may answer for the leader with the values forwarded last."""
         self.leader_asked_at = now
-        """When a request that went on to the leader asked for it last, where some were left out."""
+        """When a request from which other replicas were left out last asked the leader for this one."""
         self.meter = Meter(now)
         self._delivered = False
         self._moved_bytes = self._moved_messages = self._unconfirmed_bytes = 0
@@ -106,30 +107,32 @@ class Replica:
 
     @property
     def bytes_per_message(self) -> float:
-        """Record bytes for each offset that the follower got on by, as measured; 0 while that is unknown."""
+        """Record bytes per offset that the follower advanced, as measured; 0 while that is unknown."""
         return self._moved_bytes / self._moved_messages if self._moved_messages else 0.0
 
     @property
     def need_bytes(self) -> int:
-        """The smallest partition_max_bytes worth asking with: below its first batch a partition answers empty."""
+        """The smallest partition_max_bytes worth sending: below the size of its next batch a partition answers with no
+        records."""
         return max(self._need_bytes, self.largest_batch_bytes)
 
     @property
     def stalls(self) -> bool:
-        """Grants bring nothing: its leader throttles it, natively or by a sidecar of its own."""
+        """Its last grants brought no records, so its leader throttles it, natively or by a sidecar of its own."""
         return self._empty_grants > 1
 
     def asked(self, entry: RequestEntry, *, returns: bool) -> None:
         """Take the follower's next request for this partition, and classify it by what was known before.
 
-        `returns`: it was missing from the request before.
+        `returns`: the request before left it out.
         """
         if returns:
             self.replayable = False
         went_back = entry.fetch_offset < self.fetch_offset
         jumped = entry.fetch_offset > self.fetch_offset and not self._delivered
         new_epoch = entry.current_leader_epoch != self.leader_epoch
-        # One that was behind is no ISR member for it: a leader that restarts would bring a whole limit of each at once.
+        # A replica that was behind is in no ISR, whatever the epoch. Taken for truncated, each would be sent a whole
+        # partition_max_bytes at once after a restart of the leader.
         if went_back or (new_epoch and self.standing in (Standing.IN_SYNC, Standing.TRUNCATED)):
             self.forget()
             self.standing = Standing.TRUNCATED
@@ -183,7 +186,7 @@ class Replica:
         self.meter.add(size, now)
 
     def used(self, size: int, granted: int) -> None:
-        """So much of a grant came: less than half of it was probably all there is."""
+        """A grant brought `size` bytes of records. Less than half of the grant was probably all there is for now."""
         if 2 * size < granted:
             likely = 1 << (LIKELY_GROWTH * size).bit_length()
         elif self._likely_bytes == math.inf:
@@ -193,7 +196,7 @@ class Replica:
         self._expect(likely if likely < self.limit_bytes else math.inf)
 
     def unused(self) -> None:
-        """Nothing came of a grant: perhaps it was too small."""
+        """A grant brought no records, perhaps because it was too small."""
         self._expect(math.inf)
 
     def _expect(self, likely_bytes: float) -> None:
@@ -202,10 +205,10 @@ class Replica:
             self._wishes()
 
     def stalled(self, turn: int, *, needs_more: bool) -> None:
-        """It was granted and asked for and nothing came: the others go before it until its next turn.
+        """A grant brought no records: other replicas go before this one until its next turn.
 
-        `needs_more`: perhaps because its first batch is larger. Only what a leader takes first may exceed its limit
-        (KIP-74), and within a fetch session the leader has an order of its own.
+        `needs_more`: its next batch may be larger than the grant, so the next grant is larger. Only the partition that
+        a leader reads first may exceed its limit (KIP-74), and within a fetch session the leader chooses which it is.
         """
         self.served = turn
         self._empty_grants += 1
@@ -220,14 +223,15 @@ class Replica:
             self._wishes()
 
     def _wishes(self) -> None:
-        """A replica that stalls gets what shows that it goes on again, and leaves the rest to others."""
+        """Work out what to ask of the budget. A replica that stalls wishes only for as much as shows whether records
+        come again, and leaves the rest to others."""
         limit, need = max(self.limit_bytes, 0), self.need_bytes
         self.wish = Wish(
             min(limit, need) if self.stalls else limit, need, max(self._likely_bytes, self.largest_batch_bytes)
         )
 
     def replay(self) -> ReplayedEntry:
-        """An entry of what was forwarded last."""
+        """Return the entry that repeats the values forwarded last."""
         replay = self._replay
         if (
             replay is None

@@ -3,8 +3,8 @@
 They are kept sorted, not sorted anew for each request: a fetch of a thousand partitions costs what has changed since
 the one before. Pure; knows a role's lists, not its budget.
 
-Invariant: between two requests `behind` and `new` hold exactly those of `known` that stand so; `known` is what the last
-request asked for, of what the lists select.
+Invariant: between two requests `known` holds the replicas that the last request asked for and the lists select, and
+`behind` and `new` hold those of them that have this standing.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 _SERVED = attrgetter("served")
 COUNTED_SECONDS = 30.0
-"""What no request has asked for in this time counts no longer. A fetcher that is left without partitions, because a
-reassignment was cancelled, sends nothing more, and its connection stays open until connections.max.idle.ms (10 minutes
-by default). A fetcher that has partitions asks again after request.timeout.ms (30 s) at the latest."""
+"""A replica that no request asked for in this time is left out of figures. A fetcher without partitions, because a
+reassignment was cancelled, sends no more requests, and its connection stays open until connections.max.idle.ms (10
+minutes by default). A fetcher that has partitions asks again after request.timeout.ms (30 s) at the latest."""
 
 
 class Replicas:
@@ -50,12 +50,12 @@ class Replicas:
         self.behind: dict[PartitionKey, Replica] = {}
         self.new: dict[PartitionKey, Replica] = {}
         self.changed: dict[PartitionKey, None] = {}
-        """An answer may have changed how these stand; by the next request they are looked at again."""
+        """Replicas whose standing an answer may have changed; the next request classifies them anew."""
         self.generation = 0
-        """Grows whenever one is met, let go of, or asked for otherwise, and whenever one stands otherwise."""
+        """Grows whenever a replica comes or goes, is asked for with other values, or changes its standing."""
         self._absences = Absences()
         self.fetch_version: int | None = None
-        """Of the Fetch that came last, for people; None: there was none of a replica's."""
+        """The version of the last replica's Fetch, for people; None: there was none."""
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
@@ -63,37 +63,37 @@ class Replicas:
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0
-        """Selected by the lists, and passed untouched all the same, each time they were asked for."""
+        """How often a replica was asked for that the lists select and that passed untouched, because no more may be
+        remembered."""
 
     def __len__(self) -> int:
         return len(self.known) + len(self._absences)
 
     def counted(self, now: float) -> list[Replica]:
-        """Return those asked for within `COUNTED_SECONDS`, those that are missing from requests for a short time
-        included."""
+        """Return the replicas asked for within `COUNTED_SECONDS`, whether or not the last request listed them."""
         found = list(self.known.values()) if now - self._asked_at < COUNTED_SECONDS else []
         return found + self._absences.within(COUNTED_SECONDS, now)
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
-        """Those that are behind, who was served longest ago first; then perhaps those never met."""
+        """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
         order = sorted(self.behind.values(), key=_SERVED)
         return order + sorted(self.new.values(), key=_SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
-        """A request that goes on asks the leader for these, so their high watermarks will be heard of."""
+        """A request that asks the leader for these is forwarded, so their high watermarks will be known again."""
         for key in paced(keys):
             replica = self.known.get(key)
             if replica is not None:
                 replica.leader_asked_at = now
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
-        """The leader's high watermark of a known replica moved on: its lag grew by that."""
+        """The leader's high watermark of a known replica has advanced, and its lag has grown by as much."""
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
 
     def clear(self) -> None:
-        """A fetch passed unseen: what was known may be out of date."""
+        """Forget everything: a fetch passed unread, so what is known may be out of date."""
         self.generation += 1
         if self.known or self._absences.missing:
             self._absences.clear()
@@ -157,15 +157,14 @@ class Replicas:
         self._look_again(changed, now)
 
     def forget(self, key: PartitionKey) -> None:
-        """An error: what was forwarded is worthless."""
+        """The leader answered with an error: its values forwarded before hold no more."""
         replica = self.known[key]
         replica.forget()
         self._place(key, replica)
 
     def reselect(self) -> bool:
-        """Let go of those that the lists no longer select; those they select now are met when they are listed next.
-
-        Tell whether the lists have changed.
+        """Drop replicas that the lists no longer select; replicas that they select now are taken up when a request
+        lists them next. True: the lists have changed.
         """
         if not self._chosen.renew():
             return False
@@ -208,7 +207,8 @@ class Replicas:
             self.changed.pop(key, None)
 
     def _look_again(self, changed: Collection[PartitionKey], now: float) -> None:
-        """Answers changed how these stand, not what is asked of them. Give up those that are missing for long, too."""
+        """Classify replicas anew that answers have changed and that are asked for as before; forget those that have
+        been left out for too long."""
         for key in paced(changed):
             replica = self.known.get(key)
             if replica is None:
@@ -233,5 +233,5 @@ class Replicas:
         elif key not in self.new:
             self.new[key] = replica
         if standing is Standing.TRUNCATED:
-            # Its high watermark is unknown: unless an answer tells it, it is new by the next request.
+            # Its high watermark is unknown: unless the answer tells it, the replica is new at the next request.
             self.changed[key] = None
