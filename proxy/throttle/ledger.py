@@ -1,11 +1,11 @@
-"""What each second brought of each partition: sums in memory, handed out fifteen seconds at a time.
+"""The journal's sums per second and partition, kept in memory and handed out in blocks of fifteen seconds.
 
-Pure: `now` is an argument, in seconds of a clock that is never set. Knows no file and no wall clock. Two calls per
-partition and fetch at most, each a dict lookup and some additions; to hand a block out takes as long for 100 000
+Pure: `now` is an argument, in seconds of a clock that is never set. Knows no file and no wall clock. A partition costs
+two calls per fetch at most, each a dict lookup and some additions; to hand a block out takes as long for 100 000
 partitions as for one (`ledger_blocks`).
 
 Invariant: every byte reported is in exactly one block, in its second and at its partition; a partition without news is
-in none.
+in no block.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from journal_schema import LINE_SECONDS
 from .ledger_blocks import Block, Last, Link, LinkSums, Position, Sums, TrafficKey
 
 MOST_KEYS = 100_000
-"""Partitions of which something is told within one block; each costs about a kilobyte until that is written."""
+"""The most keys in one block; each takes about a kilobyte until the block is written."""
 MOST_KNOWN = 400_000
-"""Replicas whose last offsets are remembered after that."""
+"""The most replicas whose last offsets are remembered from block to block."""
 IDLE_TICKS = 600
-"""After so many seconds without a fetch, or twice as many, a replica's last offsets are forgotten, and said again with
-the next one."""
+"""A replica's last offsets are forgotten between once and twice this many seconds after its last fetch, and are written
+again with its next one."""
 
 _ReplicaKey = tuple[str, str, str, int]
 """Role, peer, topic and partition."""
@@ -37,15 +37,16 @@ class Ledger:
         """Tick of the block that is being filled."""
         self._slot = 0
         self._ends = origin + 1.0
-        """The second of `_slot`."""
+        """When the second of `_slot` ends."""
         self._sums: dict[TrafficKey, Sums] = {}
         self._links: dict[Link, LinkSums] = {}
         self._known: dict[_ReplicaKey, Last] = {}
-        """Heard of since the last multiple of IDLE_TICKS, or taken over from `_older` since."""
+        """Last offsets of replicas that were fetched since the last multiple of IDLE_TICKS."""
         self._older: dict[_ReplicaKey, Last] = {}
+        """Last offsets of replicas that were fetched in the IDLE_TICKS before that, and not since."""
         self._finished: list[Block] = []
         self.dropped = 0
-        """Fetches and omissions of partitions beyond `MOST_KEYS`, of which nothing is told."""
+        """How many fetches and omissions are in no block, because their keys were more than `MOST_KEYS`."""
 
     def tick_at(self, now: float) -> int:
         return math.floor(now - self._origin)
@@ -76,7 +77,7 @@ class Ledger:
         sums.stands(position)
 
     def stands(self, key: TrafficKey, position: Position, *, now: float) -> None:
-        """A replica says where it is: it may have caught up, and there is no entry to tell it by."""
+        """A replica's request told where it stands, without an entry of an answer: it may have caught up."""
         sums = self._at(key, position, now)
         if position != sums.position:
             sums.news(self._slot)
@@ -90,7 +91,7 @@ class Ledger:
         return finished
 
     def cut(self, now: float) -> list[Block]:
-        """Return all that is left, also of the second that has only begun; what comes is in another block."""
+        """Return all blocks, the one that is being filled included; what is reported from now on is in another one."""
         if now >= self._ends:
             self._turn(now)
         self._end_block()
@@ -117,7 +118,8 @@ class Ledger:
         return sums
 
     def _last_of(self, replica: _ReplicaKey) -> Last:
-        """Where the replica stood last: maybe in this block, when it was in sync, behind, or selected otherwise."""
+        """Return where the replica stood last, also if that was under another key: in sync instead of behind, or not
+        throttled."""
         last = self._known.get(replica)
         if last is None:
             last = self._older.pop(replica, None) or Last()

@@ -1,8 +1,8 @@
-"""What a ledger hands out: fifteen seconds of sums, and how they are told of.
+"""The blocks that a ledger hands out: fifteen seconds of sums, and how the journal's lines are read from them.
 
-Sums are handed out as they are, in a time that does not depend on how many partitions there are; to put them in order
-takes 5 µs for each, half a second for 100 000, and is for whoever takes them (`Block.take`), in a thread of its own and
-in slices (`protocol.pacing`). Pure; knows no file and no clock.
+A block is handed out with its sums as they are, in a time that does not depend on the number of partitions. To sort
+them takes 5 µs for each, half a second for 100 000, and is done by whoever takes the block apart (`Block.take`), in a
+thread of its own and with pauses (`protocol.pacing`). Pure; knows no file and no clock.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FEW = 64
-"""So many are done between two pauses."""
+"""How many partitions are dealt with between two pauses."""
 SORTED_AT_ONCE = 4096
-"""Python sorts in one step, during which no other thread runs: two milliseconds for so many."""
+"""How many are sorted in one call, during which Python runs no other thread: two milliseconds."""
 
 
 class TrafficKey(NamedTuple):
-    """What is summed up apart."""
+    """One sum per key: a partition of a link, apart for each state it was in."""
 
     role: str
     peer: str
@@ -34,7 +34,7 @@ class TrafficKey(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What has blocks of its own."""
+    """One line of the journal per link and block."""
 
     role: str
     peer: str
@@ -72,7 +72,7 @@ class Replica(NamedTuple):
     fetches: int
     omitted: int
     before: Position
-    """Where it stood before the block; where it began, if that is unknown."""
+    """Where it stood before the block; if that is unknown, where its first fetch in the block found it."""
     position: Position
 
 
@@ -96,7 +96,7 @@ class LinkSums:
 
 
 class Last:
-    """Where a replica stood when it was last heard of, whatever it was then; None: nowhere that is known."""
+    """Where a replica stood last, whether it was in sync or behind then; None: not known."""
 
     __slots__ = ("position",)
 
@@ -119,7 +119,7 @@ class Sums:
         self.header_bytes = self.fetches = self.omitted = 0
         self.before = begins_at if last.position is None else last.position
         self.position = last.position
-        """What was told of it last; None: nothing."""
+        """Where it stood last; None: not known."""
 
     def stands(self, position: Position) -> None:
         self.position = self.last.position = position
@@ -139,11 +139,12 @@ class Block:
 
     @property
     def lines(self) -> int:
-        """How many links there is news of."""
+        """How many links have news, each a line of the journal."""
         return len(self._links)
 
     def take(self) -> Iterator[Traffic]:
-        """What there is to tell of each link, once. Sums are freed as they are read: all at once would be one step."""
+        """Yield each link's traffic, once. The sums are freed one by one: to free all of them together would keep other
+        threads waiting."""
         replicas: dict[Link, list[Replica]] = {link: [] for link in self._links}
         sums = self._sums
         while sums:

@@ -1,6 +1,6 @@
-"""What passes in a role, by what its quota can do about it: catching up, in sync, everything else.
+"""How many bytes a second pass in a role, in three parts: catching up, in sync, everything else.
 
-Made of counters that the data path keeps anyway, looked at once a second. Pure: time is an argument, in seconds.
+Worked out from counters that the data path keeps anyway, once a second. Pure: time is an argument, in seconds.
 Invariant: the three rates together are what is relayed to followers.
 """
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from ..statistics import RoleStatistics
 
 WINDOW_SECONDS = 11.0
-"""As long as KIP-73's window by default, so that the rates here and the one beside the quota tell of the same time."""
+"""As long as KIP-73's window by default, so that these rates and the role's measured rate are about the same time."""
 
 
 class Passing(NamedTuple):
     """Bytes per second in the direction that records go, from leaders to followers."""
 
     catching_up: float = 0.0
-    """Of listed replicas that are behind: what the quota holds back."""
+    """Records of listed replicas that are behind, which the quota holds back."""
     in_sync: float = 0.0
-    """Of listed replicas that are in sync: counted against the quota, never held back."""
+    """Records of listed replicas in sync, which count against the quota and are never held back."""
     other: float = 0.0
-    """Of replicas that no list names, of clients, and of what is not understood (TLS, unknown versions); with it what
-    a response has beside records."""
+    """Everything else: replicas that no list names, clients, traffic that is not understood (TLS, unknown versions),
+    and the bytes of responses besides their records."""
 
 
 class _Sample(NamedTuple):
@@ -44,7 +44,7 @@ class PassingRates:
         self._samples: deque[_Sample] = deque()
 
     def sample(self, statistics: RoleStatistics, now: float) -> None:
-        """Take what is counted now."""
+        """Note the counters as they are now."""
         samples = self._samples
         samples.append(
             _Sample(

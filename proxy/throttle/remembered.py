@@ -1,9 +1,9 @@
 """How many throttled replicas may be remembered, by one connection and by all of a role.
 
-A replica costs about 700 bytes, whether there is such a partition or a follower made its name up. What is not
-remembered passes untouched, and those remembered before go on being throttled.
+A replica takes about 700 bytes of memory, whether its partition exists or a follower made the name up. A replica for
+which there is no room passes untouched; those remembered before go on being throttled.
 
-Invariant: `count` is never less than what is remembered, and is put right once a second.
+Invariant: `count` is never less than the number of replicas remembered, and is counted anew once a second.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class Remembered:
     most: int = 200_000
     most_of_connection: int = 20_000
     count: int = 0
-    """Those of connections that ended, or that are asked for no longer, are in it until it is put right."""
+    """Replicas of connections that ended, or that are asked for no longer, are included until it is counted anew."""
     is_memory_short: bool = False
-    """The process nears what it may have of memory: nothing new is remembered."""
+    """The process is close to its limit of memory (`limits.max_memory`): no new replica is remembered."""
 
     def admits(self, of_connection: int) -> bool:
-        """Whether a connection that remembers so many may remember one more, which is counted then."""
+        """True: a connection that remembers `of_connection` replicas may remember one more, and that one is counted."""
         if of_connection >= self.most_of_connection or self.count >= self.most or self.is_memory_short:
             return False
         self.count += 1

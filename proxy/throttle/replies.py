@@ -1,8 +1,8 @@
 """What comes of a decided request, as bytes: the request that goes on to the leader, or the answer given here.
 
-Pure. Knows neither replicas nor budgets: what is asked for has been chosen.
+Pure. Knows neither replicas nor budgets: its caller has chosen what is asked for.
 
-Invariant: what was not chosen otherwise goes on as the follower wrote it.
+Invariant: except for what was chosen, a request goes on byte for byte as the follower wrote it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 
 def error(frame: bytes, request: FetchRequest, answer: LocalAnswer) -> Answer:
-    """A fetch session is over."""
+    """Answer that a fetch session is over, so that the follower starts a new one."""
     version, correlation_id = request.head.api_version, request_correlation_id(frame)
     return Answer(error_fetch_response(version, correlation_id, answer.error_code, session_id=answer.session_id))
 
 
 def without_records(demand: Demand, replays: Sequence[ReplayedEntry], session_id: int) -> Answer:
-    """Nothing new of any partition."""
+    """Answer that there is nothing new of any partition."""
     version = demand.request.head.api_version
     return Answer(empty_fetch_response(version, demand.correlation_id, replays, session_id=session_id))
 
 
 def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward:
-    """A request that is in no fetch session, with what was chosen of it."""
+    """Forward a request outside of fetch sessions, without what is omitted and with the limits that were chosen."""
     frame, request, left_out = demand.frame, demand.request, choice.omitted
     kept = {key: e for e in paced(request.entries) if (key := (e.topic, e.partition)) not in left_out}
     asks = full_upstream(SessionRequest(request.head.api_version, kept), choice, NO_SESSION_ID)
@@ -53,7 +53,7 @@ def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_m
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait_ms: int) -> Forward:
-    """A request of a fetch session, or one that wants one."""
+    """Forward a request that belongs to a fetch session or opens one."""
     frame, request = demand.frame, demand.request
     if asks.as_it_came and max_wait_ms >= request.max_wait_ms:
         return Forward(None, outlook)

@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 
 
 class Usage(NamedTuple):
-    """Throttled bytes of one response, or of the part of it that has come: `in_sync` and `catching_up` are all that
-    went on. Of them `granted` were used of `reserved`, `ungranted` without a grant; `observed` would have been withheld
-    if quotas were enforced, and cost nothing."""
+    """Throttled bytes of one response, or of the part of it that has come.
+
+    All of them together are `in_sync` and `catching_up`. By what pays for them: `granted` are covered by grants, which
+    were of `reserved` bytes; `ungranted` had no grant and are taken from the budget all the same; `observed` would have
+    been withheld if quotas were enforced, and are not taken from it.
+    """
 
     in_sync: int = 0
     catching_up: int = 0
@@ -44,7 +47,7 @@ class Usage(NamedTuple):
 
 
 class OpenLink(Protocol):
-    """What the role knows of each of its connections: `peer` is the other broker, for people."""
+    """What the role knows of each of its connections. `peer`: the other broker, for people."""
 
     peer: str
     replicas: Replicas
@@ -68,15 +71,16 @@ class RoleThrottle:
         self.role = role
         self.statistics = statistics
         self.quota = quota_in_force(quotas.of(role), None)
-        """As it is in force: of a rate that sets itself with what was chosen last."""
+        """The quota in force. Where quotas.toml gives a rate that sets itself: at the value chosen last."""
         self.enforce = quotas.enforce
         self.selection = Selection(self.quota, TopicNames() if names is None else names)
         self.changes = 0
-        """How many snapshots of the quotas were put in force since."""
+        """How many snapshots of the quotas were put in force after the first one."""
         self.ledger = ledger
         """Where traffic is reported to; None: no journal is kept."""
         self.sessions: FetchSessions[Asked] = FetchSessions()
-        """The fetch sessions that are translated: omission is forgetting, v7+."""
+        """The fetch sessions that are translated (Fetch v7 and later): to omit a partition from a session's request,
+        the sidecar has the leader's session forget it."""
         self.remembered = Remembered() if remembered is None else remembered
         self.links: set[OpenLink] = set()
         self.rate = _simple_rate(settings)
@@ -103,12 +107,13 @@ class RoleThrottle:
         self.budget.change_rate(bytes_per_second, now)
 
     def recount(self) -> None:
-        """Put right how many replicas are remembered: connections have ended, partitions are asked for no longer."""
+        """Count anew how many replicas are remembered, since connections end and partitions are asked for no more."""
         self.remembered.count = sum(len(link.replicas) for link in self.links)
 
     @property
     def shapes(self) -> bool:
-        """Lower partition_max_bytes to what is left; the broker's own policy admits everything or nothing."""
+        """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
+        partition with its full limit or not at all."""
         return self._strict and self.enforce and not math.isinf(self.quota.bytes_per_second)
 
     def next_turn(self) -> int:
@@ -129,8 +134,11 @@ class RoleThrottle:
 
 
 def quota_in_force(quota: RoleQuota, before: float | None) -> RoleQuota:
-    """Return a role's quota as it begins. A rate that sets itself goes on from `before`, as far as its bounds allow,
-    and begins at the least where there was none: the first look, which comes at once, says what is needed."""
+    """Return a role's quota as it is to begin, where `before` is the rate in force until now.
+
+    A fixed rate begins as it is. A rate that sets itself goes on from `before`, within its own bounds; without one it
+    begins at its least, until it is set for the first time, which is at once.
+    """
     source = quota.source
     if source is None:
         return quota

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Lists:
-    """Those of one snapshot of the quotas, and of the next ones with the same: a value, but for the names of topic ids,
-    which brokers tell as time goes by."""
+    """The lists of one role, kept from snapshot to snapshot of the quotas until they change. A value, except that
+    brokers tell the names of topic ids as time goes by."""
 
     __slots__ = ("_names", "_quota")
 
@@ -28,7 +28,8 @@ class Lists:
         self._names = names
 
     def selects(self, key: PartitionKey) -> bool:
-        """Whether the lists of this broker and role name this partition: of a topic whose name is awaited they may."""
+        """True: the lists of this broker and role select the partition. So do they for now if its topic's name is
+        awaited."""
         topic, partition = key
         quota, names = self._quota, self._names
         if isinstance(topic, str):
@@ -57,7 +58,7 @@ class Selection:
         self.names = names
         self._listed = quota.listed()
         self.lists = Lists(quota, names)
-        """Another value whenever the lists are others."""
+        """Replaced by another object whenever the lists change."""
 
     def apply(self, quota: RoleQuota) -> None:
         """The lists of `quota` select from now on."""
@@ -67,6 +68,6 @@ class Selection:
             self.lists = Lists(quota, self.names)
 
     def topic_name(self, topic: str | bytes) -> str:
-        """For people and the journal: the topic's name, or its id until that is known."""
+        """Return the topic's name, or its id until the name is known, for people and the journal."""
         name = topic if isinstance(topic, str) else self.names.of(topic)
         return written(topic) if name is None else name

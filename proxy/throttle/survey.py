@@ -1,10 +1,10 @@
 """A role's replicas looked at one after the other: how many there are, how far behind, and those furthest behind.
 
-There may be 200 000, of which a look takes a tenth of a second or more: it is a generator that yields every 0.1 ms or
-so, and whoever drives it stops there as long as others have work. What changes meanwhile is seen as it is when its turn
-comes. Pure: time is an argument.
+There may be 200 000 replicas, and to look at all of them takes a tenth of a second or more. So `survey` is a generator
+that yields every 0.1 ms or so, and its caller goes on with it when nothing else is to be done. A replica that changes
+in between is counted as it is when it is looked at. Pure: time is an argument.
 
-Invariant: the sums are of every connection that was open when the look began and still is when its turn comes.
+Invariant: the sums are of every connection that was open when the survey began and is still open when it is looked at.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 MOST_LINKS = 100
 MOST_PARTITIONS = 20
-"""Those furthest behind that a survey names. All of them are in the journal's and Prometheus' hands."""
+"""How many partitions a survey names, those furthest behind; the journal and Prometheus can have all of them."""
 LONGEST_ETA_SECONDS = 99 * 86400.0
-"""Whatever would take longer is not on its way to an end."""
+"""A lag that would take longer than this to shrink to nothing has no estimated end."""
 _REPLICAS_A_STEP = 100
-"""Some 0.6 µs each."""
+"""Replicas looked at between two yields, at some 0.6 µs each."""
 _LINKS_A_STEP = 20
 
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class LinkSurvey:
     peer: str
     fetch_version: int | None = None
     partitions: int = 0
-    """Throttled ones."""
+    """Throttled partitions."""
     behind: int = 0
     lag_messages: int = 0
     rate_bytes_per_second: float = 0.0
@@ -70,10 +70,10 @@ class RoleSurvey:
     eta_seconds: float | None = 0.0
     """0 when there is no lag; None while it does not shrink, or would take longer than `LONGEST_ETA_SECONDS`."""
     lag_bytes: float | None = 0.0
-    """The lag in bytes, as many a message as each replica's messages had so far; one that has fetched nothing yet is
-    taken at the average of the others. None while there is a lag and nothing was fetched."""
+    """The lag in bytes: each replica's lag in messages times its average message so far, and for a replica that has
+    fetched nothing yet times the average of the others. None while there is a lag and nothing has been fetched."""
     growth_bytes_per_second: float = 0.0
-    """What producers add to those that are behind."""
+    """How many bytes per second producers add to the replicas that are behind."""
     new: int = 0
     """Replicas of unknown standing: their lag is not in the sums yet."""
     fetching: int = 0
@@ -98,7 +98,7 @@ def survey(throttle: RoleThrottle, now: float) -> Generator[None, None, RoleSurv
 
 
 class _Furthest(Generic[_T]):
-    """The few of many with the largest lag."""
+    """Keeps the `most` items with the largest lag of all that are offered."""
 
     __slots__ = ("_heap", "_most", "_order")
 
@@ -106,11 +106,11 @@ class _Furthest(Generic[_T]):
         self._most = most
         self._heap: list[tuple[int, int, _T]] = []
         self._order = count(step=-1)
-        """Of several with the same lag those that came first are kept, and what is kept need not be compared."""
+        """Counts down: of several items with the same lag the first ones are kept, and items are never compared."""
 
     @property
     def bar(self) -> int:
-        """What has no larger lag is not kept."""
+        """An item is kept only if its lag is larger than this."""
         return self._heap[0][0] if len(self._heap) == self._most else -1
 
     def offer(self, lag: int, item: _T) -> None:
@@ -124,7 +124,7 @@ class _Furthest(Generic[_T]):
 
 
 class _Tally:
-    """What has been found so far."""
+    """The sums of a survey while it is made."""
 
     def __init__(self, throttle: RoleThrottle, now: float) -> None:
         self._throttle = throttle
@@ -141,7 +141,7 @@ class _Tally:
         self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
 
     def add(self, link: OpenLink) -> Generator[None, None, LinkSurvey | None]:
-        """Count a connection's replicas; return what is to be said of it, None if no replica fetches over it."""
+        """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""
         now, furthest = self._now, self._furthest
         replicas = iter(link.replicas.counted(now))
         partitions = behind = lag_messages = 0
@@ -213,8 +213,8 @@ class _Tally:
 
 
 def eta_seconds(lag_messages: int, gain_per_second: float) -> float | None:
-    """When a lag is gone if it goes on shrinking like that; 0 when there is none, None while it does not shrink, or
-    would take longer than `LONGEST_ETA_SECONDS`."""
+    """Return in how many seconds a lag is gone if it goes on shrinking at this rate; 0 if there is no lag, None while
+    it does not shrink, or would take longer than `LONGEST_ETA_SECONDS`."""
     if not lag_messages:
         return 0.0
     # Multiplied, not divided: a gain that has almost faded makes a quotient that no float holds.

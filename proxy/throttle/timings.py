@@ -1,7 +1,7 @@
 """How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
 
-What is measured costs the data path a subtraction and an append, for at most `MOST_SAMPLES` a second. Pure: times are
-arguments. Invariant: nothing is kept longer than until it is taken.
+A sample costs the data path a subtraction and an append, and at most `MOST_SAMPLES` are kept until they are taken, once
+a second. Pure: times are arguments. Invariant: no sample is kept once it was taken.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Timings:
         self._turnarounds: list[float] = []
 
     def answered(self, seconds: float) -> None:
-        """A leader's answer to a fetch of replicas that are behind begins, so long after it was asked."""
+        """A leader's answer with granted records begins, `seconds` after the request was decided."""
         if len(self._answers) < MOST_SAMPLES:
             self._answers.append(seconds)
 
     def came_back(self, seconds: float) -> None:
-        """An in-sync follower asks again, so long after an answer with records was through."""
+        """A follower in sync has asked again, `seconds` after records went on to it."""
         if len(self._turnarounds) < MOST_SAMPLES:
             self._turnarounds.append(seconds)
 

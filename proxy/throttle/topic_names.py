@@ -1,12 +1,12 @@
 """What topic ids stand for: Fetch names no topic since v13 (KIP-516), lists of throttled replicas know no ids.
 
-Names come from a broker (`network.topic_name_asking`) when an id is met that nobody knows: a topic is new, or was
-deleted and made again. Lists that name no topic (`*`) need none of this. Until the answer comes, a topic counts as
-listed, so that a move does not begin with a response of 10 MiB; if none comes, it passes unthrottled and is counted.
-Pure: time is an argument.
+A broker is asked for the name (`network.topic_name_asking`) when a request has an id that is not known: the topic is
+new, or was deleted and created again. Lists that name no topic (`*`) need no names. Until the answer comes, a topic
+counts as listed, so that a move does not begin with an unthrottled response of 10 MiB; if no name comes, the topic
+passes unthrottled and is counted. Pure: time is an argument.
 
-Invariants: of one id of which no broker said anything it is asked at most once per `AGAIN_SECONDS`, and for at most
-`MOST_AT_ONCE` ids at once; what is remembered is bounded, whatever ids a follower makes up.
+Invariants: an id that no broker knew is asked for at most once per `AGAIN_SECONDS`, and at most `MOST_AT_ONCE` ids are
+asked for at once; what is remembered is bounded, whatever ids a follower makes up.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ if TYPE_CHECKING:
 MOST_UNKNOWN = 10_000
 MOST_AT_ONCE = 2_000
 MOST_NAMES = 200_000
-"""Kafka's largest clusters have some ten thousand topics; beyond so many names all are asked for anew."""
+"""The most names remembered; with one more, all are forgotten and asked for again. Kafka's largest clusters have some
+ten thousand topics."""
 AGAIN_SECONDS = 5.0
 
 
 class TopicNames:
-    """Names by topic id. `generation` grows whenever there are new ones, or one that was awaited does not come."""
+    """Names by topic id. `generation` grows whenever a name becomes known, or turns out not to be had."""
 
     def __init__(self) -> None:
         self.generation = 0
         self.unnamed = 0
-        """Ids for which a broker was asked in vain; one that is asked for again is not counted again."""
+        """How many ids no broker had a name for; each counts once."""
         self._names: dict[bytes, str] = {}
         self._awaited: set[bytes] = set()
-        """No broker has been asked since they were met."""
+        """Ids that requests had and no broker has been asked for yet."""
         self._without: dict[bytes, float] = {}
-        """No broker had a name for them, or none answered, and when that was: asked for again when they are met, but
-        awaited no more, or they would count as listed now and then."""
+        """Ids that no broker had a name for, or none answered, each with the time of that. They are asked for again
+        when a request has them again, and never count as listed: or they would be throttled now and then."""
         self._again: set[bytes] = set()
-        """Of those, who was met again since."""
+        """Ids of `_without` that requests have had again since."""
         self.wanted_more: Callable[[], None] = lambda: None
-        """Called when a name is wanted that was not; whoever asks brokers puts itself here."""
+        """Called when an id is to be asked for; set by the part of the process that asks brokers."""
 
     def of(self, topic_id: bytes) -> str | None:
         """The topic's name; None if it is not known yet, in which case it is asked for."""
@@ -53,26 +54,26 @@ class TopicNames:
         return name
 
     def is_awaited(self, topic_id: bytes) -> bool:
-        """Its name is on its way, as far as anybody knows."""
+        """True: the name has been or will be asked for, and no broker has answered yet."""
         return topic_id in self._awaited
 
     def known(self, topic_id: bytes) -> str | None:
-        """The name without asking, for people."""
+        """The name if it is known; it is not asked for."""
         return self._names.get(topic_id)
 
     @property
     def has_awaited(self) -> bool:
-        """Some are to be asked for at once."""
+        """True: there are ids that are to be asked for at once."""
         return bool(self._awaited)
 
     def wanted(self, now: float) -> list[bytes]:
-        """What is to be asked for next, those that are awaited first."""
+        """Return the ids to ask for next: those never asked for first, then those whose time has come again."""
         due = [each for each in self._again if now - self._without.get(each, now) >= AGAIN_SECONDS]
         self._again.clear()
         return [*self._awaited, *due][:MOST_AT_ONCE]
 
     def learn(self, names: Mapping[bytes, str] | None, asked: Collection[bytes] = (), now: float = 0.0) -> None:
-        """Take what a broker says of the ids it was asked for; None if no broker says."""
+        """Take a broker's answer about the ids in `asked`; `names` None: no broker answered."""
         found = {} if names is None else names
         in_vain = [each for each in asked if each not in found]
         missed = [each for each in in_vain if each in self._awaited]
@@ -91,5 +92,5 @@ class TopicNames:
 
 
 def written(topic: str | bytes) -> str:
-    """A topic for people: its name, or its id as Kafka's tools write one (base64url without padding)."""
+    """Return a topic for people: its name, or its id as Kafka's tools write ids (base64url without padding)."""
     return topic if isinstance(topic, str) else base64.urlsafe_b64encode(topic).rstrip(b"=").decode()

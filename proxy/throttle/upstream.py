@@ -58,19 +58,20 @@ class Upstream:
         self._session = session
         self._witness = witness
         self._expected_at: float | None = None
-        """When the leader answers what was forwarded last if there is nothing new; None if what may have data
-        was asked for."""
+        """When the leader answers the request forwarded last if it has nothing new; None if partitions that are known
+        to have data were requested."""
         self._beside: Outlook | None = None
-        """Of the last request that asked for grants and for others: a leader's side that allows no grants cannot hold
-        it."""
+        """The outlook of the last request if it asked for granted replicas and for others as well. A sidecar beside the
+        leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
 
     def came_early(self, now: float) -> bool | None:
-        """Tell whether the follower is back before the leader would have answered for want of anything new; None if
-        that cannot be told."""
+        """True: the follower's last request was answered before the leader's wait for data was over; None: it cannot be
+        told."""
         return None if self._expected_at is None else now < self._expected_at
 
     def look_back(self, now: float, *, is_full: bool) -> None:
-        """Grants that brought nothing though there is something come back too soon to be of use at once."""
+        """If the last grants brought no records although the replica is behind, have the claim rest for a while: the
+        same grants would bring nothing again if given at once."""
         outlook, self._beside = self._beside, None
         if outlook is None or outlook.first is None or not outlook.brought_nothing:
             return
@@ -84,7 +85,7 @@ class Upstream:
             claim.rest_longer(now)
 
     def answer(self, demand: Demand, now: float) -> Answer:
-        """Everything is behind, and left out."""
+        """Answer the follower here, since every partition that it asked for is behind and over quota."""
         waiting = dict.fromkeys(self._replicas.behind)
         self._withheld(waiting, now)
         self._throttle.statistics.omitted_partitions += len(waiting)
@@ -100,7 +101,7 @@ class Upstream:
         return replies.without_records(demand, self._replays(waiting) if demand.is_full else [], session_id)
 
     def as_it_is(self, demand: Demand, now: float) -> Forward | Answer:
-        """Nothing to shape: unthrottled or in sync, every one of them."""
+        """Forward a request of which every partition is in sync or not throttled."""
         return self._unshaped(demand, self._outlook(demand, now))
 
     def _unshaped(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
@@ -118,7 +119,8 @@ class Upstream:
         *,
         shapes: bool,
     ) -> Forward | Answer:
-        """Ask for what was granted first (KIP-74: the first with data gets at least one batch), then for the rest."""
+        """Forward the request with the granted replicas first, since the first partition with data brings at least one
+        batch (KIP-74), then all others that are not omitted."""
         behind, new, claim = self._replicas.behind, self._replicas.new, self._admission.claim
         if demand.translation is None and len(granted) == demand.partitions and not claim.wants:
             return self._forward_all(demand, granted, now)
@@ -132,7 +134,8 @@ class Upstream:
                 omitted[key] = None
             else:
                 probed.append(key)
-        # Behind grants that have data a partition_max_bytes of 1 brings nothing, so nothing need be gathered for it.
+        # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
+        # taken away, and the response need not be kept to its end for that.
         confirms = frozenset(probed) - unheard if granted else frozenset(probed)
         probed += [key for key in paced(new) if key not in granted]
         self._withheld(omitted, now)
@@ -155,7 +158,8 @@ class Upstream:
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
     def _forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
-        """Everything there is in full, in the follower's own order, which gives each its turn to be first."""
+        """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
+        partition be the first one in turn."""
         outlook = self._outlook(demand, now)
         outlook.catches_up = True
         outlook.grants = granted
@@ -176,7 +180,7 @@ class Upstream:
         return replies.in_session(demand, asks, outlook, max_wait_ms)
 
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
-        """Change nothing; remember what enforcing would have left out."""
+        """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
         outlook = self._outlook(demand, now)
         outlook.grants = granted
         outlook.observed = frozenset(self._replicas.behind.keys() - granted.keys())
@@ -196,9 +200,9 @@ class Upstream:
         return [known[key].replay() for key in paced(omitted)]
 
     def _max_wait_ms(self, demand: Demand, *, hurries: bool, now: float) -> int:
-        """Return how long the leader may wait: what is left of the follower's own max_wait_ms, and if it `hurries` no
-        longer than until it is our turn. What was granted has data, so it comes at once, or as soon as a sidecar on the
-        leader's side lets it."""
+        """Return how many milliseconds the leader may wait for data: what is left of the follower's max_wait_ms. If it
+        `hurries`, because replicas were omitted and nothing is granted, no longer than until this link's turn. A
+        granted replica has data, so its answer comes at once, or as soon as a sidecar beside the leader lets it."""
         max_wait_ms = max(int((demand.deadline - now) * 1000), 0)
         if hurries:
             max_wait_ms = math.ceil(self._admission.hurry(max_wait_ms, now))

@@ -1,8 +1,9 @@
-"""What one connection's fetches bring, told to the journal's ledger: every partition, throttled or not.
+"""Tells the journal's ledger what one connection's fetches bring, of every partition, throttled or not.
 
 Pure. Exists only where a journal is kept. Knows offsets and sizes, never records.
 
-Invariant: every entry that is forwarded without an error is told once, by what was known when it was asked for.
+Invariant: every entry that is forwarded without an error is told once, with what was known at its request: an entry
+counts as in sync if its replica was in sync then.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
 
 MOST_SEEN = 20_000
-"""Partitions of one connection: what comes beyond them is in no line of the journal, and counted as dropped."""
+"""The most partitions of one connection that are told of; entries of further ones are in no line of the journal and are
+counted as dropped."""
 
 
 class _Seen:
-    """What was asked and said of one partition last."""
+    """What a follower last asked for and its leader last said of one partition."""
 
     __slots__ = ("behind_from", "high_watermark", "keys", "offset")
 
@@ -40,9 +42,10 @@ class _Seen:
         self.offset = UNKNOWN
         self.high_watermark = UNKNOWN
         self.behind_from: int | None = None
-        """Log start offset, if it was told to be behind and has not been told to have caught up."""
+        """The log start offset when the journal was last told that the replica is behind; None: the journal was never
+        told so, or was told since that the replica has caught up."""
         self.keys: list[TrafficKey | None] = [None] * 4
-        """By whether it is throttled and whether it is in sync: as they were made last."""
+        """The ledger's keys as made last, at index 2 · throttled + in sync."""
 
 
 class Witness:
@@ -59,10 +62,10 @@ class Witness:
         self._seen: defaultdict[PartitionKey, _Seen] = defaultdict(_Seen)
 
     def asked(self, entries: Collection[RequestEntry], now: float) -> None:
-        """Take the offsets that the follower asks for; what it does not name it asks for as before.
+        """Take the offsets that the follower asks for; partitions that it does not name it asks for as before.
 
-        That a replica has caught up is told by its request: within a fetch session (KIP-227) there is no entry for it
-        in the answer, nor maybe in any later one.
+        That a replica has caught up is seen from its request: within a fetch session (KIP-227) the answer has no entry
+        for a partition without news, and perhaps no later answer has one.
         """
         all_seen = self._seen
         for topic, partition, _, fetch_offset, _, _, _ in paced(entries):
@@ -74,7 +77,7 @@ class Witness:
                 self._caught_up((topic, partition), seen, seen.behind_from, now)
 
     def forwarded(self, entries: Collection[ResponseEntry], now: float) -> None:
-        """These go on to the follower, and nobody has learnt from them yet."""
+        """Tell of entries that go on to the follower, before the link learns from them."""
         known, all_seen, fetched = self._replicas.known, self._seen, self._ledger.fetched
         for (
             topic,
@@ -108,7 +111,7 @@ class Witness:
             )
 
     def withheld(self, keys: Collection[PartitionKey], now: float) -> None:
-        """The quota kept these out of a fetch, or their records out of a response."""
+        """Tell of partitions that the quota kept out of a request, or whose records it kept out of a response."""
         known = self._replicas.known
         for key in paced(keys):
             replica, seen = known.get(key), self._seen[key]
@@ -126,7 +129,7 @@ class Witness:
         self._ledger.stands(self._key(seen, *key, throttled=throttled, in_sync=True), position, now=now)
 
     def _key(self, seen: _Seen, topic: Topic, partition: int, *, throttled: bool, in_sync: bool) -> TrafficKey:
-        """The one of before, unless the topic or the other broker has got a name since."""
+        """Return the same key as before, unless the name of the topic or of the other broker became known since."""
         name, place = self._topic_name(topic), 2 * throttled + in_sync
         key = seen.keys[place]
         if key is None or key.topic != name or key.peer != self.peer:
