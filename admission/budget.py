@@ -37,6 +37,10 @@ class Budget(Protocol):
 
     turns: Turns
 
+    @property
+    def burst_bytes(self) -> float:
+        """The most that it lets through at once; inf if nothing bounds that."""
+
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Take a new quota; inf is unlimited, 0 stops catch-up."""
 
@@ -48,6 +52,13 @@ class Budget(Protocol):
 
         `rides`: the fetch goes on anyway, for replicas that are in sync and should not wait for much beside them.
         """
+
+    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+        """Return the bytes that `admit` would share out now, 0 if none, inf if as many as are wished for; the claim
+        asks for them. For who needs them of several budgets (`stakes`), and then has them `take`."""
+
+    def take(self, claim: Claim, granted: int, now: float) -> None:
+        """`granted` bytes of the room are granted, to be settled."""
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         """Return when it is worth asking again; inf if never at this rate."""
@@ -78,6 +89,10 @@ class StrictBudget:
             rate=bytes_per_second, gate_seconds=gate_seconds, burst_seconds=burst_seconds, now=now
         )
 
+    @property
+    def burst_bytes(self) -> float:
+        return self._bucket.burst_bytes
+
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         if bytes_per_second < self._bucket.rate:
             self._lowered_at = now
@@ -95,19 +110,25 @@ class StrictBudget:
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
-        bucket = self._bucket
-        if not self.may_admit(claim, now, rides=rides):
+        room = self.room(claim, now, rides=rides)
+        if not room:
             return []
-        if math.isinf(bucket.rate):
-            grants = [wish.limit_bytes for wish in wishes]
-        else:
-            most = bucket.piece_bytes if rides else math.inf
-            free = bucket.available(now) - self._kept(claim, now)
-            grants = _share(wishes, min(free, claim.appetite_bytes, most))
-        granted = sum(grants)
-        bucket.reserve(granted)
-        bucket.set_apart(granted - self.turns.serve(claim, granted, now))
+        grants = [wish.limit_bytes for wish in wishes] if math.isinf(room) else share(wishes, room)
+        self.take(claim, sum(grants), now)
         return grants
+
+    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+        if not self.may_admit(claim, now, rides=rides):
+            return 0.0
+        bucket = self._bucket
+        if math.isinf(bucket.rate):
+            return math.inf
+        most = bucket.piece_bytes if rides else math.inf
+        return min(bucket.available(now) - self._kept(claim, now), claim.appetite_bytes, most)
+
+    def take(self, claim: Claim, granted: int, now: float) -> None:
+        self._bucket.reserve(granted)
+        self._bucket.set_apart(granted - self.turns.serve(claim, granted, now))
 
     def _kept(self, claim: Claim, now: float) -> float:
         """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
@@ -147,7 +168,7 @@ class StrictBudget:
         return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
 
 
-def _share(wishes: Sequence[Wish], available: float) -> list[int]:
+def share(wishes: Sequence[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74). What is left
     when everybody has what it is likely to bring is handed out in order again."""
     grants = [limit for limit, _, _ in wishes]
@@ -180,6 +201,10 @@ class Kip73Budget:
         self._quota = bytes_per_second
         self._rate = SimpleRate(samples=samples, sample_seconds=sample_seconds)
 
+    @property
+    def burst_bytes(self) -> float:
+        return math.inf
+
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Swap the bound; the samples survive, as they do in the broker."""
         del now
@@ -195,6 +220,12 @@ class Kip73Budget:
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         return [wish.limit_bytes for wish in wishes] if self.may_admit(claim, now, rides=rides) else []
+
+    def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
+        return math.inf if self.may_admit(claim, now, rides=rides) else 0.0
+
+    def take(self, claim: Claim, granted: int, now: float) -> None:
+        """The broker's arithmetic reserves nothing."""
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim

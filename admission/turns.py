@@ -76,7 +76,11 @@ class Claim:
     _brought_bytes: float = 0.0
     _uses_grants: bool = True
     """Most of the grant before the one that is on its way came."""
+    most_arrears_bytes: float = math.inf
+    """So much that it has had less than others is kept for it: little where another budget lets it have little."""
     _away: bool = False
+    _stands_back: bool = False
+    """It wants bytes, and another budget that it needs them of has none for it."""
     _rests_until: float = -math.inf
     _next_rest_seconds: float = LEAST_REST_SECONDS
 
@@ -101,10 +105,16 @@ class Claim:
         if not self.is_held:
             self.absence_seconds = min(now - self.asked_at, max(ABSENCE_GROWTH * self.absence_seconds, GRACE_SECONDS))
         self.wants, self._away, self.asked_at, self.is_held = True, False, now, False
+        self._stands_back = False
+
+    def stand_back(self, now: float) -> None:
+        """Another budget has nothing for it now: nobody waits for it here, and nothing is kept for it. What it has had
+        less it keeps, so that it is early in the line when it asks again."""
+        self.wants, self._stands_back, self.asked_at = False, True, now
 
     def due_seconds(self, now: float) -> float:
         """Return how long it stays away at least; inf if it is not waited for."""
-        if not self.keeps_place or now - self.asked_at > AWAY_SECONDS or self.rests_seconds(now):
+        if self._stands_back or not self.keeps_place or now - self.asked_at > AWAY_SECONDS or self.rests_seconds(now):
             return math.inf
         return 0.0 if self.is_held else max(self.asked_at + self.absence_seconds - now, 0.0)
 
@@ -174,7 +184,8 @@ class Turns:
         that waits is behind by a grant at most, and one that asked lately by `most_arrears_bytes`, since the others
         have kept them for it: what nobody kept, it cannot catch up on."""
         if now - claim.asked_at <= AWAY_SECONDS:
-            level_bytes = self._level_bytes - max(self._last_grant_bytes, most_arrears_bytes)
+            arrears_bytes = max(self._last_grant_bytes, most_arrears_bytes)
+            level_bytes = self._level_bytes - min(arrears_bytes, claim.most_arrears_bytes)
         elif claim.wants:
             level_bytes = self._level_bytes - self._last_grant_bytes
         elif len(self._claims) == 1:

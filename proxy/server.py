@@ -253,6 +253,7 @@ class Server:
             quotas=lambda: self._watch.current,
             lost_signals=self._steering.lost_signals,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
+            bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
             chosen=self._steering.choice,
             upcoming=lambda: self._watch.upcoming,
             doubts=self.oversight.doubts,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import advise, hash_of, parse_quotas
-from proxy.quotas.reading import SCHEDULES, UNTIL
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.roles import Role
 
 from ..editing.facts import facts, written

@@ -202,6 +202,11 @@ def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
         "quota_bytes_per_second": None if unlimited else quota.bytes_per_second,
         "replicas": quota.listed(),
     }
+    if quota.finer:
+        role["finer"] = [
+            {"kind": entity.kind, "name": entity.name, "quota_bytes_per_second": rate}
+            for entity, rate in quota.finer.bounds()
+        ]
     if quota.source is not None:
         role["rate_source"] = _source(quota.source, settings, now)
     if settings.policy is Policy.STRICT and not unlimited:
@@ -253,6 +258,9 @@ def _role_lines(name: str, role: Json) -> list[str]:
         lines.append(f"  to end by {format_time(source['finish_by'])}{counted}")
     if "gate_bytes" in role:
         lines.append(f"  gate {_exact(role['gate_bytes'])}, burst {_exact(role['burst_bytes'])}")
+    finer = {f"{each['kind']} {each['name']}": each["quota_bytes_per_second"] for each in role.get("finer", ())}
+    wide = max(map(len, finer), default=0)
+    lines += [f"  {name:{wide}}  {format_rate(bytes_per_second)}" for name, bytes_per_second in finer.items()]
     listed = role["replicas"] or {"*": ""}
     width = max(map(len, listed))
     lines += [f"  {topic:{width}}  {_partitions(partitions)}" for topic, partitions in listed.items()]

@@ -115,10 +115,22 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
             yield f", {name}: holds until {format_time(role.until)} ({format_distance(role.until, now)})"
         if role.rate is not None:
             yield f", {name}: {_chosen(role, role.rate)}"
+        for text in _bounds(role):
+            yield f", {name}: {text}"
     change = page.quotas.next_change
     if change is not None:
         when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
         yield f": next change {when}: {', '.join(_changes(page, change))}"
+
+
+def _bounds(role: RoleState) -> Iterator[str]:
+    """The rates inside the role's, those that are used most first."""
+    found = sorted(role.bounds, key=lambda bound: -bound.rate_bytes_per_second / (bound.quota_bytes_per_second or 1))
+    for bound in found[:MOST_NAMED]:
+        passes, most = map(format_rate_in_brief, (bound.rate_bytes_per_second, bound.quota_bytes_per_second))
+        yield f"{bound.kind} {bound.name} has {passes} of {most}"
+    if len(found) > MOST_NAMED:
+        yield f"{len(found) - MOST_NAMED} more rates of peers and topics"
 
 
 def _chosen(role: RoleState, rate: RateState) -> str:

@@ -11,7 +11,7 @@ import tomllib
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.quotas.reading import SCHEDULES
+from proxy.quotas.section_reading import SCHEDULES
 from proxy.quotas.sections import DEFAULT
 
 from .facts import Place, facts

@@ -14,8 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import MOST_SCHEDULES, SCHEDULES, UNTIL, parse_quotas
+from proxy.quotas.reading import MOST_SCHEDULES, parse_quotas
 from proxy.quotas.rules import METADATA_TOPIC, effective
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.quotas.upcoming import changes_ahead
 
 from .asks import Ask, Brokers

@@ -19,7 +19,7 @@ import tomlkit
 import tomlkit.items
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import SCHEDULES, UNTIL
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
 from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
 from .layout import as_toml, delete_value, replace_value, within

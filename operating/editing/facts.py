@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files.toml_reading import load_toml
-from proxy.quotas.reading import SCHEDULES, quoted
+from proxy.quotas.reading import quoted
+from proxy.quotas.section_reading import SCHEDULES
 from proxy.quotas.sections import RATE_KEYS
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tomlkit
 
-from proxy.quotas.reading import SCHEDULES
+from proxy.quotas.section_reading import SCHEDULES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -16,7 +16,7 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import SCHEDULES
+from proxy.quotas.section_reading import SCHEDULES
 
 from .facts import Place, facts, without_schedules
 from .layout import as_toml, delete_value, replace_value, within, without_headers, without_schedule_blocks

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.reading import SCHEDULES, UNTIL
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
 from .facts import Place, facts, schedule_count, section_facts, written
 from .rewriting import rewritten

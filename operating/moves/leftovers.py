@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.quotas import effective, parse_quotas, parse_replicas
-from proxy.quotas.reading import SCHEDULES, UNTIL
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.quotas.sections import DEFAULT
 from proxy.roles import Role
 

@@ -44,8 +44,6 @@ def restore_link(link: Link, state: LinkState, now: float) -> None:
     """Have `link`, which is new, know what the other one knew."""
     link.peer = state.peer
     link._replica_id = state.replica_id
-    if link._witness is not None:
-        link._witness.peer = state.peer
     link._is_live = state.is_live
     link.translator._began = state.has_begun
     link.replicas.fetch_version = state.fetch_version

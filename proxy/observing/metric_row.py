@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..relay.caretaker import Caretaker
     from ..statistics import RoleStatistics, Statistics
     from ..throttle.doubts import Doubt
+    from ..throttle.finer import Bound
     from ..throttle.partition_rates import PartitionRate
     from ..throttle.survey import RoleSurvey
     from ..tls.legs import Legs
@@ -55,6 +56,8 @@ class Sources:
     task_restarts: Mapping[Task, int]
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
     """The quota in force; of a rate that sets itself what was chosen."""
+    bounds: Callable[[Role], Iterable[Bound]] = lambda _: ()
+    """The budgets of peers and topics inside a role's."""
     lost_signals: Callable[[], Mapping[str, str]] = dict
     """Why signals that the operator named are lost, by name; an empty text for one that is not."""
     chosen: Callable[[Role], Choice | None] = lambda _: None

@@ -18,6 +18,7 @@ from ..process.supervision import Task
 from ..relay.exchange import Undecoded
 from ..roles import Role
 from ..throttle.doubts import Reason
+from .bound_metrics import BOUND_METRICS
 from .metric_row import PREFIX, Metric, Read, Sample, Sources, counted, one, per_role
 from .overload import OVERLOAD_METRICS
 from .rate_metrics import RATE_METRICS
@@ -380,6 +381,7 @@ METRICS = (
         one(lambda sources: sources.http.connections),
     ),
     *RATE_METRICS,
+    *BOUND_METRICS,
     *OVERLOAD_METRICS,
     *TLS_METRICS,
     Metric(

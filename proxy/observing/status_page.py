@@ -20,6 +20,7 @@ from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey
 from .throttle_page import (
+    BoundState,
     ChangeState,
     DoubtState,
     JournalState,
@@ -33,7 +34,7 @@ from .throttle_page import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
     from ..config.reload import QuotaWatch
@@ -124,6 +125,7 @@ class StatusPage:
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
             doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
             passing_bytes_per_second=PassingState(*self._passing(role)),
+            bounds=tuple(_bounds(throttle, now)),
             served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
             links=survey.links,
             partitions=survey.partitions,
@@ -149,6 +151,7 @@ class StatusPage:
                     role.value: {
                         "bytes_per_second": _finite(self._throttles[role].quota.bytes_per_second),
                         **_source(quotas.of(role)),
+                        **_finer(quotas.of(role)),
                         "replicas": replicas[role],
                     }
                     for role in Role
@@ -199,8 +202,20 @@ class StatusPage:
         )
 
 
+def _bounds(throttle: RoleThrottle, now: float) -> Iterator[BoundState]:
+    for bound in () if throttle.finer is None else throttle.finer.bounds.values():
+        yield BoundState(
+            *bound.entity, bound.bytes_per_second, bound.rate.measure(now), throttled_bytes_total=bound.passed_bytes
+        )
+
+
 def _source(quota: RoleQuota) -> dict[str, str]:
     return {} if quota.source is None else {"rate_source": str(quota.source)}
+
+
+def _finer(quota: RoleQuota) -> dict[str, dict[str, float]]:
+    bounds = {str(entity): rate for entity, rate in quota.finer.bounds()}
+    return {"finer_bytes_per_second": bounds} if bounds else {}
 
 
 def _rate_state(source: RateSource | None, choice: Choice | None) -> RateState | None:

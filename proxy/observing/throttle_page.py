@@ -53,6 +53,18 @@ class RateState(msgspec.Struct, frozen=True):
     late: bool = False
 
 
+class BoundState(msgspec.Struct, frozen=True):
+    """A rate inside the role's: of the traffic with one broker, or of a topic."""
+
+    kind: str
+    """"peer" or "topic"."""
+    name: str
+    """A broker's id; a topic's name or glob."""
+    quota_bytes_per_second: float
+    rate_bytes_per_second: float
+    throttled_bytes_total: int
+
+
 class RoleState(msgspec.Struct, frozen=True):
     quota_bytes_per_second: float | None
     """None: unlimited. Of a rate that sets itself what was chosen last."""
@@ -80,6 +92,8 @@ class RoleState(msgspec.Struct, frozen=True):
     """None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
     """Connections of clients, or of brokers whose fetches are not understood because they are encrypted."""
+    bounds: tuple[BoundState, ...] = ()
+    """Empty: there are none, or an older sidecar."""
     served: bool = True
     links: tuple[LinkSurvey, ...] = ()
     partitions: tuple[PartitionSurvey, ...] = ()

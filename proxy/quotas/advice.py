@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ..roles import Role
+from .finer_rates import TOPIC
 from .rate_source import LEAST_RATE
 from .rules import METADATA_TOPIC, RoleQuota, effective
 from .units import format_rate
@@ -42,6 +43,7 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
             warnings.append(f"{layer.topics[METADATA_TOPIC].path}: the metadata log is never throttled")
     for role in Role:
         warnings += _about_role(role, quotas.of(role), broker_id, served=role in roles)
+        warnings += _about_finer(role, quotas.of(role))
         warnings += _about_deadline(role, quotas.of(role), now)
     if quota_file.signals and not any(
         source.auto for each in quota_file.sections() for source in each.sources.values()
@@ -49,6 +51,26 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         names = ", ".join(signal.name for signal in quota_file.signals)
         warnings.append(f"auto.signals: {names}: no rate goes by it (auto = true), so it is not asked for")
     return warnings
+
+
+def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
+    for entity, rate in quota.finer.bounds():
+        told = f"{role.value}: {entity}: "
+        if quota.selects_nothing:
+            yield f"{told}a rate is set, but no replicas are listed: throttles nothing"
+        elif entity.kind == TOPIC and not _is_listed(entity.name, quota):
+            yield f"{told}a rate is set, but no list selects it: throttles nothing"
+        if rate > quota.bytes_per_second and quota.source is None:
+            yield f"{told}its rate of {format_rate(rate)} is more than the role's: the role's is what holds"
+        if 0 < rate < LEAST_RATE:
+            yield f"{told}{about_tiny_rate(rate)}"
+        if rate == 0:
+            yield f"{told}the rate is 0: its catch-up stops until it is raised"
+
+
+def _is_listed(topic: str, quota: RoleQuota) -> bool:
+    """Of a glob it is not told: it may match what another one lists."""
+    return any(each in topic for each in "*?[") or bool(quota.partitions_of(topic))
 
 
 def _about_deadline(role: Role, quota: RoleQuota, now: datetime) -> Iterator[str]:
@@ -102,7 +124,7 @@ def _about_role(role: Role, quota: RoleQuota, broker_id: int, *, served: bool) -
             f"{role.value}: a quota of {format_rate(quota.bytes_per_second)} is set, but no replicas are "
             f"listed for broker {broker_id}: throttles nothing"
         )
-    if not quota.selects_nothing and unlimited:
+    if not quota.selects_nothing and unlimited and not quota.finer:
         yield f"{role.value}: replicas are listed, but no rate is set: counted, not throttled"
     if not quota.selects_nothing and 0 < quota.bytes_per_second < LEAST_RATE:
         yield f"{role.value}: {about_tiny_rate(quota.bytes_per_second)}"

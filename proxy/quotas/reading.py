@@ -9,25 +9,22 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
 from .query_signals import parse_signals
-from .rate_reading import parse_rate_or_source
-from .replicas import ReplicaList, parse_replicas
-from .sections import DEFAULT, RATE_KEYS, REPLICAS_KEYS, Layer, QuotaFile, Schedule, Section
+from .section_reading import SCHEDULES, UNTIL, Draft, Of, flattened, parse_until
+from .sections import DEFAULT, Layer, QuotaFile, Schedule, Section
 from .units import shown
-from .window_values import YEARS, parse_window
+from .window_values import parse_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection
+    from datetime import datetime
 
-    from ..roles import Role
     from .daily_window import DailyWindow
-    from .rate_source import RateSource
 
 MOST_PROBLEMS = 100
 """Of one file: 200 000 of them were a message of 15 MB, and took 14 s to suggest something for each."""
@@ -36,18 +33,17 @@ MOST_SCHEDULES = 64
 64 take 0.1 s at most."""
 MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
-UNTIL = "until"
-SCHEDULES = "schedules"
 AUTO = "auto"
-_LAYER_KEYS = ("brokers", "topics", "mode")
+MOST_RATES = 100
+"""The most topics and globs of a layer that have a rate of their own, and the most peers: a fetch of replicas that are
+behind looks at the budget of each of its topics."""
+_LAYER_KEYS = ("brokers", "peers", "topics", "mode")
 _FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO)
 _WINDOW_KEYS = ("from", "to", "timezone", "days")
 _SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
-_SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 _BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _GLOB = re.compile(r"[*?\[]")
-_OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 _HASH_DIGITS = 12
 
 Toml = dict[str, Any]
@@ -84,7 +80,7 @@ class _Reader:
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
             advice = did_you_mean(key, _FILE_KEYS)
-            self._refuse(key, f"unknown key; expected brokers, topics, mode, schedules or auto{advice}")
+            self._refuse(key, f"unknown key; expected brokers, peers, topics, mode, schedules or auto{advice}")
         base = self._layer(document)
         schedules = self._schedules(document.get(SCHEDULES, []))
         signals = parse_signals(document.get(AUTO, {}), self._refuse)
@@ -136,7 +132,7 @@ class _Reader:
 
     def _until(self, path: str, table: Toml) -> datetime | None:
         try:
-            return _parse_until(table[UNTIL]) if UNTIL in table else None
+            return parse_until(table[UNTIL]) if UNTIL in table else None
         except InvalidValueError as error:
             self._refuse(path, str(error))
             return None
@@ -147,11 +143,12 @@ class _Reader:
         """`until`, `window`: the end and the times of the schedule that they are part of."""
         found = _Found(prefix, until, window)
         self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
+        self._peers(self._table(table, "peers", f"{prefix}peers"), found)
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
         mode = None
         if "mode" in table:
             mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
-        return Layer(found.brokers, found.default, found.topics, found.globs, mode)
+        return Layer(found.brokers, found.default, found.topics, found.globs, mode, found.peers)
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
         for key in table.keys() - {"enforce", UNTIL}:
@@ -166,7 +163,7 @@ class _Reader:
     def _brokers(self, table: Toml, found: _Found) -> None:
         for key in table:
             path = f"{found.prefix}brokers.{key}"
-            section = self._section(path, self._table(table, key, path), found, of_broker=True)
+            section = self._section(path, self._table(table, key, path), found, Of.BROKER)
             if key == DEFAULT:
                 found.default = section
             elif _BROKER.fullmatch(key):
@@ -174,20 +171,36 @@ class _Reader:
             else:
                 self._refuse(path, f'expected a broker id or "{DEFAULT}", found {shown(key)}')
 
+    def _peers(self, table: Toml, found: _Found) -> None:
+        for key in table:
+            path = f"{found.prefix}peers.{key}"
+            section = self._section(path, self._table(table, key, path), found, Of.PEER)
+            if _BROKER.fullmatch(key):
+                found.peers[int(key)] = section
+            else:
+                self._refuse(path, f"expected the other broker's id, found {shown(key)}")
+        self._bound_rates(f"{found.prefix}peers", found.peers.values())
+
+    def _bound_rates(self, path: str, sections: Collection[Section]) -> None:
+        with_rates = sum(1 for section in sections if section.rates)
+        if with_rates > MOST_RATES:
+            self._refuse(path, f"expected at most {MOST_RATES} with a rate, found {with_rates}")
+
     def _topics(self, table: Toml, found: _Found) -> None:
         for name in table:
             path = f"{found.prefix}topics.{quoted(name)}"
             if not _TOPIC.fullmatch(name):
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
-            section = self._section(path, self._table(table, name, path), found, of_broker=False)
+            section = self._section(path, self._table(table, name, path), found, Of.TOPIC)
             (found.globs if _GLOB.search(name) else found.topics)[name] = section
         if len(found.globs) > MOST_GLOBS:
             expected = f"expected at most {MOST_GLOBS} globs, found {len(found.globs)}"
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
+        self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 
-    def _section(self, path: str, table: Toml, found: _Found, *, of_broker: bool) -> Section:
-        draft = _Draft(of_broker, found.window)
-        for key, value in _flattened(table):
+    def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
+        draft = Draft(of, found.window)
+        for key, value in flattened(table):
             try:
                 draft.set(key, value, path=path)
             except InvalidValueError as error:
@@ -207,82 +220,11 @@ class _Found:
     default: Section | None = None
     topics: dict[str, Section] = field(default_factory=dict)
     globs: dict[str, Section] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A section while its keys are read."""
-
-    of_broker: bool
-    window: DailyWindow | None
-    rates: dict[Role, float] = field(default_factory=dict)
-    sources: dict[Role, RateSource] = field(default_factory=dict)
-    replicas: dict[Role, ReplicaList] = field(default_factory=dict)
-    until: datetime | None = None
-    keys: set[str] = field(default_factory=set)
-
-    def set(self, key: str, value: object, *, path: str) -> None:
-        """Raises InvalidValueError."""
-        if key in self.keys:
-            raise InvalidValueError("set twice, as a dotted key and as a quoted one")
-        self.keys.add(key)
-        if key in RATE_KEYS and self.of_broker:
-            role = RATE_KEYS[key]
-            self.rates[role], source = parse_rate_or_source(value, path=path, window=self.window)
-            if source is not None:
-                self.sources[role] = source
-        elif key in REPLICAS_KEYS:
-            self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of_broker)
-        elif key == UNTIL:
-            self.until = _parse_until(value)
-        else:
-            raise InvalidValueError(_unknown(path, key, value, of_broker=self.of_broker))
-
-
-def _flattened(table: Toml, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name."""
-    for key, value in table.items():
-        if isinstance(value, dict) and value and prefix + key not in RATE_KEYS:
-            yield from _flattened(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
-def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
-    replicas = parse_replicas(value)
-    if of_broker and replicas.entries:
-        raise InvalidValueError(
-            f'expected "*" or "" (partitions are listed per topic, in [topics.…]), found {shown(value)}'
-        )
-    return replicas
-
-
-def _parse_until(value: object) -> datetime:
-    if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
-        return value
-    raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
+    peers: dict[int, Section] = field(default_factory=dict)
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
     return min((until for until in (one, other) if until is not None), default=None)
-
-
-def _unknown(path: str, key: str, value: object, *, of_broker: bool) -> str:
-    if key == SCHEDULES or key.startswith(f"{SCHEDULES}."):
-        section = f"[{SCHEDULES}.{_OF_SCHEDULE.sub('', path, count=1)}]"
-        return f"a schedule stands by itself: [[{SCHEDULES}]], and below it {section}"
-    if key in RATE_KEYS:
-        return "a rate belongs to a broker: set it in [brokers.default] or [brokers.N]"
-    known = _SECTION_KEYS if of_broker else (*REPLICAS_KEYS, UNTIL)
-    rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
-    if isinstance(value, dict):
-        rest = key
-    if rest is None or of_broker:
-        return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
-    of_schedule = _OF_SCHEDULE.match(path)
-    topic = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix("topics.").strip('"')
-    place = f"{SCHEDULES}.topics" if of_schedule else "topics"
-    return f'a topic name with dots needs quotes: [{place}."{topic}.{rest}"]'
 
 
 def quoted(name: str) -> str:

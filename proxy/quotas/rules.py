@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..roles import Role
+from .finer_rates import NO_FINER_RATES, FinerRates
 from .globs import glob_of
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 from .units import format_rate
@@ -34,6 +35,7 @@ METADATA_TOPIC = "__cluster_metadata"
 """The KRaft metadata log: throttling it would stop the controller, not a catch-up."""
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 """Uuid.METADATA_TOPIC_ID."""
+_Name = TypeVar("_Name", int, str)
 _GLOB_WILDCARDS = re.compile(r"\[[^\]]*\]|[*?]")
 
 
@@ -50,6 +52,8 @@ class RoleQuota:
     otherwise: Partitions = NO_PARTITION
     source: RateSource | None = None
     """What chooses the rate; None: the file says it."""
+    finer: FinerRates = NO_FINER_RATES
+    """What peers and topics may have of it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def at(self, bytes_per_second: float) -> RoleQuota:
@@ -200,18 +204,15 @@ class _Sought:
         brokers = [section for section in own if section is not None and section.holds(now)]
         self._rate = next((section for section in brokers if role in section.rates), None)
         self._otherwise = next((section for section in brokers if role in section.replicas), None)
-        self._topics = self._first_named((layer.topics for layer in layers), now)
-        self._globs = self._first_named((layer.globs for layer in layers), now)
-
-    def _first_named(self, layers: Iterable[Mapping[str, Section]], now: datetime) -> dict[str, Section]:
-        first: dict[str, Section] = {}
-        for named in layers:
-            for name, section in named.items():
-                if self._role in section.replicas and section.holds(now):
-                    first.setdefault(name, section)
-        return first
+        self._topics = _first_named(role, (layer.topics for layer in layers), now)
+        self._globs = _first_named(role, (layer.globs for layer in layers), now)
+        self._peer_rates = _first_named(role, (layer.peers for layer in layers), now, rates=True)
+        self._topic_rates = _first_named(role, (layer.topics for layer in layers), now, rates=True)
+        self._glob_rates = _first_named(role, (layer.globs for layer in layers), now, rates=True)
 
     def source_of(self, topic: str | None, *, rate: bool) -> Section | None:
+        if rate and topic is not None:
+            return self._topic_rates.get(topic, self._glob_rates.get(topic))
         if rate:
             return self._rate
         return self._otherwise if topic is None else self._topics.get(topic, self._globs.get(topic))
@@ -220,6 +221,7 @@ class _Sought:
         """The sections that something of this quota is from, and that end."""
         if self._rate is not None:
             yield self._rate
+        yield from (*self._peer_rates.values(), *self._topic_rates.values(), *self._glob_rates.values())
         lists = (self._otherwise, *self._topics.values(), *self._globs.values())
         # Lists are long, and most sections have no end: whether this broker is listed is asked last.
         ending = (section for section in lists if section is not None and section.until is not None)
@@ -232,10 +234,33 @@ class _Sought:
             globs=tuple((name, self._listed(self._globs[name])) for name in sorted(self._globs, key=_specificity)),
             otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
             source=None if self._rate is None else self._rate.sources.get(self._role),
+            finer=self._finer(),
+        )
+
+    def _finer(self) -> FinerRates:
+        role, globs = self._role, self._glob_rates
+        if not (self._peer_rates or self._topic_rates or globs):
+            return NO_FINER_RATES
+        return FinerRates(
+            peers={broker_id: section.rates[role] for broker_id, section in self._peer_rates.items()},
+            topics={name: section.rates[role] for name, section in self._topic_rates.items()},
+            globs=tuple((name, globs[name].rates[role]) for name in sorted(globs, key=_specificity)),
         )
 
     def _listed(self, section: Section) -> Partitions:
         return section.replicas[self._role].partitions_on(self._broker_id)
+
+
+def _first_named(
+    role: Role, layers: Iterable[Mapping[_Name, Section]], now: datetime, *, rates: bool = False
+) -> dict[_Name, Section]:
+    """Of each name the section that goes first for its list, or its rate."""
+    first: dict[_Name, Section] = {}
+    for named in layers:
+        for name, section in named.items():
+            if role in (section.rates if rates else section.replicas) and section.holds(now):
+                first.setdefault(name, section)
+    return first
 
 
 def _specificity(glob: str) -> tuple[int, str]:

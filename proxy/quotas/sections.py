@@ -1,8 +1,9 @@
 """quotas.toml as values: which section says what, before anyone asks for which broker or when.
 
 Keys and entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics;
-beyond Kafka a broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, a section may
-end (`until`), and others may hold at some times only (`Schedule`). Reads no file and no clock. Invariant: a section
+beyond Kafka a broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with
+one other broker may have rates of their own inside the broker's, a section may end (`until`), and others may hold at
+some times only (`Schedule`). Reads no file and no clock. Invariant: a section
 holds only keys that it sets.
 """
 
@@ -29,7 +30,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One ``[brokers.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
+    """One ``[brokers.…]``, ``[peers.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
 
     path: str
     """As it is written in the file: ``topics."clicks-*"``."""
@@ -61,6 +62,8 @@ class Layer:
     """By exact topic name."""
     globs: Mapping[str, Section] = field(default_factory=dict)
     mode: Section | None = None
+    peers: Mapping[int, Section] = field(default_factory=dict)
+    """By the other broker's id: rates of the traffic with it."""
 
     def sections(self) -> Iterator[Section]:
         yield from self.brokers.values()
@@ -75,6 +78,7 @@ class Layer:
     def _of_every_broker(self) -> Iterator[Section]:
         if self.broker_default is not None:
             yield self.broker_default
+        yield from self.peers.values()
         yield from self.topics.values()
         yield from self.globs.values()
         if self.mode is not None:

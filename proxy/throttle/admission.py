@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from admission.stakes import Stake
 from protocol.pacing import FEW, paced
+
+from .finer import Entered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from admission.budget import Wish
     from protocol.session.requests import PartitionKey
 
+    from .finer import FinerBudgets
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
@@ -34,15 +38,50 @@ NOBODY: Turn = ((), ())
 class Admission:
     """Of one link."""
 
-    __slots__ = ("_replicas", "_throttle", "claim")
+    __slots__ = ("_entered", "_finer", "_peer", "_replicas", "_throttle", "claim", "has_all", "parts")
 
-    def __init__(self, throttle: RoleThrottle, replicas: Replicas) -> None:
+    def __init__(self, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self._throttle = throttle
         self._replicas = replicas
+        self._peer = peer
+        self._finer: FinerBudgets | None = None
+        self._entered: Entered | None = None
         self.claim = throttle.budget.turns.join()
+        self.has_all = False
+        """Everything that was wished for last is granted."""
+        self.parts: dict[PartitionKey, Stake] = {}
+        """Of what was granted last, what is bounded by its topic's budget too."""
 
     def leave(self) -> None:
         self._throttle.budget.turns.leave(self.claim)
+        self._leave_finer()
+
+    def meets(self, peer: str) -> None:
+        """The other broker is known by another name."""
+        self._peer = peer
+        self._leave_finer()
+
+    def _leave_finer(self) -> None:
+        self._finer = None
+        if self._entered is not None:
+            self._entered.leave()
+            self._entered = None
+
+    @property
+    def entered(self) -> Entered | None:
+        """Its part in the budgets of its peer and of topics; None: there are none."""
+        finer = self._throttle.finer
+        if finer is not self._finer:
+            self._leave_finer()
+            if finer is not None:
+                self._finer, self._entered = finer, Entered(finer, Stake(self._throttle.budget, self.claim), self._peer)
+        return self._entered
+
+    def want_nothing(self) -> None:
+        """Nothing is wished for, or all of it is granted."""
+        self.claim.wants = False
+        if self._entered is not None:
+            self._entered.stakes.want_nothing()
 
     def in_turn(self, now: float, *, with_new: bool, rides: bool) -> Turn:
         """Return the replicas that may be granted something, the one served longest ago first, new ones last.
@@ -51,14 +90,21 @@ class Admission:
         takes a while, and is not done where the budget has nothing to grant.
         """
         replicas, claim = self._replicas, self.claim
+        self.has_all = False
         if not replicas.behind and not (with_new and replicas.new):
-            claim.wants = False
+            self.want_nothing()
             return NOBODY
         claim.due = now
-        if len(replicas.behind) > FEW and not self._throttle.budget.may_admit(claim, now, rides=rides):
+        if len(replicas.behind) > FEW and not self._may_admit(now, rides=rides):
             return NOBODY
         order = replicas.in_turn(with_new=with_new)
         return [replica.key for replica in paced(order)], [replica.wish for replica in paced(order)]
+
+    def _may_admit(self, now: float, *, rides: bool) -> bool:
+        entered = self.entered
+        if entered is not None:
+            return entered.stakes.may_admit(now, rides=rides)
+        return self._throttle.budget.may_admit(self.claim, now, rides=rides)
 
     def grant(self, turn: Turn, now: float, *, rides: bool) -> dict[PartitionKey, int]:
         """Return how many bytes each is granted, until the budget is used up. The budget changes in one step, so no
@@ -66,27 +112,51 @@ class Admission:
         keys, wishes = turn
         if not keys:
             return {}
-        grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
+        entered = self.entered
+        if entered is None:
+            grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
+        else:
+            grants = self._grant_finer(entered, keys, wishes, now, rides=rides)
         if len(grants) == len(wishes) and grants == [limit for limit, _, _ in wishes]:
-            self.claim.wants = False
-        return dict(zip(keys, grants, strict=False))
+            self.has_all = True
+            self.want_nothing()
+        granted = dict(zip(keys, grants, strict=False))
+        return granted if entered is None else {key: size for key, size in granted.items() if size}
+
+    def _grant_finer(
+        self, entered: Entered, keys: Sequence[PartitionKey], wishes: Sequence[Wish], now: float, *, rides: bool
+    ) -> list[int]:
+        parts = entered.parts_of(keys)
+        grants = entered.stakes.admit(wishes, parts, now, rides=rides)
+        self.parts = {
+            key: part for key, part, size in zip(keys, parts, grants, strict=False) if part is not None and size
+        }
+        return grants
 
     def give_back(self, grants: dict[PartitionKey, int], now: float) -> None:
         """Return grants to the budget that no request will use."""
-        for granted in grants.values():
+        for key, granted in grants.items():
             self._throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
+            if self._entered is not None:
+                self._entered.stakes.settle(self.parts.get(key), reserved=granted, used=0, now=now)
 
     def looks_again(self, now: float, deadline: float) -> float:
         """Return when a held request is to be decided again: when its turn comes, at `deadline` at the latest."""
-        turn = now + max(self._throttle.budget.seconds_until_turn(self.claim, now), LEAST_HOLD_SECONDS)
+        turn = now + max(self._seconds_until_turn(now), LEAST_HOLD_SECONDS)
         self.claim.is_held = True
-        self.claim.due = min(turn, deadline)
-        return self.claim.due
+        self.claim.due = due = min(turn, deadline)
+        if self._entered is not None:
+            self._entered.stakes.waits(due)
+        return due
+
+    def _seconds_until_turn(self, now: float) -> float:
+        if self._entered is not None:
+            return self._entered.stakes.seconds_until_turn(now)
+        return self._throttle.budget.seconds_until_turn(self.claim, now)
 
     def hurry(self, max_wait_ms: float, now: float) -> float:
         """Return how many milliseconds the leader may wait for data: until this link's turn, `max_wait_ms` at most.
 
         The caller rounds up: an answer just before the turn would cost another fetch and another wait.
         """
-        turn_ms = self._throttle.budget.seconds_until_turn(self.claim, now) * 1000
-        return min(max_wait_ms, max(turn_ms, LEAST_FORWARDED_WAIT_MS))
+        return min(max_wait_ms, max(self._seconds_until_turn(now) * 1000, LEAST_FORWARDED_WAIT_MS))

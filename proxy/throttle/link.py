@@ -54,7 +54,7 @@ class Link:
 
     def __init__(self, throttle: RoleThrottle, peer: str, *, leader: Hashable = None) -> None:
         self.throttle = throttle
-        self.peer = peer
+        self._peer = peer
         self._replica_id: int | None = None
         self.replicas = Replicas(throttle.selection, throttle.remembered)
         ledger = throttle.ledger
@@ -68,9 +68,21 @@ class Link:
         """Producers write to partitions that are in sync here: answers come before the leader's wait is over."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
-        self.admission = Admission(throttle, self.replicas)
+        self.admission = Admission(throttle, self.replicas, peer)
         self._upstream = Upstream(throttle, self.replicas, self.admission, self._session, self._witness)
         throttle.links.add(self)
+
+    @property
+    def peer(self) -> str:
+        """The other broker: its id, once known; until then its address."""
+        return self._peer
+
+    @peer.setter
+    def peer(self, peer: str) -> None:
+        self._peer = peer
+        self.admission.meets(peer)
+        if self._witness is not None:
+            self._witness.peer = peer
 
     def close(self) -> None:
         self.throttle.links.discard(self)
@@ -87,7 +99,7 @@ class Link:
         self.replicas.clear()
         self._took_one = False
         self._session.sent = None
-        self.admission.claim.wants = False
+        self.admission.want_nothing()
 
     def begin(self, frame: bytes, request: FetchRequest, now: float, *, is_same: bool = False) -> Demand | Answer:
         """Take the follower's request. `is_same`: `request` is the one before, which `frame` equals but for its
@@ -95,8 +107,6 @@ class Link:
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
-            if self._witness is not None:
-                self._witness.peer = self.peer
         since, self.replicas.appends_since = self.replicas.appends_since, None
         if since is not None and not self.replicas.behind:
             self.throttle.timings.came_back(now - since)
@@ -140,7 +150,7 @@ class Link:
         replicas.reselect()
         behind, new = replicas.behind, replicas.new
         if not behind and not new:
-            self.admission.claim.wants = False
+            self.admission.want_nothing()
             return self._upstream.as_it_is(demand, now)
         rides = self._is_live and demand.partitions > len(behind) + len(new)
         enforce, shapes = throttle.enforce, self._shapes(demand)

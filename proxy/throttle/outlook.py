@@ -9,6 +9,7 @@ replayed); an entry with an error is never altered; every grant is settled once,
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from protocol.fetch.response import first_batch_size
@@ -19,8 +20,9 @@ from .replica import Standing
 from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence, Set
 
+    from admission.stakes import Stake
     from admission.turns import Claim
     from protocol.fetch.request import Asked
     from protocol.fetch.response import ReplayedEntry
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from protocol.session.translator import Translation
     from protocol.wire.buffers import Bytes
 
+    from .finer import Entered
     from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
@@ -73,6 +76,10 @@ class Outlook:
     """The time to the first granted records has been measured."""
     catches_up = False
     """At least one replica that is behind was requested."""
+    entered: Entered | None = None
+    """The connection's part in the budgets of its peer and of topics."""
+    parts: Mapping[PartitionKey, Stake] = MappingProxyType({})
+    """Of `grants` what is reserved in its topic's budget too."""
     translation: Translation[Asked] | None = None
     """Of the request within its fetch session, v7+."""
 
@@ -89,8 +96,12 @@ class Outlook:
     def must_discard(self, now: float) -> bool:
         """Tell whether records of replicas that are behind are over quota, so that they must be discarded."""
         throttle = self.throttle
-        if self.catches_up and throttle.enforce and throttle.budget.must_discard(self.admitted_at, now):
-            self.confirms = self.replicas.behind.keys()
+        if self.catches_up and throttle.enforce:
+            behind = self.replicas.behind
+            if throttle.budget.must_discard(self.admitted_at, now):
+                self.confirms = behind.keys()
+            elif self.entered is not None:
+                self.confirms |= self.entered.must_discard(behind, self.admitted_at, now)
         return bool(self.confirms)
 
     def withholds(self, entry: ResponseEntry) -> bool:
@@ -138,6 +149,7 @@ class Outlook:
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
+        entered = self.entered
         in_sync = catching_up = reserved = taken = ungranted = withheld = turn = 0
         try:
             for replica, size, entry_at, records_at in paced(brought):
@@ -150,6 +162,9 @@ class Outlook:
                 else:
                     in_sync += used
                 granted = grants.pop(key, 0)
+                if entered is not None:
+                    part, most = self.parts.get(key), used if enforce else 0 if key in observed else granted or used
+                    entered.account(key, part, granted, used, now, most=most)
                 if granted:
                     turn = replica.served = turn or self.throttle.next_turn()
                     replica.used(size, granted)
@@ -207,7 +222,10 @@ class Outlook:
 
     def _give_back(self, now: float) -> None:
         for key in paced(tuple(self.grants)):
-            self.throttle.budget.settle(self.claim, reserved=self.grants.pop(key), used=0, now=now)
+            reserved = self.grants.pop(key)
+            self.throttle.budget.settle(self.claim, reserved=reserved, used=0, now=now)
+            if self.entered is not None:
+                self.entered.stakes.settle(self.parts.get(key), reserved=reserved, used=0, now=now)
 
     def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
         """Take a high watermark that differs from the one before; the next request classifies the replica anew."""

@@ -13,6 +13,7 @@ from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
 from protocol.session.registry import FetchSessions
 
+from .finer import Bound, FinerBudgets, renewed
 from .remembered import Remembered
 from .selection import Selection
 from .timings import Timings
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from protocol.fetch.request import Asked
 
     from ..config.settings import QuotaSettings
+    from ..quotas.finer_rates import Entity
     from ..quotas.rules import Quotas, RoleQuota
     from ..roles import Role
     from ..statistics import RoleStatistics
@@ -88,6 +90,10 @@ class RoleThrottle:
         self._strict = settings.policy == "strict"
         self._turn = 0
         self.budget = _budget(settings, self.quota.bytes_per_second, now)
+        self._settings = settings
+        self.finer: FinerBudgets | None = None
+        """What peers and topics may have of it; None: the quotas have no such rate."""
+        self._renew_finer(now)
         self.is_idle = ledger is None and self.quota.selects_nothing
         """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
         the headers."""
@@ -100,6 +106,15 @@ class RoleThrottle:
         self.is_idle = self.ledger is None and self.quota.selects_nothing
         self.selection.apply(self.quota)
         self.budget.change_rate(self.quota.bytes_per_second, now)
+        self._renew_finer(now)
+
+    def _renew_finer(self, now: float) -> None:
+        settings = self._settings
+
+        def make(entity: Entity, bytes_per_second: float) -> Bound:
+            return Bound(entity, bytes_per_second, _budget(settings, bytes_per_second, now), _simple_rate(settings))
+
+        self.finer = renewed(self.finer, self.quota.finer, self.selection.names, now, make=make)
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
@@ -114,7 +129,8 @@ class RoleThrottle:
     def shapes(self) -> bool:
         """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""
-        return self._strict and self.enforce and not math.isinf(self.quota.bytes_per_second)
+        bounded = self.finer is not None or not math.isinf(self.quota.bytes_per_second)
+        return self._strict and self.enforce and bounded
 
     def next_turn(self) -> int:
         self._turn += 1

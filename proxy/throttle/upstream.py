@@ -121,8 +121,8 @@ class Upstream:
     ) -> Forward | Answer:
         """Forward the request with the granted replicas first, since the first partition with data brings at least one
         batch (KIP-74), then all others that are not omitted."""
-        behind, new, claim = self._replicas.behind, self._replicas.new, self._admission.claim
-        if demand.translation is None and len(granted) == demand.partitions and not claim.wants:
+        behind, new = self._replicas.behind, self._replicas.new
+        if demand.translation is None and len(granted) == demand.partitions and self._admission.has_all:
             return self._forward_all(demand, granted, now)
         replays = demand.is_full
         omitted: dict[PartitionKey, None] = {}
@@ -143,6 +143,7 @@ class Upstream:
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
         outlook.grants = granted
+        outlook.parts = self._admission.parts
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []
         outlook.confirms = confirms
@@ -163,6 +164,7 @@ class Upstream:
         outlook = self._outlook(demand, now)
         outlook.catches_up = True
         outlook.grants = granted
+        outlook.parts = self._admission.parts
         first = demand.request.entries[0]
         outlook.first = (first.topic, first.partition)
         self._expected_at = None
@@ -183,13 +185,17 @@ class Upstream:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
         outlook = self._outlook(demand, now)
         outlook.grants = granted
+        outlook.parts = self._admission.parts
         outlook.observed = frozenset(self._replicas.behind.keys() - granted.keys())
         self._throttle.statistics.omitted_partitions += len(outlook.observed)
         return self._unshaped(demand, outlook)
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
         version, claim = demand.request.head.api_version, self._admission.claim
-        return Outlook(self._throttle, claim, self._replicas, version=version, admitted_at=now, witness=self._witness)
+        made = Outlook(self._throttle, claim, self._replicas, version=version, admitted_at=now, witness=self._witness)
+        if self._throttle.finer is not None:
+            made.entered = self._admission.entered
+        return made
 
     def _withheld(self, keys: Collection[PartitionKey], now: float) -> None:
         if self._witness is not None:

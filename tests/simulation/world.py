@@ -10,12 +10,14 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from lab.embedded.session_handler import FetchSessionHandler
 from lab.embedded.session_values import Ask, SessionResponse
 from protocol.fetch.request import parse_fetch_request
+from proxy.quotas.finer_rates import NO_FINER_RATES
+from proxy.quotas.rules import Quotas
 from proxy.roles import Role
 from proxy.throttle.decision import Answer, Hold
 from proxy.throttle.link import Link
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from protocol.session.requests import PartitionKey
+    from proxy.quotas.finer_rates import FinerRates
     from proxy.throttle.role_throttle import RoleThrottle
 
     Steps = Generator[float, None, SessionResponse]
@@ -79,10 +82,17 @@ class Connection:
 
 
 class World:
-    """`leader_rate` and `follower_rate`: quotas of every broker, bytes per second; None: no sidecar on that side."""
+    """`leader_rate` and `follower_rate`: quotas of every broker, bytes per second; None: no sidecar on that side.
+    `finer`: rates of peers and topics, of every sidecar."""
 
     def __init__(
-        self, brokers: Iterable[int], *, leader_rate: float | None, follower_rate: float | None, version: int = 12
+        self,
+        brokers: Iterable[int],
+        *,
+        leader_rate: float | None,
+        follower_rate: float | None,
+        version: int = 12,
+        finer: FinerRates = NO_FINER_RATES,
     ) -> None:
         self.now = 0.0
         self.version = version
@@ -93,6 +103,11 @@ class World:
             )
             for each in brokers
         }
+        for each in self.brokers.values():
+            for side in (each.egress, each.ingress):
+                if side is not None and finer:
+                    quota = replace(side.quota, finer=finer)
+                    side.apply(Quotas(leader=quota, follower=quota), 0.0)
         self.connections: list[Connection] = []
         self._due: list[tuple[float, int, Generator[float, None, None]]] = []
         self._order = itertools.count()

@@ -69,6 +69,29 @@ def test_kip73_has_no_gate(config: Path, sidecar: Sidecar) -> None:
     assert "  gate " not in result.output
 
 
+def test_rates_inside_the_roles_are_shown(config: Path, sidecar: Sidecar) -> None:
+    (config.parent / "quotas.toml").write_text(
+        '[brokers.101]\nleader.replication.throttled.rate = "20MiB/s"\nleader.replication.throttled.replicas = "*"\n'
+        '[peers.102]\nleader.replication.throttled.rate = "4MiB/s"\n'
+        '[topics."clicks-*"]\nleader.replication.throttled.rate = "2MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
+    )
+    result = sidecar("check", "--config", config)
+    assert (
+        "leader: 20.00 MiB/s (20971520 B/s)\n"
+        "  gate 2.00 MiB (2097152 B), burst 5.00 MiB (5242880 B)\n"
+        "  peer 102        4.00 MiB/s (4194304 B/s)\n"
+        "  topic clicks-*  2.00 MiB/s (2097152 B/s)\n"
+        "  *  every partition\n"
+    ) in result.output
+    assert "): leader topic clicks-* 2.00 MiB/s (2097152 B/s) -> unlimited\n" in result.output
+    report = json.loads(sidecar("check", "--config", config, "--json").output)
+    assert report["roles"]["leader"]["finer"] == [
+        {"kind": "peer", "name": "102", "quota_bytes_per_second": 4 * 2**20},
+        {"kind": "topic", "name": "clicks-*", "quota_bytes_per_second": 2 * 2**20},
+    ]
+    assert report["warnings"] == []
+
+
 def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
     (config.parent / "quotas.toml").write_text(
         '[mode]\nenforce = false\n[topics."*"]\nleader.replication.throttled.replicas = "*"\n'

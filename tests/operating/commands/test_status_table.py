@@ -10,6 +10,7 @@ from rich.console import Console
 
 from operating.commands.status_table import Sidecar, layout
 from proxy.observing.throttle_page import (
+    BoundState,
     ChangeState,
     DoubtState,
     JournalState,
@@ -59,6 +60,18 @@ def test_a_row_per_role_and_what_holds() -> None:
         "",
         "broker 101: policy strict, quotas abc read 1m30s ago, journal 7 lines, 0 dropped, version 1.2",
     ]
+
+
+def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
+    bounds = (BoundState("topic", "orders", 2.0**20, 1000.0, 5), BoundState("peer", "102", 2.0**21, 2.0**20, 5))
+    lines = shown(page(RoleState(2.0**22, 1.0, bounds=bounds)))
+    assert lines[-2:] == [
+        "broker 101, follower: peer 102 has 1.00 MiB/s of 2.00 MiB/s",
+        "broker 101, follower: topic orders has 1000 B/s of 1.00 MiB/s",
+    ]
+    many = tuple(BoundState("peer", str(each), 1.0, 0.0, 0) for each in range(100))
+    lines = shown(page(RoleState(2.0**22, 1.0, bounds=many)))
+    assert lines[-1] == "broker 101, follower: 88 more rates of peers and topics"
 
 
 @pytest.mark.parametrize(("quota", "cells"), [(None, "enforcing unlimited 1 B/s -"), (0, "enforcing 0 B/s 1 B/s -")])

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
+from admission.budget import Kip73Budget
+from admission.simple_rate import SimpleRate
 from proxy.config.reload import ReloadResult, ReloadStatistics
 from proxy.observing.exposition import Exposition
 from proxy.observing.metrics import Sources
 from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
 from proxy.quotas import Change, Quotas, RoleQuota
+from proxy.quotas.finer_rates import Entity
 from proxy.quotas.query_signals import Signal
 from proxy.rates.choice import Choice, HeldBy
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.throttle.doubts import Doubt, Reason
+from proxy.throttle.finer import Bound
 from proxy.throttle.survey import RoleSurvey
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
         quotas=lambda: QUOTAS,
         limit_bytes_per_second=lambda role: QUOTAS.of(role).bytes_per_second,
+        bounds=lambda role: [BOUND] if role is Role.LEADER else [],
         chosen=lambda role: LATE if role is Role.LEADER else AUTO,
         upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, leader=RoleQuota(2.0))),
         doubts=lambda role: [Doubt(Reason.UNKNOWN_REPLICAS, 4, "x")] if role is Role.LEADER else [],
@@ -76,6 +81,10 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
         if partition_rates is None
         else lambda role: partition_rates if role is Role.FOLLOWER else [],
     )
+
+
+BOUND = Bound(Entity("peer", "102"), 9.0, Kip73Budget(bytes_per_second=9.0, samples=1, sample_seconds=1), SimpleRate())
+BOUND.passed_bytes = 77
 
 
 def exposed(of: Sources, accept: str, process: Iterable[Family] = ()) -> tuple[bytes, str]:
@@ -110,6 +119,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "throttled_bytes_total", {"role": "leader", "in_sync": "false"}, 2),
         (PREFIX + "limit_bytes_per_second", {"role": "leader"}, 1024),
         (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
+        (PREFIX + "bound_limit_bytes_per_second", {"role": "leader", "kind": "peer", "name": "102"}, 9.0),
+        (PREFIX + "bound_throttled_bytes_total", {"role": "leader", "kind": "peer", "name": "102"}, 77),
         (PREFIX + "deadline_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "deadline_needed_bytes_per_second", {"role": "leader"}, 5000),
         (PREFIX + "deadline_late", {"role": "leader"}, 1),

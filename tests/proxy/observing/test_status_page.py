@@ -14,6 +14,8 @@ from proxy.config.settings import load_settings
 from proxy.journal.writer import JournalStatistics
 from proxy.observing.status_page import StatusPage, Steps
 from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.finer_rates import FinerRates
+from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.throttle.decision import Forward
 from proxy.throttle.doubts import Doubt, Reason
@@ -102,6 +104,27 @@ def test_an_idle_sidecar_is_all_zeroes(page: StatusPage) -> None:
         assert role["eta_seconds"] == 0
         assert role["partitions"] == []
         assert not any(role[key] for key in ("rate_bytes_per_second", "connections", "held_requests", "lag_messages"))
+
+
+def test_rates_inside_the_roles_are_shown_with_what_passed(
+    page: StatusPage, throttles: dict[Role, RoleThrottle]
+) -> None:
+    finer = FinerRates(peers={102: 2.0 * MIB}, topics={"x": 1.0 * MIB})
+    quota = RoleQuota(4 * MIB, otherwise=EVERY_PARTITION, finer=finer)
+    throttles[Role.LEADER].apply(Quotas(leader=quota, follower=quota), 0.0)
+    moved(throttles[Role.LEADER], 3)
+    roles = encoded(page.throttle(1.0))["roles"]
+    assert roles["leader"]["bounds"] == [
+        {
+            "kind": "peer", "name": "102", "quota_bytes_per_second": 2.0 * MIB, "rate_bytes_per_second": 200_018.0,
+            "throttled_bytes_total": 200_018,
+        },
+        {
+            "kind": "topic", "name": "x", "quota_bytes_per_second": 1.0 * MIB, "rate_bytes_per_second": 0.0,
+            "throttled_bytes_total": 0,
+        },
+    ]  # fmt: skip
+    assert roles["follower"]["bounds"] == []
 
 
 def test_a_move_is_shown_with_its_furthest_partitions_first(

@@ -72,6 +72,21 @@ OWN = f"[brokers.1]\n{RATE} = 5000000\n{LIST} = '*'\n"
             "[[schedules]]\ndays = ['mon']\n[schedules.topics.__cluster_metadata]",
             ["schedules[0].topics.__cluster_metadata: the metadata log is never throttled"],
         ),
+        (f'{OWN}[peers.2]\n{RATE} = "1MiB/s"\n[topics."a*"]\n{RATE} = "2MiB/s"', []),
+        (f'[peers.2]\n{RATE} = 5000000\n[brokers.1]\n{LIST} = "*"', []),
+        (
+            f"{OWN}[peers.2]\n{RATE} = 6000000",
+            ["leader: peer 2: its rate of 5.72 MiB/s (6000000 B/s) is more than the role's: the role's is what holds"],
+        ),
+        (
+            f"[peers.2]\n{RATE} = 70000",
+            ["leader: peer 2: a rate is set, but no replicas are listed: throttles nothing"],
+        ),
+        (
+            f"{OWN}[topics.a]\n{RATE} = 70000\n{LIST} = ''",
+            ["leader: topic a: a rate is set, but no list selects it: throttles nothing"],
+        ),
+        (f"{OWN}[peers.2]\n{RATE} = 0", ["leader: peer 2: the rate is 0: its catch-up stops until it is raised"]),
         ("[mode]\nenforce = false", ["mode.enforce is false: quotas are observed, not enforced"]),
     ],
 )

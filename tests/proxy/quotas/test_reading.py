@@ -71,7 +71,7 @@ def test_the_hash_is_of_the_bytes() -> None:
     [
         ("x", "quotas.toml: not TOML: Expected '=' after a key"),
         ("a = 1\nb =", "not TOML: Invalid value (at"),
-        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, topics, mode, schedules or auto"),
+        ("rate = 5", "quotas.toml: rate: unknown key; expected brokers, peers, topics, mode, schedules or auto"),
         ("schedules = 5", "quotas.toml: schedules: expected tables, each written [[schedules]], found 5"),
         ("[schedules]\nfrom = 1", "schedules: expected tables, each written [[schedules]], found a table"),
         ("schedules = [1]", "schedules: expected tables, each written [[schedules]], found a list"),
@@ -98,7 +98,29 @@ def test_the_hash_is_of_the_bytes() -> None:
         ),
         ("[brokers.1]\nleader.rate = 1", "brokers.1.leader.rate: unknown key; expected one of leader.repl"),
         (f'[brokers.1]\n{LEADER_LIST} = "0:1"', 'expected "*" or "" (partitions are listed per topic'),
-        (f"[topics.a]\n{LEADER_RATE} = 1", "a rate belongs to a broker"),
+        (f"[topics.a]\n{LEADER_RATE} = 'x'", f"topics.a.{LEADER_RATE}: expected bytes per second"),
+        (f"[topics.a]\n{LEADER_RATE} = {{ within = '2h', max = 9 }}", "a rate that sets itself belongs to a broker"),
+        (f"[peers.b]\n{LEADER_RATE} = 1", 'peers.b: expected the other broker\'s id, found "b"'),
+        (f"[peers.102]\n{LEADER_RATE} = -1", f"peers.102.{LEADER_RATE}: "),
+        (f"[peers.102]\n{LEADER_RATE} = {{ auto = true }}", "a rate that sets itself belongs to a broker"),
+        (
+            "[peers.102]\nleader.replication.throttled.replicas = '*'",
+            "a list of replicas belongs to a topic or a broker",
+        ),
+        ("[peers.102]\nfoo = 1", "peers.102.foo: unknown key; expected one of leader.replication.throttled.rate, "),
+        ("peers = 3", "peers: expected a table, found 3"),
+        (
+            "[[schedules]]\ndays = ['mon']\n[schedules.peers.x]\nuntil = 2026-12-01T06:00:00Z",
+            "schedules[0].peers.x: expected the other broker's id",
+        ),
+        (
+            "".join(f"[peers.{each}]\n{LEADER_RATE} = 1\n" for each in range(101)),
+            "peers: expected at most 100 with a rate",
+        ),
+        (
+            "".join(f"[topics.t{each}]\n{LEADER_RATE} = 1\n" for each in range(101)),
+            "topics: expected at most 100 with a rate, found 101",
+        ),
         (f'[topics.a]\n{LEADER_LIST} = "*,0:1"', f"topics.a.{LEADER_LIST}: expected"),
         (f'[topics.a.b]\n{LEADER_LIST} = "*"', 'needs quotes: [topics."a.b"]'),
         (f'[topics.a.b.c]\n{LEADER_LIST} = "*"', 'needs quotes: [topics."a.b.c"]'),
@@ -114,7 +136,7 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[mode]\nenforced = true", "mode.enforced: unknown key; expected enforce or until (did you mean enforce?)"),
         (
             "[broker.101]\nx = 1",
-            "broker: unknown key; expected brokers, topics, mode, schedules or auto (did you mean brokers?)",
+            "broker: unknown key; expected brokers, peers, topics, mode, schedules or auto (did you mean brokers?)",
         ),
         ("[brokers.1]\nleader.rate = 1", "(did you mean leader.replication.throttled.rate?)"),
         ("[brokers.1]\nleader.replication.throtled.rate = 1", "(did you mean leader.replication.throttled.rate?)"),

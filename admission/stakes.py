@@ -1,0 +1,224 @@
+"""Several budgets at once: a grant is the least of what each of them allows.
+
+A role's budget holds for all of its connections. Beside it there may be budgets of a part of them (one peer) and of a
+part of what they fetch (one topic). A connection has a *stake* in each: its claim there. What it is granted is taken
+from every budget that bounds it, so each keeps to its own rate, whatever the others do; a connection that one of them
+has nothing for *stands back* in all the others, whose bytes go to whoever can use them.
+
+Pure: time is an argument. Knows bytes, not brokers or topics. Invariants: nothing is granted beyond the room of any
+budget, but for a first batch (KIP-74), which each repays as debt; what is taken from a budget is settled there once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from .budget import share
+from .turns import GRACE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from .budget import Budget, Wish
+    from .turns import Claim
+
+
+class Stake(NamedTuple):
+    """One connection's claim in one budget."""
+
+    budget: Budget
+    claim: Claim
+
+    @classmethod
+    def in_budget(cls, budget: Budget) -> Stake:
+        return cls(budget, budget.turns.join())
+
+    def leave(self) -> None:
+        self.budget.turns.leave(self.claim)
+
+    def settle(self, *, reserved: int, used: int, now: float) -> None:
+        self.budget.settle(self.claim, reserved=reserved, used=used, now=now)
+
+
+class Stakes:
+    """Of one connection: `role` in the budget of all, `own` in those of all that this connection fetches. Those of a
+    part of what it fetches come with the wishes."""
+
+    __slots__ = ("_asked", "_parts", "own", "role")
+
+    def __init__(self, role: Stake, own: Sequence[Stake]) -> None:
+        self.role = role
+        self.own = own
+        self._asked: Collection[Stake] = ()
+        """Of the parts that something was wished of last."""
+        self._parts: Collection[Stake] = ()
+        """The same where nothing was wished for beside them, so that one of them at least has to have room."""
+
+    def may_admit(self, now: float, *, rides: bool = False) -> bool:
+        """Tell whether anything would be granted that no budget of a part bounds; the claims ask for it."""
+        if self._own_room(now, rides=rides) and self.role.budget.may_admit(self.role.claim, now, rides=rides):
+            return True
+        self._parts = ()
+        return False
+
+    def admit(
+        self, wishes: Sequence[Wish], parts: Sequence[Stake | None], now: float, *, rides: bool = False
+    ) -> list[int]:
+        """Return what the first so many of `wishes` are granted, 0 for nothing, reserved until settled in the role's
+        budget, in those of `own` and in that of its part.
+
+        `parts`: for each wish the stake in the budget of the part that it is of; None: of none.
+        """
+        found = self._asked = dict.fromkeys(part for part in parts if part is not None)
+        self._parts = () if None in parts else found
+        self._bound_arrears()
+        for part in found:
+            part.claim.due = now
+        room = self._own_room(now, rides=rides)
+        if not room:
+            _stand_back(found, now)
+            return []
+        left = {part: part.budget.room(part.claim, now, rides=rides) for part in found}
+        if self._parts and not any(left.values()):
+            _stand_back((self.role, *self.own), now)
+            return []
+        role_room = self.role.budget.room(self.role.claim, now, rides=rides)
+        if not role_room:
+            return []
+        room = min(room, role_room)
+        if found:
+            grants = _Sharing(room, left).share(wishes, parts)
+        elif math.isinf(room):
+            grants = [wish.limit_bytes for wish in wishes]
+        else:
+            grants = share(wishes, room)
+        self._take(grants, parts, now)
+        if self._is_spent(now):
+            # Nobody waits for it in the role's budget while it is away: it could not be granted anything there.
+            _stand_back((self.role,), now)
+        return grants
+
+    def _is_spent(self, now: float) -> bool:
+        """Whether one of its own budgets, or each of the parts that are all it wants, is shut for a while."""
+        spent = any(_seconds(stake, now) > GRACE_SECONDS for stake in self.own)
+        return spent or (bool(self._parts) and all(_seconds(part, now) > GRACE_SECONDS for part in self._parts))
+
+    def _bound_arrears(self) -> None:
+        """What the connection has had less than others is kept for it no further than its other budgets let it go."""
+        burst_bytes = min((stake.budget.burst_bytes for stake in self.own), default=math.inf)
+        if self._parts:
+            burst_bytes = min(burst_bytes, sum(part.budget.burst_bytes for part in self._parts))
+        for stake in (self.role, *self.own):
+            stake.claim.most_arrears_bytes = burst_bytes
+
+    def _own_room(self, now: float, *, rides: bool) -> float:
+        """Where one of them has none the connection stands back in the others, and in the role's."""
+        for stake in (self.role, *self.own):
+            stake.claim.due = now
+        if self.role.claim.rests_seconds(now):
+            _stand_back(self.own, now)
+            return 0.0
+        room = math.inf
+        for stake in self.own:
+            room = min(room, stake.budget.room(stake.claim, now, rides=rides))
+            if not room:
+                _stand_back((self.role, *(other for other in self.own if other is not stake)), now)
+                return 0.0
+        return room
+
+    def _take(self, grants: Sequence[int], parts: Sequence[Stake | None], now: float) -> None:
+        total = sum(grants)
+        of_parts: dict[Stake, int] = {}
+        for size, part in zip(grants, parts, strict=False):
+            if part is not None and size:
+                of_parts[part] = of_parts.get(part, 0) + size
+        for stake, size in ((self.role, total), *((stake, total) for stake in self.own), *of_parts.items()):
+            stake.budget.take(stake.claim, size, now)
+
+    def seconds_until_turn(self, now: float) -> float:
+        """Return when it is worth asking again; inf if never at these rates."""
+        seconds = max(_seconds(stake, now) for stake in (self.role, *self.own))
+        if self._parts:
+            seconds = max(seconds, min(_seconds(part, now) for part in self._parts))
+        return max(seconds, self.role.claim.rests_seconds(now))
+
+    def waits(self, due: float) -> None:
+        """The connection's request waits here, and asks again at `due`."""
+        for stake in (self.role, *self.own, *self._asked):
+            stake.claim.is_held, stake.claim.due = True, due
+
+    def want_nothing(self) -> None:
+        """Everything that was wished for is granted, or nothing is wished for."""
+        for stake in (self.role, *self.own, *self._asked):
+            stake.claim.wants = False
+
+    def settle(self, part: Stake | None, *, reserved: int, used: int, now: float) -> None:
+        """Account, outside of the role's budget, for what was reserved (0: without a grant) and came."""
+        for stake in self.own if part is None else (*self.own, part):
+            stake.settle(reserved=reserved, used=used, now=now)
+
+    def must_discard(self, admitted_at: float, now: float) -> bool:
+        """Tell whether one of `own` cannot bear records that were asked for at `admitted_at`."""
+        return any(stake.budget.must_discard(admitted_at, now) for stake in self.own)
+
+
+def _stand_back(stakes: Iterable[Stake], now: float) -> None:
+    for stake in stakes:
+        stake.claim.stand_back(now)
+
+
+def _seconds(stake: Stake, now: float) -> float:
+    return stake.budget.seconds_until_turn(stake.claim, now)
+
+
+class _Sharing:
+    """Hands out `room`, in order, and of it to the wishes of a part no more than is `left` there."""
+
+    def __init__(self, room: float, left: dict[Stake, float]) -> None:
+        self._room = room
+        self._left = left
+        self._begun: set[Stake | None] = set()
+        """Who has been granted something: a part; None: anybody."""
+
+    def share(self, wishes: Sequence[Wish], parts: Sequence[Stake | None]) -> list[int]:
+        """The first of all, and of each part, gets what it needs even if that is more (KIP-74). What is left when
+        everybody had a turn is handed out in order again."""
+        if self._is_enough(wishes, parts):
+            return [wish.limit_bytes for wish in wishes]
+        grants = [0] * len(wishes)
+        for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
+            most = min(wish.limit_bytes, wish.likely_bytes)
+            least = min(wish.need_bytes, most)
+            if self._room <= 0 or (self._room < least and None in self._begun):
+                return grants
+            left = math.inf if part is None else self._left[part]
+            if left <= 0 or (left < least and part in self._begun):
+                if part is not None:
+                    self._left[part] = 0.0  # whoever needs less does not go before whoever needs more
+                continue
+            grants[place] = self._hand_out(int(min(most, max(least, min(self._room, left)))), part)
+        for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
+            left = self._room if part is None else min(self._room, self._left[part])
+            if grants[place] and left > 0:
+                grants[place] += self._hand_out(int(min(wish.limit_bytes - grants[place], left)), part)
+        return grants
+
+    def _is_enough(self, wishes: Sequence[Wish], parts: Sequence[Stake | None]) -> bool:
+        wished = dict.fromkeys(self._left, 0)
+        total = 0
+        for wish, part in zip(wishes, parts, strict=True):
+            total += wish.limit_bytes
+            if total > self._room:
+                return False
+            if part is not None:
+                wished[part] += wish.limit_bytes
+        return all(wished[part] <= left for part, left in self._left.items())
+
+    def _hand_out(self, size: int, part: Stake | None) -> int:
+        self._room -= size
+        self._begun.add(None)
+        if part is not None:
+            self._left[part] -= size
+            self._begun.add(part)
+        return size

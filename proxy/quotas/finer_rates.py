@@ -1,0 +1,71 @@
+"""Rates inside a role's rate: of the traffic with one broker, and of one topic or of the topics of a glob.
+
+What is sent to a peer, or fetched from it, keeps to the peer's rate and to the role's; what is of a topic keeps to the
+topic's as well. A glob's rate is that of all its topics together; the most specific section is a topic's only one.
+Pure. Invariant: every rate is finite; a section that says ``unlimited`` has none, and keeps a less specific one away.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from .globs import glob_of
+from .units import format_rate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PEER = "peer"
+TOPIC = "topic"
+
+
+class Entity(NamedTuple):
+    """What has a rate of its own: a `kind` (PEER, TOPIC) and a `name`, a broker's id or a topic's name or glob."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FinerRates:
+    """Those of one role of one broker, in bytes per second; of a topic `math.inf` where it is to have no rate."""
+
+    peers: Mapping[int, float] = field(default_factory=dict)
+    topics: Mapping[str, float] = field(default_factory=dict)
+    """By exact name."""
+    globs: tuple[tuple[str, float], ...] = ()
+    """Most specific first."""
+
+    def __bool__(self) -> bool:
+        """Whether anything is bounded by them."""
+        return any(True for _ in self.bounds())
+
+    def bounds(self) -> Iterator[tuple[Entity, float]]:
+        """What is bounded, and by how many bytes per second."""
+        for broker_id, rate in self.peers.items():
+            if not math.isinf(rate):
+                yield Entity(PEER, str(broker_id)), rate
+        for name, rate in (*self.topics.items(), *self.globs):
+            if not math.isinf(rate):
+                yield Entity(TOPIC, name), rate
+
+    def of_topic(self, topic: str) -> Entity | None:
+        """Return by whose rate a topic is bounded; None: by none of a topic's."""
+        rate, found = self.topics.get(topic), topic
+        if rate is None:
+            found, rate = next(
+                ((glob, rate) for glob, rate in self.globs if glob_of(glob).matches(topic)), (topic, math.inf)
+            )
+        return None if math.isinf(rate) else Entity(TOPIC, found)
+
+    def in_words(self) -> dict[str, str]:
+        """``{"peer 102": "10.0 MiB/s (10485760 B/s)"}``."""
+        return {str(entity): format_rate(rate) for entity, rate in self.bounds()}
+
+
+NO_FINER_RATES = FinerRates()

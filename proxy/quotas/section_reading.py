@@ -1,0 +1,130 @@
+"""Reads one section of quotas.toml, key by key: of a broker, of the traffic with one other broker, or of a topic.
+
+Knows a section's keys and how they may be written; which sections there are is `reading`. Reads no file and no clock.
+Invariant: a key that is not understood, or is not this kind of section's, is refused.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..errors import InvalidValueError
+from ..suggestions import did_you_mean
+from .rate_reading import parse_rate_or_source
+from .replicas import ReplicaList, parse_replicas
+from .sections import RATE_KEYS, REPLICAS_KEYS
+from .units import parse_rate, shown
+from .window_values import YEARS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..roles import Role
+    from .daily_window import DailyWindow
+    from .rate_source import RateSource
+
+UNTIL = "until"
+SCHEDULES = "schedules"
+_SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
+_OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
+
+
+class Of(enum.Enum):
+    """What a section is of."""
+
+    BROKER = "brokers"
+    PEER = "peers"
+    TOPIC = "topics"
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Those that it may have."""
+        return (*RATE_KEYS, UNTIL) if self is Of.PEER else _SECTION_KEYS
+
+
+@dataclass(slots=True)
+class Draft:
+    """A section while its keys are read."""
+
+    of: Of
+    window: DailyWindow | None
+    """Of the schedule that it is part of."""
+    rates: dict[Role, float] = field(default_factory=dict)
+    sources: dict[Role, RateSource] = field(default_factory=dict)
+    replicas: dict[Role, ReplicaList] = field(default_factory=dict)
+    until: datetime | None = None
+    keys: set[str] = field(default_factory=set)
+
+    def set(self, key: str, value: object, *, path: str) -> None:
+        """Raises InvalidValueError."""
+        if key in self.keys:
+            raise InvalidValueError("set twice, as a dotted key and as a quoted one")
+        self.keys.add(key)
+        if key not in self.of.keys:
+            raise InvalidValueError(_unknown(path, key, value, self.of))
+        if key in RATE_KEYS:
+            self._set_rate(RATE_KEYS[key], value, path)
+        elif key in REPLICAS_KEYS:
+            self.replicas[REPLICAS_KEYS[key]] = _parse_list(value, of_broker=self.of is Of.BROKER)
+        else:
+            self.until = parse_until(value)
+
+    def _set_rate(self, role: Role, value: object, path: str) -> None:
+        if self.of is not Of.BROKER:
+            if isinstance(value, dict):
+                raise InvalidValueError(
+                    "a rate that sets itself belongs to a broker, in [brokers.…]: expected a rate like "
+                    f'"10MiB/s", found {shown(value)}'
+                )
+            self.rates[role] = parse_rate(value)
+            return
+        self.rates[role], source = parse_rate_or_source(value, path=path, window=self.window)
+        if source is not None:
+            self.sources[role] = source
+
+
+def flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value and prefix + key not in RATE_KEYS:
+            yield from flattened(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def parse_until(value: object) -> datetime:
+    """Raises InvalidValueError."""
+    if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
+        return value
+    raise InvalidValueError(f"expected a date and time with an offset, like 2026-12-01T06:00:00Z, found {shown(value)}")
+
+
+def _parse_list(value: object, *, of_broker: bool) -> ReplicaList:
+    replicas = parse_replicas(value)
+    if of_broker and replicas.entries:
+        raise InvalidValueError(
+            f'expected "*" or "" (partitions are listed per topic, in [topics.…]), found {shown(value)}'
+        )
+    return replicas
+
+
+def _unknown(path: str, key: str, value: object, of: Of) -> str:
+    if key == SCHEDULES or key.startswith(f"{SCHEDULES}."):
+        section = f"[{SCHEDULES}.{_OF_SCHEDULE.sub('', path, count=1)}]"
+        return f"a schedule stands by itself: [[{SCHEDULES}]], and below it {section}"
+    if key in REPLICAS_KEYS:
+        return "a list of replicas belongs to a topic or a broker: set it in [topics.…] or [brokers.…]"
+    known = of.keys
+    rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
+    if isinstance(value, dict):
+        rest = key
+    if rest is None or of is not Of.TOPIC:
+        return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
+    of_schedule = _OF_SCHEDULE.match(path)
+    topic = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix("topics.").strip('"')
+    place = f"{SCHEDULES}.topics" if of_schedule else "topics"
+    return f'a topic name with dots needs quotes: [{place}."{topic}.{rest}"]'

@@ -1,0 +1,257 @@
+"""Several budgets at once: each keeps to its rate in every window, what one leaves the others have, none starves."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
+from admission.stakes import Stake, Stakes
+from admission.token_bucket import FLIGHT_SECONDS
+
+MIB = 1024 * 1024
+KIB = 1024
+NEED = 64 * KIB
+WISH = Wish(MIB, NEED)
+
+
+def strict(rate: float) -> StrictBudget:
+    return StrictBudget(bytes_per_second=rate, gate_seconds=0.1, burst_seconds=0.25, now=0.0)
+
+
+def kip73(rate: float) -> Kip73Budget:
+    return Kip73Budget(bytes_per_second=rate, samples=11, sample_seconds=1.0)
+
+
+class Grant(NamedTuple):
+    at: float
+    connection: int
+    part: str | None
+    size: int
+
+
+class Fetcher(NamedTuple):
+    """One connection: to which peer, of which topics it is behind, how long an answer takes."""
+
+    peer: str
+    topics: tuple[str | None, ...]
+    seconds: float
+
+
+class Run:
+    """Fetchers that always want more, in virtual time. `rates`: of peers and topics that have one."""
+
+    def __init__(self, role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...], seconds: float) -> None:
+        self.budgets: dict[str, Budget] = {name: strict(rate) for name, rate in rates.items()}
+        self.role = strict(role)
+        self.fetchers = fetchers
+        self.grants: list[Grant] = []
+        due = [(number / 1000, number, self._fetches(number)) for number in range(len(fetchers))]
+        heapq.heapify(due)
+        while due and due[0][0] < seconds:
+            self.now, number, steps = heapq.heappop(due)
+            heapq.heappush(due, (next(steps), number, steps))
+
+    def _fetches(self, number: int):  # type: ignore[no-untyped-def]
+        fetcher = self.fetchers[number]
+        own = [Stake.in_budget(self.budgets[fetcher.peer])] if fetcher.peer in self.budgets else []
+        role = Stake.in_budget(self.role)
+        stakes = Stakes(role, own)
+        of_topics = {t: Stake.in_budget(self.budgets[t]) for t in fetcher.topics if t is not None and t in self.budgets}
+        order = list(fetcher.topics)
+        while True:
+            parts = [None if topic is None else of_topics.get(topic) for topic in order]
+            sizes = stakes.admit([WISH] * len(order), parts, self.now)
+            granted = [each for each in zip(order, parts, sizes, strict=False) if each[2]]
+            if not granted:
+                again = self.now + min(max(stakes.seconds_until_turn(self.now), 0.002), 0.5)
+                stakes.waits(again)
+                yield again
+                continue
+            self.grants += [Grant(self.now, number, topic, size) for topic, _, size in granted]
+            yield self.now + fetcher.seconds
+            for _, part, size in granted:
+                self.role.settle(role.claim, reserved=size, used=size, now=self.now)
+                stakes.settle(part, reserved=size, used=size, now=self.now)
+            served = [topic for topic, _, _ in granted]
+            order = [topic for topic in order if topic not in served] + served
+
+    def of(self, name: str) -> list[Grant]:
+        """What passed under a peer's or a topic's rate."""
+        return [each for each in self.grants if name in (self.fetchers[each.connection].peer, each.part)]
+
+
+def most_over(grants: list[Grant], rate: float) -> float:
+    """By how many bytes the worst window is over `rate`."""
+    worst = running = 0.0
+    last = 0.0
+    for each in grants:
+        running = max(running - rate * (each.at - last), 0.0) + each.size
+        worst, last = max(worst, running), each.at
+    return worst
+
+
+def burst(rate: float) -> float:
+    """What a window may have beyond its rate: the bucket's burst, and one first batch."""
+    gate = max(rate * 0.1, 64 * KIB)
+    return max(rate * 0.25, gate + rate * FLIGHT_SECONDS) + NEED
+
+
+def fair(role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...]) -> float:
+    """What all of them could use together: everything grows alike until something is full."""
+    flows = [
+        {"role", fetcher.peer, topic} & ({"role"} | rates.keys())
+        for fetcher in fetchers
+        for topic in dict.fromkeys(fetcher.topics)
+    ]
+    limits, used, live = {"role": role, **rates}, dict.fromkeys(("role", *rates), 0.0), set(range(len(flows)))
+    rate_of = [0.0] * len(flows)
+    while live:
+        room = {
+            name: (limit - used[name]) / count
+            for name, limit in limits.items()
+            if (count := sum(1 for each in live if name in flows[each]))
+        }
+        step = min(room.values())
+        for each in live:
+            rate_of[each] += step
+            for name in flows[each]:
+                used[name] += step
+        full = {name for name, limit in limits.items() if limit - used[name] < 1}
+        live = {each for each in live if not flows[each] & full}
+    return sum(rate_of)
+
+
+TOPICS = st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=4, unique=True).map(tuple)
+FETCHERS = st.lists(
+    st.builds(Fetcher, st.sampled_from(["102", "103", "104"]), TOPICS, st.floats(0.0005, 0.06)), min_size=1, max_size=6
+).map(tuple)
+RATES = st.dictionaries(st.sampled_from(["102", "103", "x", "y"]), st.integers(MIB // 2, 30 * MIB), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(role=st.integers(2 * MIB, 40 * MIB), rates=RATES, fetchers=FETCHERS)
+def test_every_budget_holds_in_every_window(role: int, rates: dict[str, float], fetchers: tuple[Fetcher, ...]) -> None:
+    run = Run(role, rates, fetchers, 3.0)
+    assert most_over(run.grants, role) <= burst(role)
+    for name, rate in rates.items():
+        assert most_over(run.of(name), rate) <= burst(rate), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(role=st.integers(2 * MIB, 40 * MIB), rates=RATES, fetchers=FETCHERS)
+def test_nobody_starves_and_what_one_leaves_the_others_have(
+    role: int, rates: dict[str, float], fetchers: tuple[Fetcher, ...]
+) -> None:
+    seconds = 6.0
+    run = Run(role, rates, fetchers, seconds)
+    # A fetcher's own most: a wish of each of its partitions for each answer.
+    unhurried = all(len(each.topics) * MIB / each.seconds > role for each in fetchers)
+    if unhurried:
+        possible = fair(role, rates, fetchers)
+        assert sum(each.size for each in run.grants) >= 0.8 * possible * seconds
+    for number, fetcher in enumerate(fetchers):
+        for topic in fetcher.topics:
+            got = sum(each.size for each in run.grants if (each.connection, each.part) == (number, topic))
+            bounds = [role, *(rates[name] for name in (fetcher.peer, topic) if name is not None and name in rates)]
+            assert got >= 0.2 * min(bounds) * seconds / (3 * len(fetchers)) - MIB / 4, (number, topic)
+
+
+@pytest.mark.parametrize("make", [strict, kip73])
+def test_what_a_peer_may_not_have_the_others_have(make: type[StrictBudget]) -> None:
+    role, peer = make(20 * MIB), make(0)
+    held = Stakes(Stake.in_budget(role), [Stake.in_budget(peer)])
+    free = Stakes(Stake.in_budget(role), [])
+    if make is kip73:
+        peer.settle(held.own[0].claim, reserved=0, used=1, now=0.0)
+    assert held.admit([WISH], [None], 0.0) == []
+    assert held.seconds_until_turn(0.0) > 1
+    assert free.admit([WISH], [None], 0.0) == [MIB]
+
+
+def test_a_grant_is_the_least_of_its_path() -> None:
+    role, peer, topic = strict(40 * MIB), strict(8 * MIB), strict(4 * MIB)
+    stakes = Stakes(Stake.in_budget(role), [Stake.in_budget(peer)])
+    part = Stake.in_budget(topic)
+    wishes = [WISH] * 4
+    assert stakes.admit(wishes, [part, part, None, None], 0.0) == [
+        int(0.4 * MIB),
+        0,
+        int(0.8 * MIB) - int(0.4 * MIB),
+        0,
+    ]
+
+
+def test_unlimited_everywhere_else_the_peers_rate_holds() -> None:
+    stakes = Stakes(Stake.in_budget(strict(math.inf)), [Stake.in_budget(strict(8 * MIB))])
+    assert sum(stakes.admit([WISH] * 4, [None] * 4, 0.0)) == int(0.8 * MIB)
+    assert stakes.admit([WISH] * 4, [None] * 4, 0.0) == []
+
+
+def test_a_first_batch_that_is_larger_than_a_topics_room_comes_and_is_repaid() -> None:
+    topic = strict(MIB)
+    stakes, part = Stakes(Stake.in_budget(strict(40 * MIB)), []), Stake.in_budget(topic)
+    large = Wish(MIB, 900 * KIB)
+    assert stakes.admit([large, large], [part, part], 0.0) == [900 * KIB, 0]
+    stakes.settle(part, reserved=900 * KIB, used=900 * KIB, now=0.0)
+    assert stakes.seconds_until_turn(0.0) == pytest.approx(0.9, abs=0.05)
+
+
+def test_who_needs_less_does_not_go_before_who_needs_more() -> None:
+    topic = strict(4 * MIB)
+    stakes, part = Stakes(Stake.in_budget(strict(40 * MIB)), []), Stake.in_budget(topic)
+    wishes = [Wish(300 * KIB, 1), Wish(MIB, 300 * KIB), Wish(50 * KIB, 1)]
+    assert stakes.admit(wishes, [part] * 3, 0.0)[1:] == [0, 0]
+
+
+def test_one_that_a_topic_holds_up_keeps_nobody_from_the_roles_bytes() -> None:
+    """It had less than the other for long, and is not waited for while its topic has nothing for it."""
+    role, topic = strict(10 * MIB), strict(MIB)
+    slow, part = Stakes(Stake.in_budget(role), []), Stake.in_budget(topic)
+    other = Stakes(Stake.in_budget(role), [])
+    got = 0
+    for tick in range(1000):
+        now = tick / 100
+        for size in slow.admit([WISH], [part], now):
+            role.settle(slow.role.claim, reserved=size, used=size, now=now)
+            slow.settle(part, reserved=size, used=size, now=now)
+        for size in other.admit([WISH, WISH], [None, None], now):
+            role.settle(other.role.claim, reserved=size, used=size, now=now)
+            got += size
+    assert got >= 0.97 * 9 * MIB * 10
+
+
+def test_two_that_are_first_in_different_budgets_do_not_wait_for_each_other() -> None:
+    role, topic = strict(4 * MIB), strict(4 * MIB)
+    one, two = (Stakes(Stake.in_budget(role), []) for _ in range(2))
+    one_part, two_part = (Stake.in_budget(topic) for _ in range(2))
+    one.role.claim.attained_bytes = two_part.claim.attained_bytes = 5 * MIB
+    got = {one: 0, two: 0}
+    for tick in range(200):
+        now = tick / 100
+        for stakes, part in ((one, one_part), (two, two_part)):
+            for size in stakes.admit([WISH], [part], now):
+                role.settle(stakes.role.claim, reserved=size, used=size, now=now)
+                stakes.settle(part, reserved=size, used=size, now=now)
+                got[stakes] += size
+    assert min(got.values()) > MIB
+    assert sum(got.values()) > 7 * MIB
+
+
+def test_a_reservation_is_settled_in_each_budget_once() -> None:
+    budgets = [strict(rate * MIB) for rate in (40, 20, 10)]
+    role, peer, topic = (Stake.in_budget(each) for each in budgets)
+    stakes = Stakes(role, [peer])
+    before = [each._bucket.available(0.0) for each in budgets]
+    (size,) = stakes.admit([WISH], [topic], 0.0)
+    assert [each._bucket.available(0.0) for each in budgets] == [each - size for each in before]
+    role.settle(reserved=size, used=0, now=0.0)
+    stakes.settle(topic, reserved=size, used=0, now=0.0)
+    assert [each._bucket.available(0.0) for each in budgets] == before
+    assert list(itertools.chain(*(each.turns._claims for each in budgets))) == [role.claim, peer.claim, topic.claim]

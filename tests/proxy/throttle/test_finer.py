@@ -1,0 +1,185 @@
+"""Rates of peers and topics inside a role's, in conversations of one link with its follower."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.config.settings import Policy
+from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.finer_rates import FinerRates
+from proxy.quotas.replicas import EVERY_PARTITION
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics
+from proxy.throttle.decision import Answer, Hold
+from proxy.throttle.link import Link
+from proxy.throttle.role_throttle import RoleThrottle
+from proxy.throttle.topic_names import TopicNames
+from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, response_entry, settings, throttle
+
+GATE = int(0.1 * MIB)
+NONE = FinerRates()
+
+
+def quotas(finer: FinerRates, rate: float = 40 * MIB, *, enforce: bool = True) -> Quotas:
+    quota = RoleQuota(rate, otherwise=EVERY_PARTITION, finer=finer)
+    return Quotas(leader=quota, follower=quota, enforce=enforce)
+
+
+def conversation(
+    finer: FinerRates, *, rate: float = 40 * MIB, role: Role = Role.LEADER, policy: Policy = Policy.STRICT
+) -> Conversation:
+    """Of a follower, broker 102, that is behind in x-0, y-0 and z-0."""
+    subject = throttle(rate, role=role, policy=policy)
+    subject.apply(quotas(finer, rate), 0.0)
+    found = Conversation(subject)
+    found.link.peer = "102" if role is Role.FOLLOWER else "10.0.0.1"
+    found.offsets = {(topic, 0): 0 for topic in "xyz"}
+    found.meet()
+    return found
+
+
+def granted(subject: Conversation) -> dict[str, int]:
+    return {topic: size for (topic, _), size in subject.asked_for(subject.ask()).items()}
+
+
+def passed(subject: Conversation) -> dict[str, int]:
+    assert subject.throttle.finer is not None
+    return {str(entity): bound.passed_bytes for entity, bound in subject.throttle.finer.bounds.items()}
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("rate", [40 * MIB, float("inf")])
+def test_what_goes_to_a_peer_keeps_to_its_rate(role: Role, rate: float) -> None:
+    """Whom a connection is with, in the leader's role its first Fetch tells: the replica id of conversations is 102."""
+    assert sum(granted(conversation(FinerRates(peers={102: 1.0 * MIB}), rate=rate, role=role)).values()) == GATE
+    assert set(granted(conversation(FinerRates(peers={103: 1.0 * MIB}), rate=rate, role=role)).values()) == {MIB}
+
+
+def test_what_goes_of_a_topic_keeps_to_its_rate_and_what_it_leaves_the_others_have() -> None:
+    assert granted(conversation(FinerRates(topics={"x": 1.0 * MIB}))) == {"x": GATE, "y": MIB, "z": MIB}
+
+
+def test_a_grant_is_the_least_of_its_path() -> None:
+    subject = conversation(FinerRates(peers={102: 8.0 * MIB}, topics={"x": 1.0 * MIB}), rate=40 * MIB)
+    sizes = granted(subject)
+    assert sizes["x"] == GATE
+    assert sum(sizes.values()) == int(0.8 * MIB)
+
+
+def test_topics_of_a_glob_share_its_rate_but_for_those_that_are_exempt() -> None:
+    finer = FinerRates(topics={"y": float("inf")}, globs=(("[x-z]", 1.0 * MIB),))
+    assert granted(conversation(finer)) == {"x": GATE, "y": MIB}
+
+
+def test_a_topic_without_room_is_left_out_and_everything_without_room_waits_for_it() -> None:
+    subject = conversation(FinerRates(topics={"x": 1.0 * MIB}))
+    subject.answer(subject.ask(), {("x", 0): GATE})
+    subject.now = 0.01
+    assert granted(subject) == {"y": MIB, "z": MIB}
+    subject = conversation(FinerRates(topics=dict.fromkeys("xyz", 1.0 * MIB)))
+    subject.answer(subject.ask(), {(topic, 0): GATE for topic in "xyz"})
+    decision = subject.ask()
+    assert isinstance(decision, Hold)
+    assert decision.until == pytest.approx(0.1, abs=0.01)
+    subject.now = decision.until
+    assert subject.asked_for(subject.decide()).keys() == {("x", 0), ("y", 0), ("z", 0)}
+
+
+def test_at_rate_0_a_peer_gets_answers_without_records() -> None:
+    subject = conversation(FinerRates(peers={102: 0.0}))
+    assert isinstance(subject.ask(), Hold)
+    subject.now = 0.5
+    assert isinstance(subject.decide(), Answer)
+
+
+def test_what_was_granted_and_did_not_come_goes_back_to_every_budget() -> None:
+    subject = conversation(FinerRates(peers={102: 1.0 * MIB}, topics={"x": 1.0 * MIB}))
+    for _ in range(3):
+        decision = subject.ask()
+        assert sum(subject.asked_for(decision).values()) == GATE
+        subject.link.admission.claim.rest(-1.0)
+        outlook = subject.answer(decision)
+        assert not outlook.grants
+    assert passed(subject) == {"peer 102": 0, "topic x": 0}
+
+
+def test_replicas_in_sync_are_counted_and_never_held() -> None:
+    subject = conversation(FinerRates(peers={102: 1.0 * MIB}, topics={"x": 1.0 * MIB}))
+    for topic in "xyz":
+        subject.offsets[topic, 0] = 1_000_000
+    subject.answer(subject.ask(), {("x", 0): 3 * MIB, ("y", 0): MIB})
+    assert passed(subject) == {"peer 102": 4 * MIB + 2 * ENTRY_BYTES, "topic x": 3 * MIB + ENTRY_BYTES}
+    assert subject.asked_for(subject.ask()).keys() == subject.offsets.keys()
+
+
+def test_rates_change_while_answers_are_on_their_way() -> None:
+    subject = conversation(FinerRates(peers={102: 1.0 * MIB}))
+    on_its_way = subject.ask()
+    subject.throttle.apply(quotas(FinerRates(peers={102: 2.0 * MIB}, topics={"x": 1.0 * MIB})), 0.0)
+    subject.answer(on_its_way, {("x", 0): GATE})
+    assert passed(subject) == {"peer 102": GATE + ENTRY_BYTES, "topic x": 0}
+    subject.now = 1.0
+    on_its_way = subject.ask()
+    assert sum(subject.asked_for(on_its_way).values()) == int(0.5 * MIB)
+    subject.throttle.apply(quotas(NONE), 1.0)
+    assert subject.throttle.finer is None
+    subject.answer(on_its_way, dict.fromkeys([("y", 0), ("z", 0)], GATE))
+    assert set(granted(subject).values()) == {MIB}
+    subject.throttle.apply(quotas(FinerRates(topics={"x": 1.0 * MIB})), 2.0)
+    subject.link.close()
+    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())  # type: ignore[attr-defined]
+
+
+def test_records_that_a_lowered_rate_cannot_bear_are_discarded() -> None:
+    subject = conversation(FinerRates(topics={"x": 100.0 * MIB}), rate=400 * MIB)
+    decision = subject.ask()
+    outlook = decision.outlook  # type: ignore[union-attr]
+    assert outlook is not None
+    subject.throttle.apply(quotas(FinerRates(topics={"x": 0.5 * MIB}), 400 * MIB), 0.01)
+    assert outlook.must_discard(0.1)
+    assert outlook.withholds(response_entry("x", 0, MIB))
+    assert not outlook.withholds(response_entry("y", 0, MIB))
+
+
+@pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
+def test_kip73_has_its_own_arithmetic_for_each(finer: FinerRates) -> None:
+    subject = conversation(finer, policy=Policy.KIP73)
+    first = subject.ask()
+    assert ("x", 0) in subject.asked_for(first)
+    subject.answer(first, {("x", 0): 5 * MIB})
+    bounded = {("x", 0), ("y", 0), ("z", 0)} if finer.peers else {("x", 0)}
+    decision = subject.ask()
+    asked = set() if isinstance(decision, Hold) else set(subject.asked_for(decision))
+    assert asked == subject.offsets.keys() - bounded
+
+
+def test_observed_rates_hold_nothing_back() -> None:
+    subject = conversation(FinerRates(peers={102: 1.0 * MIB}))
+    subject.throttle.apply(quotas(FinerRates(peers={102: 1.0 * MIB}), enforce=False), 0.0)
+    decision = subject.ask()
+    assert set(subject.asked_for(decision).values()) == {MIB}
+    subject.answer(decision, {("x", 0): MIB, ("y", 0): MIB})
+    assert passed(subject) == {"peer 102": 2 * (MIB + ENTRY_BYTES)}
+
+
+def test_without_such_rates_there_are_no_such_budgets() -> None:
+    subject = conversation(NONE)
+    assert subject.throttle.finer is None
+    assert subject.link.admission.entered is None
+    decision = subject.ask()
+    assert decision.outlook.entered is None  # type: ignore[union-attr]
+
+
+def test_a_topic_is_bounded_once_its_name_is_known() -> None:
+    names, topic_id = TopicNames(), b"x" * 16
+    subject = RoleThrottle(
+        Role.LEADER, settings(), quotas=quotas(FinerRates(topics={"x": 1.0})), statistics=RoleStatistics(), now=0.0,
+        names=names,
+    )  # fmt: skip
+    entered = Link(subject, "102").admission.entered
+    assert entered is not None
+    assert entered.parts_of([(topic_id, 0)]) == [None]
+    assert names.wanted(0.0) == [topic_id]
+    names.learn({topic_id: "x"}, [topic_id], 0.0)
+    assert entered.parts_of([(topic_id, 0), ("y", 0)])[0] is not None
+    assert entered.parts_of([(topic_id, 0), ("y", 0)])[1] is None
