@@ -26,6 +26,14 @@ def can_be_given(connection: Connection) -> bool:
     return all(isinstance(end, PlainSocket) for end in connection.ends) and connection.exchange.cause is None
 
 
+def come_to_rest(connection: Connection) -> None:
+    """Have it begin no request any more; one that is held is answered now."""
+    exchange = connection.exchange
+    exchange.draining = exchange.handing = True
+    if connection.is_held:
+        exchange.changes.notify()
+
+
 def is_at_rest(connection: Connection) -> bool:
     """Tell whether nothing is owed in either direction, so that the connection can be taken now."""
     exchange = connection.exchange

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from protocol.fetch.walker import prepare_walkers
+
 from ..config.settings_values import Address
 from ..process.supervision import Task
 from ..relay.connection import relay
@@ -75,6 +77,8 @@ class HandOver:
             return None
         for role, throttle in self._throttles.items():
             restore_budget(throttle, self._inheritance.available_bytes.get(role.value), trio.current_time())
+        for version in self._inheritance.fetch_versions:
+            prepare_walkers(version)
         return self._inheritance
 
     def listens(self, listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]]) -> None:
@@ -122,6 +126,9 @@ class HandOver:
     def available_bytes(self) -> Mapping[str, float | None]:
         now = trio.current_time()
         return {role.value: available_bytes(throttle, now) for role, throttle in self._throttles.items()}
+
+    def fetch_versions(self) -> Sequence[int]:
+        return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})
 
     def hand_over(self, giving: Giving, process: int) -> None:
         self.pages.cancel()

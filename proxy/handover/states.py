@@ -36,10 +36,11 @@ class Listening(msgspec.Struct, frozen=True):
 
 class Offer(msgspec.Struct, frozen=True, tag="offer"):
     """`available_bytes`: by role, what its budget has left now, so that both processes together keep to the quota;
-    None: it has no such budget."""
+    None: it has no such budget. `fetch_versions`: that have been met; of a process that does not say, none."""
 
     listening: list[Listening]
     available_bytes: dict[str, float | None]
+    fetch_versions: list[int] = []
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

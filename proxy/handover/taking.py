@@ -18,7 +18,7 @@ from .channel import ANSWER_SECONDS, Channel, ChannelError
 from .states import SCHEMA, ConnectionState, Hello, Offer, Ready, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from ..config.settings import Address
     from .states import Message
@@ -27,17 +27,20 @@ SOCKETS_OF_A_CONNECTION = 2
 
 
 class Inheritance:
-    """What the old process offered. `available_bytes`: by role, what its budget had left."""
+    """What the old process offered. `available_bytes`: by role, what its budget had left. `fetch_versions`: that it
+    has met."""
 
     def __init__(
         self,
         channel: Channel,
         listening: dict[tuple[str, str, int], socket.socket],
         available: Mapping[str, float | None],
+        fetch_versions: Sequence[int],
     ) -> None:
         self._channel = channel
         self._listening = listening
         self.available_bytes = available
+        self.fetch_versions = fetch_versions
 
     def take_listener(self, key: str, address: Address) -> socket.socket | None:
         """Return the socket that listens at this address for this setting; None if the old process had none."""
@@ -98,7 +101,7 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
         raise
     socks = [socket.socket(fileno=each) for each in descriptors]
     listening = {(each.key, each.host, each.port): sock for each, sock in zip(offer.listening, socks, strict=False)}
-    return Inheritance(channel, listening, offer.available_bytes)
+    return Inheritance(channel, listening, offer.available_bytes, offer.fetch_versions)
 
 
 def _offered(message: Message, descriptors: list[int]) -> tuple[Offer, list[int]]:

@@ -28,16 +28,17 @@ def load_prometheus() -> None:
         from . import exposition  # noqa: F401
 
 
-async def load_what_could_wait() -> None:
-    """In a thread, or the first scrape would hold up the loop."""
-
-    def load() -> None:
+def load_late() -> None:
+    """Blocking. What is missing is missed by whoever needs it."""
+    with suppress(ImportError):
         own_version()
         load_prometheus()
         load_notifier()
 
-    with suppress(ImportError):
-        await trio.to_thread.run_sync(load, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+
+async def load_what_could_wait() -> None:
+    """In a thread, or the first scrape would hold up the loop."""
+    await trio.to_thread.run_sync(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
 
 
 def exposition_of(sources: Sources) -> Exposition:

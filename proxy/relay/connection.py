@@ -58,7 +58,8 @@ class Draining:
     def __init__(self) -> None:
         self.begun = trio.Event()
         self.give: Callable[[Connection], Awaitable[bool]] | None = None
-        """Hands a connection over to another process once it is at rest; false if it is to end here. None: all end."""
+        """Hands a connection over to another process, in its turn and once it is at rest; false if it is to end here.
+        None: all end."""
 
 
 async def relay(
@@ -249,14 +250,12 @@ class Connection:
         """Once a drain begins, close as soon as nothing is owed in either direction."""
         exchange = self.exchange
         await draining.begun.wait()
+        if draining.give is not None and await draining.give(self):
+            self._end(Cause.HANDED_OVER)
+            return
+        exchange.handing = False
         exchange.draining = True
         exchange.changes.notify()
-        if draining.give is not None:
-            exchange.handing = True
-            if await draining.give(self):
-                self._end(Cause.HANDED_OVER)
-                return
-            exchange.handing = False
         while not exchange.is_idle:
             await exchange.settled.wait()
         self._end(Cause.DRAINED)

@@ -17,6 +17,7 @@ from protocol.fetch.walker import (
     LARGEST_WAIT_BYTES,
     RequestEntry,
     ResponseEntry,
+    prepare_walkers,
     request_walker,
     response_walker,
     walk_whole,
@@ -327,3 +328,12 @@ def test_unsupported_versions_are_refused() -> None:
             request_walker(version)
         with pytest.raises(ProtocolError, match="not supported"):
             response_walker(version)
+
+
+def test_walkers_that_were_prepared_are_not_made_again() -> None:
+    prepare_walkers(12)
+    before = request_walker.cache_info().misses, response_walker.cache_info().misses
+    request_walker(12)
+    response_walker(12, tuple)
+    assert (request_walker.cache_info().misses, response_walker.cache_info().misses) == before
+    prepare_walkers(SUPPORTED_FETCH_VERSIONS.stop)  # of a newer process: nothing to prepare
