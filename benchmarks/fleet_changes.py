@@ -35,13 +35,15 @@ from lab.kubernetes.mounts import MountedConfigMap
 from lab.processes import Process, kill_all, wait_until
 from lab.sidecars import throttle_sidecar_script
 
+from .document_part import DocumentPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Change = Callable[[int], float]
     """Brings a rate about; returns when that was written, in seconds since 1970."""
 
-MARKS = ("<!-- fleet: begin -->", "<!-- fleet: end -->")
+PART = DocumentPart("fleet")
 WAYS = ("files", "PUT /quotas", "ConfigMap", "ConfigMap each")
 RATE = "leader.replication.throttled.rate"
 QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = {rate}\nleader.replication.throttled.replicas = "*"\n'
@@ -290,8 +292,7 @@ def main(changes: int, sidecars: int, write: Path | None) -> None:
     text = f"{changes} changes each, {sidecars} sidecars:\n\n{table(found)}"
     click.echo(text)
     if write is not None:
-        before, rest = write.read_text("utf-8").split(MARKS[0])
-        write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", "utf-8")
+        PART.write(write, text)
 
 
 if __name__ == "__main__":

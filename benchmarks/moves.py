@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from .document_part import DocumentPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -54,15 +56,11 @@ SECURITIES = {
 
 
 class Table(NamedTuple):
-    """A file of results, the marks between which its table stands, and how it is made."""
+    """A file of results, where in the document its table stands, and how it is made."""
 
     results: Path
-    name: str
+    part: DocumentPart
     make: Callable[[list[Row]], str]
-
-    @property
-    def marks(self) -> tuple[str, str]:
-        return f"<!-- {self.name}: begin -->", f"<!-- {self.name}: end -->"
 
     def text(self) -> str:
         """Return the table. Raises ClickException: there are no results, or a line is not JSON."""
@@ -75,14 +73,6 @@ class Table(NamedTuple):
             except ValueError as error:
                 raise click.ClickException(f"{self.results}:{number}: expected a line of JSON: {error}") from error
         return self.make(rows)
-
-    def put(self, document: str, where: Path) -> str:
-        """Return the document with the table between its marks. Raises ClickException: it lacks them."""
-        begin, end = self.marks
-        if begin not in document or end not in document:
-            raise click.ClickException(f"{where}: expected the marks {begin} and {end}")
-        before, _, rest = document.partition(begin)
-        return f"{before}{begin}\n{self.text()}\n{end}{rest.partition(end)[2]}"
 
 
 @click.command()
@@ -98,9 +88,9 @@ def main(results: Path, versions: Path, secured: Path, write: Path | None) -> No
     A table whose results are not there stays as it is.
     """
     tables = [
-        Table(results, "moves", table),
-        Table(versions, "moves by version", table_by_version),
-        Table(secured, "secured moves", table_of_secured),
+        Table(results, DocumentPart("moves"), table),
+        Table(versions, DocumentPart("moves by version"), table_by_version),
+        Table(secured, DocumentPart("secured moves"), table_of_secured),
     ]
     measured = [each for each in tables if each.results.exists()]
     if not measured:
@@ -110,10 +100,10 @@ def main(results: Path, versions: Path, secured: Path, write: Path | None) -> No
         return
     document = write.read_text("utf-8")
     for each in measured:
-        document = each.put(document, write)
+        document = each.part.put(document, each.text(), write)
     write.write_text(document, "utf-8")
     for each in tables:
-        click.echo(f"{write}: {each.name}: {'written' if each in measured else f'as it was: no {each.results}'}")
+        click.echo(f"{write}: {each.part.name}: {'written' if each in measured else f'as it was: no {each.results}'}")
 
 
 def table(rows: list[Row]) -> str:

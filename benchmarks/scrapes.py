@@ -38,6 +38,8 @@ from proxy.statistics import Statistics
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 
+from .document_part import DocumentPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 PAGES = ("/healthz", "/metrics", "/throttle", "/config")
 TOPICS = 50
 """Of a connection's partitions, that many topics."""
-MARKS = ("<!-- scrapes: begin -->", "<!-- scrapes: end -->")
+PART = DocumentPart("scrapes")
 PROXY = '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:0"\nupstream = "127.0.0.1:1"\n'
 QUOTAS = (
     '[brokers.default]\nleader.replication.throttled.rate = "50MiB/s"\nleader.replication.throttled.replicas = "*"\n'
@@ -205,8 +207,7 @@ def main(replicas: int, connections: int, rounds: int, write: Path | None, *, co
     text = f"{replicas} replicas on {connections} connections, {rounds} scrapes each:\n\n{table(found)}"
     click.echo(text)
     if write is not None:
-        before, rest = write.read_text("utf-8").split(MARKS[0])
-        write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", "utf-8")
+        PART.write(write, text)
 
 
 if __name__ == "__main__":

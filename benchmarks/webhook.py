@@ -28,10 +28,12 @@ from lab.kubernetes.control_plane import control_plane
 from lab.processes import Process, accepts_connections, kill_all
 from lab.sidecars import throttle_sidecar_script
 
+from .document_part import DocumentPart
+
 if TYPE_CHECKING:
     from lab.kubernetes.control_plane import ControlPlane
 
-MARKS = ("<!-- webhook: begin -->", "<!-- webhook: end -->")
+PART = DocumentPart("webhook")
 CHART = Path(__file__).parents[1] / "deploy" / "helm"
 LABEL = "kafka-throttle-sidecar/inject"
 PORT = 8443
@@ -159,8 +161,7 @@ def main(rate: float, seconds: float, write: Path | None) -> None:
     text = f"{rate:g} pods a second for {seconds:g} s, over {CONNECTIONS} connections:\n\n{table(found)}"
     click.echo(text)
     if write is not None:
-        before, rest = write.read_text("utf-8").split(MARKS[0])
-        write.write_text(f"{before}{MARKS[0]}\n{text}\n{MARKS[1]}{rest.split(MARKS[1])[1]}", "utf-8")
+        PART.write(write, text)
 
 
 if __name__ == "__main__":

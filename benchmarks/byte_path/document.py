@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..document_part import DocumentPart
 from .growth import idle_table, slope_table
 from .reporting import disturbance, explain, tables
 from .runs import Machine, Runs, read
@@ -22,7 +23,7 @@ from .summary import absolute_table, memory_table, over_time, ratio_table, varia
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BEGIN, END = "<!-- byte path: begin -->", "<!-- byte path: end -->"
+PART = DocumentPart("byte path")
 
 
 @click.command()
@@ -42,13 +43,9 @@ def main(files: tuple[Path, ...], write: Path | None) -> None:
     # Not at the top: to print the tables needs no matplotlib.
     from .plots import draw
 
-    document = write.read_text("utf-8")
-    if BEGIN not in document or END not in document:
-        raise click.ClickException(f"{write}: expected the marks {BEGIN} and {END}")
+    PART.put(write.read_text("utf-8"), "", write)  # says what is wrong before anything is drawn
     plots = [f"![{plot.stem}](plots/{plot.name})" for plot in draw(runs, write.parent / "plots")]
-    text = "\n\n".join([*sections(runs), *plots])
-    before, _, rest = document.partition(BEGIN)
-    write.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", "utf-8")
+    PART.write(write, "\n\n".join([*sections(runs), *plots]))
     click.echo(f"{write}: {sum(map(len, runs.suites.values()))} runs, {len(plots)} plots")
 
 

@@ -18,11 +18,13 @@ import click
 from lab.authority import Authority
 
 from ..byte_path.peer import MissingError
+from ..document_part import DocumentPart
 from .ends import CIPHER, openssl_environment, serve
 from .measuring import Found, measure, medians
-from .reporting import put, table
+from .reporting import table
 from .ways import NAME, WAYS
 
+PART = DocumentPart("tls")
 _AGAIN = "TLS_BENCHMARK_HOME"
 """Set in the process that has the OpenSSL configuration of the benchmark."""
 
@@ -46,7 +48,7 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
     text = table({name: medians(runs) for name, runs in found.items()}, rounds)
     click.echo(text)
     if write is not None:
-        write.write_text(put(write.read_text("utf-8"), text), "utf-8")
+        PART.write(write, text)
 
 
 def _rounds(home: Path, rounds: int, seconds: float) -> dict[str, list[Found]]:

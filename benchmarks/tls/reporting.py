@@ -1,7 +1,4 @@
-"""Medians as a table, its ratios to the first way's. Pure.
-
-Invariant: text outside the marks is never touched.
-"""
+"""Medians as a table, with their ratios to the first way's. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ if TYPE_CHECKING:
 
     from .measuring import Found
 
-BEGIN, END = "<!-- tls: begin -->", "<!-- tls: end -->"
 _HEAD = (
     "| | bulk, MB/s | CPU, s/GB | small fetch p50, µs | CPU, µs | connections/s | CPU, ms | memory of each, KiB |\n"
     "|---|---|---|---|---|---|---|---|"
@@ -36,12 +32,3 @@ def table(found: Mapping[str, Found], rounds: int) -> str:
         shown = " | ".join(f"{value:.{digits}f} ({value / of:.2f})" for value, of, digits in cells)
         lines.append(f"| {name} | {shown} |")
     return "\n".join(lines)
-
-
-def put(document: str, text: str) -> str:
-    """Return the document with the table between its marks. Raises ValueError: it lacks them."""
-    before, begins, rest = document.partition(BEGIN)
-    _, ends, after = rest.partition(END)
-    if not begins or not ends:
-        raise ValueError(f"expected the marks {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{text}\n{END}{after}"

@@ -32,7 +32,7 @@ def test_half_of_so_many_replicas_are_behind(tmp_path: Path) -> None:
 
 def test_slices_are_shorter_than_one_go_and_the_table_goes_between_its_marks(tmp_path: Path) -> None:
     document = tmp_path / "benchmarks.md"
-    document.write_text("\n".join(("before", *scrapes.MARKS, "after")) + "\n")
+    document.write_text("\n".join(("before", scrapes.PART.begin, scrapes.PART.end, "after")) + "\n")
     options = ["--replicas", "40000", "--connections", "40", "--rounds", "3", "--write", str(document)]
     result = CliRunner().invoke(scrapes.main, options)
     assert result.exit_code == 0, result.output

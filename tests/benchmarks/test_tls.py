@@ -6,12 +6,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
 from benchmarks.byte_path.loads import SMALL
 from benchmarks.tls.ends import BULK, CIPHER, Follower, follower_context, openssl_environment
 from benchmarks.tls.measuring import Found, medians
-from benchmarks.tls.reporting import BEGIN, END, put, table
+from benchmarks.tls.reporting import table
 from benchmarks.tls.ways import NAME
 from lab.authority import Authority
 
@@ -29,12 +27,6 @@ def test_each_has_its_ratio_to_the_first() -> None:
         "| sidecar | 300 (1.50) | 2.20 (1.10) | 150 (1.50) | 100 (2.00) | 150 (0.50) | 3.00 (2.00) | 60 (1.50) |"
     )
     assert medians([ONE, OTHER, OTHER]) == OTHER
-
-
-def test_only_what_is_between_the_marks_is_written() -> None:
-    assert put(f"before\n{BEGIN}\nold\n{END}\nafter", "new") == f"before\n{BEGIN}\nnew\n{END}\nafter"
-    with pytest.raises(ValueError, match="expected the marks"):
-        put("no marks", "new")
 
 
 def test_both_ends_speak_fetch_inside_the_suite_that_is_measured(tmp_path: Path) -> None:

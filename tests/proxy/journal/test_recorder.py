@@ -42,6 +42,19 @@ class Stage:
         self.clock.jump(seconds)
         await trio.testing.wait_all_tasks_blocked()
 
+    async def record(self, nursery: trio.Nursery) -> trio.CancelScope:
+        """Have the journal record until this scope is cancelled, and then finish."""
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await self.journal.run()
+            await self.journal.finish()
+
+        nursery.start_soon(run)
+        await trio.testing.wait_all_tasks_blocked()
+        return scope
+
     def fetched(self, size: int) -> None:
         self.journal.ledger.fetched(KEY, Position(1, 9, 0), record_bytes=size, wire_bytes=size, now=trio.current_time())
 
@@ -62,15 +75,7 @@ async def stage(tmp_path: Path, mock_clock: trio.testing.MockClock) -> Stage:
 async def test_seconds_are_those_of_the_wall_clock(
     stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    scope = trio.CancelScope()
-
-    async def run() -> None:
-        with scope:
-            await stage.journal.run()
-        await stage.journal.finish()
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
+    scope = await stage.record(nursery)
     stage.fetched(1)
     await stage.wait(0.5)
     stage.fetched(2)
@@ -92,15 +97,7 @@ async def test_seconds_are_those_of_the_wall_clock(
 async def test_a_clock_that_is_set_back_is_said_and_ticks_go_on(
     stage: Stage, mock_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    scope = trio.CancelScope()
-
-    async def run() -> None:
-        with scope:
-            await stage.journal.run()
-        await stage.journal.finish()
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
+    scope = await stage.record(nursery)
     stage.fetched(1)
     stage.wall -= 3600
     await stage.wait(1.0)
