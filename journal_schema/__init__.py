@@ -8,7 +8,6 @@ files, Spark or the sidecar.
 from .fields import Field, FieldType
 from .lines import (
     COMMON,
-    EVENT_KINDS,
     KINDS,
     LINE_SECONDS,
     REPLICAS,
@@ -25,7 +24,6 @@ __all__ = [
     "VERSION",
     "Kind",
     "KINDS",
-    "EVENT_KINDS",
     "COMMON",
     "LINE_SECONDS",
     "SECONDS",

@@ -46,8 +46,6 @@ class Kind(enum.StrEnum):
     CLOCK = "clock"
 
 
-EVENT_KINDS = tuple(kind for kind in Kind if kind is not Kind.TRAFFIC)
-
 COMMON = (
     Field("v", _INTEGER, "Version of this schema, 2."),
     Field("kind", _STRING, "Which line this is."),
