@@ -49,8 +49,8 @@ class AnswerReader:
     """Of one connection: one answer after the other, each from `begin` until `through` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_beyond", "_buffer", "_clock", "_end", "_exchange", "_keeping", "_now", "_outlook", "_passed",
-        "_rest", "_rows", "_settled", "_told", "_total", "_walk", "is_long",
+        "_additions", "_buffer", "_clock", "_comparable", "_end", "_exchange", "_keeping", "_last_empty", "_now",
+        "_outlook", "_passed", "_rows", "_settled", "_to_splice", "_total", "_walk", "is_long",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -58,7 +58,7 @@ class AnswerReader:
         self._clock = clock
         self._additions = Additions()
         self._keeping = Keeping(exchange, limits, self._additions)
-        self._told: tuple[int, bytes, int | None] | None = None
+        self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`Outlook.teaches`) it left. To a follower in sync the leader answers the same again and again, and
         an equal answer in an equal state is not read again."""
@@ -71,7 +71,7 @@ class AnswerReader:
         self._walk: FrameWalk | None = None
         self._passed = 0
         """How many bytes of the frame were told to go on, or were kept."""
-        self._beyond = 0
+        self._to_splice = 0
         """How many bytes after the window, all of one partition's records, are told to go on next without being read:
         only if there are enough of them to be spliced."""
         self._rows: Sequence[ResponseEntry] = ()
@@ -81,17 +81,17 @@ class AnswerReader:
         """All of it has been learnt from, and its grants are settled."""
         self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
         """The next `read` deals with many partitions at once and may take long."""
-        self._rest: bytes | None = None
+        self._comparable: bytes | None = None
         """The answer's bytes after its correlation id, if an equal answer need not be read the next time."""
 
     def forget(self) -> None:
         """An answer passes unread, so that the one before it is the last answer no more."""
-        self._told = None
+        self._last_empty = None
 
     def read(self, window: Window) -> Step:
         """Raises ProtocolError for an answer that must be altered and cannot be read."""
         outlook, total = self._outlook, self._total
-        if self._passed >= total and not self._beyond and not self._additions.owed:
+        if self._passed >= total and not self._to_splice and not self._additions.owed:
             self._learn()
             self._settle()
             return Replace(0, b"")
@@ -114,7 +114,7 @@ class AnswerReader:
         """The bytes that were told to go on have gone: learn from their entries. True: that was the whole answer."""
         if self._settled:
             return True
-        is_all = self._passed >= self._total and not self._beyond and not self._additions.owed
+        is_all = self._passed >= self._total and not self._to_splice and not self._additions.owed
         self.is_long = is_all and (len(self._rows) > MOST_ROWS or len(self._outlook.grants) > FEW)
         if self.is_long:
             return False
@@ -134,8 +134,8 @@ class AnswerReader:
                 self._outlook.forwards(rows, self._buffer, self._end, self._now)
 
     def _settle(self) -> None:
-        if self._rest is not None:
-            self._remember(self._rest)
+        if self._comparable is not None:
+            self._remember(self._comparable)
         if self._keeping.active:
             self._keeping.end()
         self._outlook.finish(self._now)
@@ -149,32 +149,32 @@ class AnswerReader:
     def _as_it_comes(self) -> int:
         """Pass the answer on unread, since it cannot be understood, and learn nothing from it."""
         self._outlook.lost(self._now)
-        self._told = None
+        self._last_empty = None
         self._passed = self._total
         return self._total
 
     def _first(self, window: Window) -> Step:
         """Begin to read, with everything before the topics in the window and nothing gone on yet."""
         outlook, total, version = self._outlook, self._total, self._outlook.version
-        told, self._told = self._told, None
+        last, self._last_empty = self._last_empty, None
         self._additions.begin(outlook, total)
         discards = outlook.must_discard(self._now) and self._keeping.begin(outlook, total)
         if not discards and window.end - window.start >= total:
-            step = self._whole(window, told)
+            step = self._whole(window, last)
             if step is not None:
                 return step
         row = ResponseEntry if discards else tuple
         self._walk = FrameWalk(window, version=version, size=total - LENGTH_PREFIX_BYTES, row=row)
         return self._go_on(window, self._walk)
 
-    def _whole(self, window: Window, told: tuple[int, bytes, int | None] | None) -> Step | None:
+    def _whole(self, window: Window, last: tuple[int, bytes, int | None] | None) -> Step | None:
         """Read an answer that is whole in the window, as most are, and let it go on in one piece; None if it cannot
         be read."""
         outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
         teaches = outlook.teaches()
         rest = window.buffer[start + FIXED_HEAD_BYTES : end] if teaches is not None else None
-        if told is not None and told == (version, rest, teaches):
-            self._told, topics_end = told, end  # what has no session has nothing behind its topics
+        if last is not None and last == (version, rest, teaches):
+            self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
         else:
             walk = response_walker(version, tuple)
             try:
@@ -184,7 +184,7 @@ class AnswerReader:
             except ProtocolError:
                 return None
             outlook.answered(*says(head))
-            topics_end, self._rest, self._buffer, self._end = head[TOPICS_END], rest, window.buffer, end
+            topics_end, self._comparable, self._buffer, self._end = head[TOPICS_END], rest, window.buffer, end
         self._passed = self._total
         additions = self._additions
         if not additions.owed:
@@ -193,8 +193,8 @@ class AnswerReader:
 
     def _go_on(self, window: Window, walk: FrameWalk) -> Step:
         passed = self._passed
-        if self._beyond:
-            beyond, self._beyond = self._beyond, 0
+        if self._to_splice:
+            beyond, self._to_splice = self._to_splice, 0
             self._passed += beyond
             return beyond
         additions = self._additions
@@ -215,7 +215,7 @@ class AnswerReader:
         self._passed += seen
         if self._keeping.active:
             return self._keeping.take(window, walk, (passed, passed + seen), rows)
-        self._beyond = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
+        self._to_splice = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
         changes = [additions.head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
         return self._edited(window, (passed, passed + seen), changes) if changes else seen
@@ -243,7 +243,7 @@ class AnswerReader:
             if row[-1] > 0 or row[2]:  # records, or an error
                 return
         teaches = self._outlook.teaches()
-        self._told = None if teaches is None else (self._outlook.version, rest, teaches)
+        self._last_empty = None if teaches is None else (self._outlook.version, rest, teaches)
 
 
 @functools.cache

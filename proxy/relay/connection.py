@@ -133,14 +133,14 @@ class Connection:
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
         clock = trio.lowlevel.current_clock().current_time
         self.asks = RequestReader(exchange, limits, clock)
-        self._tells = ResponseReader(exchange, limits, clock)
+        self._response_reader = ResponseReader(exchange, limits, clock)
         self.requests = Direction(
             self.asks,
             Transfer(follower, leader, Window(REQUEST_WINDOW_BYTES), count=exchange.passed_request, splices=False),
             Cause.FOLLOWER_CLOSED,
         )
         self.responses = Direction(
-            self._tells,
+            self._response_reader,
             Transfer(leader, follower, Window(RESPONSE_WINDOW_BYTES), count=exchange.passed_response, splices=True),
             Cause.LEADER_CLOSED,
         )
@@ -174,7 +174,7 @@ class Connection:
                 for transport in self.ends:
                     self._poller.detach(transport)
             self.asks.lost()
-            self._tells.lost(trio.current_time())
+            self._response_reader.lost(trio.current_time())
             asks.transfer.close()
             tells.transfer.close()
             self._holding.close()

@@ -32,24 +32,24 @@ LONG_FETCH_BYTES = 4096
 class InSlices:
     """Of one connection."""
 
-    __slots__ = ("_counts", "_deciding", "_exchange", "_slices", "_waits")
+    __slots__ = ("_deciding", "_exchange", "_is_counted", "_is_waiting", "_slices")
 
     def __init__(self, exchange: Exchange, deciding: Deciding) -> None:
         self._exchange = exchange
         self._deciding = deciding
         self._slices: Slices[Step] = Slices()
-        self._counts = False
+        self._is_counted = False
         """This connection's request is counted in `Buffers.in_slices`."""
-        self._waits = False
+        self._is_waiting = False
         """This connection's request waits, because as many are in slices as may be."""
 
     @property
     def has_begun(self) -> bool:
         """A request is in slices, or waits until it may be."""
-        return self._waits or self._slices.busy
+        return self._is_waiting or self._slices.busy
 
     @property
-    def are_many(self) -> bool:
+    def has_many_replicas(self) -> bool:
         """Whether there are many replicas of which something is to be decided, or looked at again."""
         replicas = self._exchange.link.replicas
         return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > FEW
@@ -57,16 +57,16 @@ class InSlices:
     def decide(self, work: Callable[[], Step], total: int) -> Step:
         """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
         exchange = self._exchange
-        if total <= LONG_FETCH_BYTES and not self.are_many:
+        if total <= LONG_FETCH_BYTES and not self.has_many_replicas:
             return work()
         exchange.waits_for_answer = exchange.answering
         if exchange.answering:
             return HELD
-        self._waits = not exchange.buffers.has_room_for_slices
-        if self._waits:
+        self._is_waiting = not exchange.buffers.has_room_for_slices
+        if self._is_waiting:
             return TURN
         exchange.buffers.in_slices += 1
-        self._counts = True
+        self._is_counted = True
         return self._sliced(self._slices.run(work))
 
     def go_on(self) -> Step | None:
@@ -75,9 +75,9 @@ class InSlices:
         held = self._deciding.held
         if self._slices.busy:
             return self._sliced(self._slices.go_on())
-        if self._waits and not self._exchange.buffers.has_room_for_slices:
+        if self._is_waiting and not self._exchange.buffers.has_room_for_slices:
             return TURN
-        self._waits = False
+        self._is_waiting = False
         if held is None:
             return None
         return self.decide(partial(self._deciding.again, held), 0) if self._deciding.due else HELD
@@ -96,6 +96,6 @@ class InSlices:
         return step
 
     def _over(self) -> None:
-        if self._counts:
+        if self._is_counted:
             self._exchange.buffers.in_slices -= 1
-            self._counts = False
+            self._is_counted = False

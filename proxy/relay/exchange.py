@@ -128,7 +128,8 @@ class Exchange:
     """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
     is none. A number that stays the same for too long is a request that stalls."""
     _reads: int = 0
-    _owed: deque[_Sent] = field(default_factory=deque)
+    _fetches: deque[_Sent] = field(default_factory=deque)
+    """Those in flight whose answers are to be learnt from or edited, the oldest first."""
     _responding: bool = False
 
     def __post_init__(self) -> None:
@@ -148,7 +149,7 @@ class Exchange:
         """How many more requests may be in flight; 0: nothing is read from the follower until answers have come."""
         return (
             0
-            if self.handing or len(self._owed) >= MOST_DECIDED_IN_FLIGHT
+            if self.handing or len(self._fetches) >= MOST_DECIDED_IN_FLIGHT
             else MOST_IN_FLIGHT - self.correlator.in_flight
         )
 
@@ -159,12 +160,12 @@ class Exchange:
         if self.handing or (self.waits_for_answer and self.answering):
             return False
         return self.opaque or (
-            self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._owed) <= MOST_DECIDED_IN_FLIGHT // 2
+            self.correlator.in_flight <= MOST_IN_FLIGHT // 2 and len(self._fetches) <= MOST_DECIDED_IN_FLIGHT // 2
         )
 
     def waits_for_room(self) -> None:
         """Count a pause: nothing is read from the follower until answers have come."""
-        full = Full.FETCHES if len(self._owed) >= MOST_DECIDED_IN_FLIGHT else Full.REQUESTS
+        full = Full.FETCHES if len(self._fetches) >= MOST_DECIDED_IN_FLIGHT else Full.REQUESTS
         self.statistics.in_flight_pauses[full.value] += 1
 
     def decided(self) -> None:
@@ -178,7 +179,7 @@ class Exchange:
         request = _Sent(self.frames, outlook)
         self.correlator.sent(head, expects_response, request)
         if outlook is not None:
-            self._owed.append(request)
+            self._fetches.append(request)
 
     def sent_whole(self, correlation_id: int, outlook: Outlook | None = None) -> None:
         """A request of a Kafka connection that will be answered is about to go on."""
@@ -186,7 +187,7 @@ class Exchange:
         request = _Sent(self.frames, outlook)
         self.correlator.await_answer(correlation_id, request)
         if outlook is not None:
-            self._owed.append(request)
+            self._fetches.append(request)
 
     def fetched(self, api_version: int) -> None:
         """Count a replica's Fetch."""
@@ -212,10 +213,10 @@ class Exchange:
         request = self.correlator.received(correlation_id)
         if request is None:
             return None
-        while self._owed and self._owed[0].number < request.number:
-            _give_back(self._owed.popleft(), now)
+        while self._fetches and self._fetches[0].number < request.number:
+            _give_back(self._fetches.popleft(), now)
         if request.outlook is not None:
-            self._owed.popleft()
+            self._fetches.popleft()
         return request.outlook
 
     def begins_reading(self) -> None:
@@ -241,9 +242,9 @@ class Exchange:
 
     def close(self, now: float) -> None:
         """Give back every grant whose answer will never come."""
-        for request in self._owed:
+        for request in self._fetches:
             _give_back(request, now)
-        self._owed.clear()
+        self._fetches.clear()
         self.link.close()
 
     def pass_undecoded(self, reason: Undecoded) -> None:

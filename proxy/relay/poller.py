@@ -74,11 +74,11 @@ class Poller:
     def __init__(self, failed: Callable[[BaseException], None] | None = None) -> None:
         self._epoll = select.epoll()
         self._ends: dict[int, _End] = {}
-        self._line: list[tuple[float, int, Advances, Direction]] = []
+        self._waiting: list[tuple[float, int, Advances, Direction]] = []
         """Directions that wait for their turn, the one whose connection used least lately first: a heap."""
         self._entered = count()
         self._serving = False
-        self._asked = 0.0, 0.0
+        self._time_on_core = 0.0, 0.0
         """When the kernel was last asked how long this thread had a core, by perf_counter, and the answer; seconds."""
         self._failed = failed
         """Called with errors of the poller's own."""
@@ -101,15 +101,15 @@ class Poller:
 
     def later(self, connection: Advances, direction: Direction) -> None:
         """Let the direction go on when the others had their turn."""
-        if not self._line and not self._serving:
+        if not self._waiting and not self._serving:
             trio.lowlevel.current_trio_token().run_sync_soon(self._serve_line_soon, idempotent=True)
         self._line_up(connection, direction)
 
     def _line_up(self, connection: Advances, direction: Direction) -> None:
-        heappush(self._line, (connection.share.rank, next(self._entered), connection, direction))
+        heappush(self._waiting, (connection.share.rank, next(self._entered), connection, direction))
 
     def close(self) -> None:
-        self._line.clear()  # nothing is asked of a run of Trio's that is over
+        self._waiting.clear()  # nothing is asked of a run of Trio's that is over
         self._epoll.close()
 
     async def run(self) -> None:
@@ -141,13 +141,13 @@ class Poller:
     def _round_begins(self) -> float:
         """Return when it is to end."""
         began = perf_counter()
-        self._asked = began, thread_time()
+        self._time_on_core = began, thread_time()
         return began + ROUND_SECONDS
 
     def _poll(self) -> bool:
         """Let every direction go on whose socket is ready, and some of those in line; False if there were none."""
         ends = self._ends
-        events = self._epoll.poll(0 if self._line else LINGER_SECONDS)
+        events = self._epoll.poll(0 if self._waiting else LINGER_SECONDS)
         now = perf_counter()
         allowed, round_ends = TURN_SECONDS, now + TURN_SECONDS
         for number, told in events:
@@ -166,7 +166,7 @@ class Poller:
                     now = self._wake(connection, reads, now, allowed)
             if mask & _WRITE_EVENTS and writes.wants is WRITE:
                 now = self._wake(connection, writes, now, allowed)
-        waited = bool(self._line)
+        waited = bool(self._waiting)
         if waited:
             self._serve_line(now)
         return waited or bool(events)
@@ -183,7 +183,7 @@ class Poller:
     def _serve_line(self, now: float) -> None:
         """Let directions in line go on, for one turn in all, the one whose connection used least first: then sockets
         are looked at again."""
-        ends, line = now + TURN_SECONDS, self._line
+        ends, line = now + TURN_SECONDS, self._waiting
         for _ in range(len(line)):
             _, _, connection, direction = heappop(line)
             now = self._turn(connection, direction, now, TURN_SECONDS)
@@ -194,19 +194,19 @@ class Poller:
         connection.advance(direction, began + allowed)
         ended = perf_counter()
         seconds = ended - began
-        connection.share.used(began, ended, seconds if seconds < LONG_SECONDS else self._ours(began, ended))
+        connection.share.used(began, ended, seconds if seconds < LONG_SECONDS else self._seconds_on_core(began, ended))
         return ended
 
-    def _ours(self, began: float, ended: float) -> float:
+    def _seconds_on_core(self, began: float, ended: float) -> float:
         """Return for how many seconds of that turn this thread had a core. The system call takes 2 µs, a turn some 20,
         so it is made for long turns alone."""
-        asked, used = self._asked
-        self._asked = ended, thread_time()
-        return min(max(self._asked[1] - used - (began - asked), 0.0), ended - began)
+        asked, used = self._time_on_core
+        self._time_on_core = ended, thread_time()
+        return min(max(self._time_on_core[1] - used - (began - asked), 0.0), ended - began)
 
     def _serve_line_soon(self) -> None:
         """What Trio runs soon after `later` was called while no event was being served."""
-        if self._line:
+        if self._waiting:
             self._serving = True
             try:
                 self._round_begins()
@@ -215,7 +215,7 @@ class Poller:
                 self._look_again(error)
             finally:
                 self._serving = False
-        if self._line:
+        if self._waiting:
             trio.lowlevel.current_trio_token().run_sync_soon(self._serve_line_soon, idempotent=True)
 
     def _survive(self, error: Exception) -> None:

@@ -121,7 +121,7 @@ class RequestReader:
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
-        if total > self._limits.max_request_bytes or self._in_slices.are_many:
+        if total > self._limits.max_request_bytes or self._in_slices.has_many_replicas:
             return None
         frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
         request = deciding.same(frame)
@@ -143,7 +143,7 @@ class RequestReader:
     def _frame(self, window: Window, total: int) -> Step:
         """Read the frame at the window's start, which is not all there, or needs more than a glance."""
         exchange = self._exchange
-        step = self._careful(window, total)
+        step = self._by_header(window, total)
         if not isinstance(step, Need):
             self._has_read()
         elif not exchange.reading:
@@ -156,7 +156,7 @@ class RequestReader:
             self._exchange.buffers.release(self._reserved)
             self._reserved = 0
 
-    def _careful(self, window: Window, total: int) -> Step:
+    def _by_header(self, window: Window, total: int) -> Step:
         exchange, there = self._exchange, min(window.size, total)
         more = there < total and not window.ended and window.size < window.capacity
         start = window.start + LENGTH_PREFIX_BYTES

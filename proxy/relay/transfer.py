@@ -30,11 +30,11 @@ LARGE_BYTES = 512 * 1024
 """After records of this size the next partition's are as large, as a rule. So only little is read ahead of them: what
 has been read cannot be spliced any more. Answers of 8 x 1 MB, to a reader with Kafka's socket buffers, then have twice
 the throughput; answers of 40 x 200 KB are better copied."""
-LEAST_LOOKED_AT_BYTES = 64 * 1024
+LEAST_PEEKED_BYTES = 64 * 1024
 """From this size on, it costs less to peek at bytes in the socket and then splice them than to copy them into the
 window and out again."""
-MOST_VAIN_LOOKS = 4
-"""How often in one frame fewer than `LEAST_LOOKED_AT_BYTES` may be found before nothing is peeked at any more: a leader
+MOST_VAIN_PEEKS = 4
+"""How often in one frame fewer than `LEAST_PEEKED_BYTES` may be found before nothing is peeked at any more: a leader
 with Kafka's own socket buffers never has so much on its way."""
 
 
@@ -54,12 +54,12 @@ class Transfer:
 
     __slots__ = (
         "_count",
-        "_entering",
-        "_left",
-        "_looks",
         "_may_splice",
+        "_peeks_left",
         "_pipe",
         "_read_little",
+        "_to_pass",
+        "_to_pipe",
         "_unsent",
         "owes",
         "sink",
@@ -82,31 +82,31 @@ class Transfer:
         self._pipe: Pipe | None = None
         self._unsent: memoryview | None = None
         """The rest of the bytes that stand in place of the source's, while they are being sent."""
-        self._left = 0
+        self._to_pass = 0
         """Bytes of the source that are to pass as they are: still in its socket, in the window or in the pipe."""
-        self._entering = 0
-        """How many of `_left` are to go through the pipe and are not in it yet."""
+        self._to_pipe = 0
+        """How many of `_to_pass` are to go through the pipe and are not in it yet."""
         self._read_little = False
-        self._looks = 0
+        self._peeks_left = 0
 
     def send(self, size: int) -> Wait | None:
         """Pass the next `size` bytes on, those of the window and those that are to come; None: all are through."""
         window = self.window
         start = window.start
-        if size <= window.end - start and not window.is_look:
+        if size <= window.end - start and not window.is_peeked:
             sent = self.sink.send(window.memory[start : start + size])
             window.start = start + sent
             self._count(sent)
             if sent == size:
                 return None
             size -= sent
-        self._left, self.owes = size, True
+        self._to_pass, self.owes = size, True
         return self.flush()
 
     def replace(self, size: int, data: Bytes) -> Wait | None:
         """Pass `data` on instead of the next `size` bytes, which are in the window; None: all of it is through."""
-        if self.window.is_look:
-            self._read_looked()
+        if self.window.is_peeked:
+            self._read_peeked()
         self.window.start += size
         sent = self.sink.send(data) if data else 0
         self._count(sent)
@@ -124,21 +124,21 @@ class Transfer:
                 return WRITE
             self._count(sent)
             self._unsent = self._unsent[sent:] or None
-        while self._left:
+        while self._to_pass:
             pipe = self._pipe
-            if pipe is not None and (self._entering or pipe.holds):
+            if pipe is not None and (self._to_pipe or pipe.holds):
                 wait = self._splice(pipe)
             elif self.window.end > self.window.start:
                 wait = self._send_window()
-            elif self._left >= LEAST_SPLICED_BYTES and self._open_pipe():
-                self._read_little = self._left >= LARGE_BYTES
-                self._entering = self._left
+            elif self._to_pass >= LEAST_SPLICED_BYTES and self._open_pipe():
+                self._read_little = self._to_pass >= LARGE_BYTES
+                self._to_pipe = self._to_pass
                 continue
             else:
                 wait = self._receive_more()
             if wait is not None:
                 return wait
-            if self._left and time.perf_counter() > self.turn_ends:
+            if self._to_pass and time.perf_counter() > self.turn_ends:
                 return TURN
         self.owes = False
         return None
@@ -150,16 +150,16 @@ class Transfer:
             if not source.readable:
                 return WOULD_WAIT
             self._read_little = False
-            self._looks = MOST_VAIN_LOOKS
+            self._peeks_left = MOST_VAIN_PEEKS
             received = source.receive_into(window.ahead)
             window.start, window.end = 0, max(received, 0)
             return received
         if not need.left:
-            self._looks = MOST_VAIN_LOOKS
-        elif self._may_look(need.left) and self._open_pipe():
-            return self._look()
-        if window.is_look:
-            self._read_looked()
+            self._peeks_left = MOST_VAIN_PEEKS
+        elif self._may_peek(need.left) and self._open_pipe():
+            return self._peek()
+        if window.is_peeked:
+            self._read_peeked()
         if not source.readable:
             return WOULD_WAIT
         most = window.capacity if need.left and not self._read_little else READ_AHEAD_BYTES
@@ -176,17 +176,17 @@ class Transfer:
 
     def _send_window(self) -> Wait | None:
         window = self.window
-        if window.is_look:
-            if self._left >= LEAST_LOOKED_AT_BYTES:
-                self._looks += 1
-                self._entering = self._left
-                window.start, window.is_look = window.end, False
+        if window.is_peeked:
+            if self._to_pass >= LEAST_PEEKED_BYTES:
+                self._peeks_left += 1
+                self._to_pipe = self._to_pass
+                window.start, window.is_peeked = window.end, False
                 return None
-            self._read_looked()
-        size = min(self._left, window.end - window.start)
+            self._read_peeked()
+        size = min(self._to_pass, window.end - window.start)
         sent = self.sink.send(window.view(size))
         window.start += sent
-        self._left -= sent
+        self._to_pass -= sent
         self._count(sent)
         return None if sent else WRITE
 
@@ -194,51 +194,51 @@ class Transfer:
         if not self.source.readable:
             return READ
         window = self.window
-        received = self.source.receive_into(window.space(1, min(self._left, window.capacity)))
+        received = self.source.receive_into(window.space(1, min(self._to_pass, window.capacity)))
         if received == 0:
-            raise ConnectionEndedError(f"the peer closed {self._left} bytes before the end of a frame")
+            raise ConnectionEndedError(f"the peer closed {self._to_pass} bytes before the end of a frame")
         if received < 0:
             return READ
         window.end += received
         return None
 
     def _splice(self, pipe: Pipe) -> Wait | None:
-        if self._entering and (self.source.readable or not pipe.holds):
-            entered = pipe.fill(self.source, self._entering) if self.source.readable else WOULD_WAIT
+        if self._to_pipe and (self.source.readable or not pipe.holds):
+            entered = pipe.fill(self.source, self._to_pipe) if self.source.readable else WOULD_WAIT
             if entered == 0:
-                raise ConnectionEndedError(f"the peer closed {self._entering} bytes before the end of a frame")
+                raise ConnectionEndedError(f"the peer closed {self._to_pipe} bytes before the end of a frame")
             if entered > 0:
-                self._entering -= entered
+                self._to_pipe -= entered
             elif not pipe.holds:
                 return READ
         moved = pipe.drain(self.sink)
-        self._left -= moved
+        self._to_pass -= moved
         self._count(moved)
         return None if moved else WRITE
 
-    def _may_look(self, left: int) -> bool:
+    def _may_peek(self, left: int) -> bool:
         empty = self.window.start == self.window.end
-        return empty and self._looks > 0 and left >= LEAST_SPLICED_BYTES and not self._read_little
+        return empty and self._peeks_left > 0 and left >= LEAST_SPLICED_BYTES and not self._read_little
 
-    def _look(self) -> int:
+    def _peek(self) -> int:
         """Copy what has come into the window, and leave it in the socket as well."""
         window = self.window
-        self._looks -= 1
+        self._peeks_left -= 1
         if not self.source.readable:
-            self._looks += 1
+            self._peeks_left += 1
             return WOULD_WAIT
         received = self.source.peek_into(window.space(1, window.capacity))
         if received > 0:
             window.end += received
-            window.is_look = True
+            window.is_peeked = True
         elif received < 0:
-            self._looks += 1
+            self._peeks_left += 1
         return received
 
-    def _read_looked(self) -> None:
+    def _read_peeked(self) -> None:
         """Read what was peeked at: the window has the bytes now, and the socket no more."""
         window = self.window
-        window.is_look = False
+        window.is_peeked = False
         window.end = window.start + max(self.source.receive_into(window.view(window.size)), 0)
 
     def _open_pipe(self) -> bool:

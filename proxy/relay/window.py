@@ -18,7 +18,7 @@ more."""
 class Window:
     """`space` may replace `buffer`, so views of it must not be kept."""
 
-    __slots__ = ("ahead", "buffer", "capacity", "end", "ended", "is_look", "memory", "start")
+    __slots__ = ("ahead", "buffer", "capacity", "end", "ended", "is_peeked", "memory", "start")
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -31,7 +31,7 @@ class Window:
         self.end = 0
         self.ended = False
         """No more will come."""
-        self.is_look = False
+        self.is_peeked = False
         """What is here is a copy: the socket has these bytes still."""
 
     @property

@@ -35,7 +35,7 @@ class Echo:
         self.advanced: Callable[[], None] = lambda: None
         self.turns = self.passed = 0
         self._poller, self._most, self._spin_seconds = poller, most, spin_seconds
-        self._owed = b""
+        self._fetches = b""
         poller.attach(self, self.transport, reads=self.direction, writes=self.direction)
 
     @property
@@ -56,9 +56,9 @@ class Echo:
     def _go_on(self) -> Wait:
         room, buffer = self._most, bytearray(65536)
         while True:
-            while self._owed:
-                sent = self.transport.send(self._owed)
-                self._owed = self._owed[sent:]
+            while self._fetches:
+                sent = self.transport.send(self._fetches)
+                self._fetches = self._fetches[sent:]
                 if not sent:
                     return Wait.WRITE
             if room <= 0:
@@ -68,7 +68,7 @@ class Echo:
                 return Wait.READ if received else Wait.END
             room -= received
             self.passed += received
-            self._owed = bytes(buffer[:received])
+            self._fetches = bytes(buffer[:received])
 
     def lost(self, error: Exception) -> None:
         self.errors.append(error)

@@ -13,7 +13,7 @@ from time import perf_counter
 import pytest
 
 from proxy.relay import transport
-from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_LOOKS, Need, Transfer
+from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_PEEKS, Need, Transfer
 from proxy.relay.transport import PIPE_BYTES, WOULD_WAIT, ConnectionEndedError, PlainSocket, Wait, open_pipe
 from proxy.relay.window import READ_AHEAD_BYTES, Window
 
@@ -150,14 +150,14 @@ def test_what_is_looked_at_passes_as_if_it_had_been_read(part: int, scene: Scene
 
 
 def test_looks_that_lead_to_nothing_are_few(scene: Scene) -> None:
-    scene.feeder.sendall(bytes(1000 * MOST_VAIN_LOOKS * 2))
+    scene.feeder.sendall(bytes(1000 * MOST_VAIN_PEEKS * 2))
     looks = 0
-    for _ in range(MOST_VAIN_LOOKS * 2):
+    for _ in range(MOST_VAIN_PEEKS * 2):
         scene.receive(Need(1, 1_000_000))
-        looks += scene.transfer.window.is_look
+        looks += scene.transfer.window.is_peeked
         scene.transfer.send(scene.transfer.window.size)
         scene.feeder.sendall(bytes(1000))
-    assert looks <= MOST_VAIN_LOOKS
+    assert looks <= MOST_VAIN_PEEKS
 
 
 def test_what_is_put_in_goes_instead_of_what_is_left_out() -> None:
