@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Additions:
-    """Of one connection: those of one answer after the other, each from `begin` on."""
+    """The entries added to the answers of one connection, one answer after the other, each from `begin` on."""
 
     __slots__ = ("_encoded", "_total", "_version", "owed", "replays")
 

@@ -46,7 +46,7 @@ FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 
 
 class AnswerReader:
-    """Of one connection: one answer after the other, each from `begin` until `through` is true, or `lost`."""
+    """Reads one connection's answers, one after the other, each from `begin` until `through` is true, or `lost`."""
 
     __slots__ = (
         "_additions", "_buffer", "_clock", "_comparable", "_end", "_exchange", "_keeping", "_last_empty", "_now",

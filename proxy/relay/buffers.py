@@ -22,7 +22,7 @@ them would take 4 GiB, and the last one would be decided no sooner."""
 
 @dataclass(slots=True)
 class Buffers:
-    """In bytes; one per process."""
+    """The process's account of held memory, in bytes: one for all connections."""
 
     most: int = UNLIMITED
     held: int = 0
@@ -42,7 +42,7 @@ class Buffers:
         return self.in_slices < MOST_IN_SLICES
 
     def keep(self, size: int) -> bool:
-        """Whether a frame of so many bytes may be kept with what was read from it, until `let_go`."""
+        """True: a frame of `size` bytes may be kept with what was read from it, until `let_go`."""
         if self.is_memory_short or self.kept + size > MOST_KEPT_BYTES:
             return False
         self.kept += size
@@ -52,7 +52,7 @@ class Buffers:
         self.kept -= size
 
     def reserve(self, size: int) -> bool:
-        """Whether there is room for so many bytes, which are held until they are released."""
+        """True: there was room for `size` bytes, which now count as held until they are released."""
         if self.is_memory_short or self.held + size > self.most:
             self.refused += 1
             return False

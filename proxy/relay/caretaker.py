@@ -38,7 +38,7 @@ most, so by 25 MB between two looks."""
 REST_SECONDS = 10.0
 """A connection that moved nothing for so long gives the pages of its buffers back to the system."""
 STOPS_ACCEPTING, REMEMBERS_NOTHING_NEW = 0.9, 0.95
-"""Of `limits.max_memory`, or of nine tenths of what the container may have."""
+"""Shares of the limit, which is `limits.max_memory`, or nine tenths of the container's."""
 _LOOKS_AT_ONCE = 256
 
 
@@ -56,7 +56,7 @@ class _Tended:
 
 
 class Caretaker:
-    """One per process."""
+    """Looks after all connections of the process: one task."""
 
     def __init__(
         self,

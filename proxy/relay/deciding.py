@@ -44,7 +44,7 @@ class Held(NamedTuple):
 
 
 class Deciding:
-    """Of one connection. `clock` tells Trio's time."""
+    """Decides one connection's requests, one at a time. `clock` tells Trio's time."""
 
     __slots__ = ("_clock", "_exchange", "_held_since", "_is_same", "_last", "due", "held")
 

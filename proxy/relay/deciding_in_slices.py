@@ -30,7 +30,7 @@ LONG_FETCH_BYTES = 4096
 
 
 class InSlices:
-    """Of one connection."""
+    """Decides one connection's requests at once if they are short, in slices if they are long."""
 
     __slots__ = ("_deciding", "_exchange", "_is_counted", "_is_waiting", "_slices")
 

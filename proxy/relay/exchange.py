@@ -91,7 +91,7 @@ class _Sent(NamedTuple):
 
 @dataclass(slots=True)
 class Exchange:
-    """One per connection."""
+    """The state of one connection that both of its directions use."""
 
     link: Link
     changes: Changes

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Keeping:
-    """Of one connection: one answer after the other, each from `begin` to `end`."""
+    """Keeps one connection's answers that lose records, one after the other, each from `begin` to `end`."""
 
     __slots__ = ("_additions", "_exchange", "_kept", "_kept_to", "_limits", "_outlook", "_reserved", "_total", "active")
 

@@ -69,7 +69,7 @@ class _End(NamedTuple):
 
 
 class Poller:
-    """One per process; `run` is a task of its own, and no direction that waits goes on without it."""
+    """Wakes all directions of the process. `run` is a Trio task, without which no waiting direction goes on."""
 
     def __init__(self, failed: Callable[[BaseException], None] | None = None) -> None:
         self._epoll = select.epoll()

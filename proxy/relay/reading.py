@@ -32,7 +32,7 @@ ANYTHING = Need(1, left=1)
 
 
 class Reader(Protocol):
-    """Of one direction of one connection: no I/O, no waiting."""
+    """Reads the frames of one direction of one connection: no I/O, no waiting."""
 
     def read(self, window: Window) -> Step:
         """What is to be done with what is in the window. Raises ProtocolError."""

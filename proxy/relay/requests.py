@@ -55,7 +55,7 @@ KAFKA = State.KAFKA
 
 
 class RequestReader:
-    """Of one connection. `clock` tells Trio's time."""
+    """Reads what one connection's follower sends. `clock` tells Trio's time."""
 
     __slots__ = ("_exchange", "_in_slices", "_limits", "_reserved", "deciding", "has_begun")
 

@@ -44,7 +44,7 @@ INT32 = struct.Struct(">i")
 
 
 class ResponseReader:
-    """Of one connection. `clock` tells Trio's time."""
+    """Reads what one connection's leader sends. `clock` tells Trio's time."""
 
     __slots__ = ("_answer", "_answers", "_clock", "_exchange", "_passes", "_slices")
 

@@ -33,7 +33,7 @@ connections push its data out of the processor's caches."""
 
 
 class Share:
-    """One per connection; both directions draw on it."""
+    """What one connection used lately, in both directions together."""
 
     __slots__ = ("_ended", "_used")
 

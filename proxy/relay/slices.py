@@ -1,13 +1,13 @@
-"""Something long, done a slice at a time: a Fetch of 20 000 partitions is decided beside others, not before them.
+"""Long work, done a slice at a time: while a Fetch of 20 000 partitions is decided, other connections have their turns.
 
     step = slices.run(work) ─┬─▶ what `work` returns, if it is through within a slice
                              └─▶ TURN: others first, then `go_on`, until that returns something else
 
-`work` is a plain function that knows nothing of it: it runs on a stack of its own (a greenlet), which is left where it
-loops over partitions (`protocol.pacing`) once its slice is over. Nothing runs in parallel, and a stack that is left
-costs nothing. Knows no frames.
+`work` is a plain function that does not know of slices. It runs on a stack of its own (a greenlet), which is left once
+the slice is over, where the work loops over partitions (`protocol.pacing`). Nothing runs in parallel, and a stack that
+waits costs no time. Knows no frames.
 
-Invariant: one thing at a time; what is begun is gone on with or closed.
+Invariant: one piece of work at a time, which is gone on with until it is through or closed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Slices(Generic[T]):
-    """Of one direction of one connection."""
+    """Does one piece of work at a time for one direction of one connection, a slice in each of its turns."""
 
     __slots__ = ("_ends", "_stack", "busy")
 
@@ -39,21 +39,21 @@ class Slices(Generic[T]):
         self._stack: greenlet | None = None
         self._ends = 0.0
         self.busy = False
-        """Something was begun and is not through: `go_on`."""
+        """Work has begun and is not through: call `go_on`."""
 
     def run(self, work: Callable[[], T]) -> T | Wait:
-        """Begin. Raises what `work` raises."""
+        """Begin `work`; return its result, or TURN if it is not through. Raises what `work` raises."""
         self._stack = greenlet(self._run)
         return self._switch(self._stack, work)
 
     def go_on(self) -> T | Wait:
-        """Raises what the work raises."""
+        """Go on with the work; return its result, or TURN if it is not through. Raises what the work raises."""
         if self._stack is None:
             raise AssertionError("there is nothing to go on with")
         return self._switch(self._stack)
 
     def close(self) -> None:
-        """What was begun will not be needed: it ends where it stands, by GreenletExit."""
+        """End the work where it stands, by a GreenletExit raised in it: its result is not needed any more."""
         if self._stack is not None:
             self._stack.throw()
             self._stack, self.busy = None, False

@@ -39,8 +39,8 @@ with Kafka's own socket buffers never has so much on its way."""
 
 
 class Need(NamedTuple):
-    """Have at least so many bytes in the window; `left`: bytes of the frame at hand that are still to come, 0 if that
-    is not known."""
+    """The window has to hold at least `least` bytes. `left`: bytes of the present frame that are still to come; 0: not
+    known."""
 
     least: int
     left: int = 0

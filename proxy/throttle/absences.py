@@ -24,7 +24,7 @@ ABSENCE_SECONDS = 10.0
 
 
 class Absences:
-    """Of one connection."""
+    """The replicas that one connection's follower leaves out."""
 
     __slots__ = ("missing",)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LEAST_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
-"""The shortest max_wait_ms asked of a leader: an idle link makes at most so many fetches a second."""
+"""The shortest max_wait_ms that a leader is asked for, so that an idle link makes at most 100 fetches a second."""
 
 
 Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
@@ -36,7 +36,7 @@ NOBODY: Turn = ((), ())
 
 
 class Admission:
-    """Of one link."""
+    """One link's claim on the budget of its role, and its grants."""
 
     __slots__ = ("_entered", "_finer", "_peer", "_replicas", "_throttle", "claim", "has_all", "parts")
 

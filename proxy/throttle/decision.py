@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 class Forward(NamedTuple):
-    """Send `frame` (no length prefix; None: as it came) and treat the response by `outlook`
-    (None: relay it without looking)."""
+    """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `outlook` says
+    (None: pass it unread)."""
 
     frame: bytes | None
     outlook: Outlook | None

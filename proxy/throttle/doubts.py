@@ -53,7 +53,7 @@ class Doubt(NamedTuple):
 
 
 class RoleDoubts:
-    """Of one role that this sidecar serves. `found` are those of the last look."""
+    """The doubts about one role that this sidecar serves. `found`: those of the last look."""
 
     def __init__(self, role: Role) -> None:
         self.found: tuple[Doubt, ...] = ()

@@ -86,7 +86,7 @@ class Traffic(NamedTuple):
 
 
 class LinkSums:
-    """Of all partitions of a link, one element per second of the block."""
+    """Sums over all partitions of a link, one element per second of the block."""
 
     __slots__ = ("has_news", "seconds")
 
@@ -105,7 +105,7 @@ class Last:
 
 
 class Sums:
-    """Of one partition of one link."""
+    """Sums of one partition of one link."""
 
     __slots__ = (
         "before", "fetches", "header_bytes", "last", "link", "omitted", "position", "said", "second_bytes",

@@ -36,7 +36,7 @@ class _Sample(NamedTuple):
 
 
 class PassingRates:
-    """Of one role."""
+    """Works out the rates of one role."""
 
     __slots__ = ("_samples",)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Remembered:
-    """Of one role. Kafka advises at most 4000 partitions a broker, 200 000 a cluster."""
+    """How many replicas one role remembers. Kafka advises at most 4000 partitions a broker, 200 000 a cluster."""
 
     most: int = 200_000
     most_of_connection: int = 20_000

@@ -52,7 +52,7 @@ class Lists:
 
 
 class Selection:
-    """Of one role; `names` may be shared with the other one."""
+    """The lists of one role as they are now. `names` may be shared with the other role."""
 
     def __init__(self, quota: RoleQuota, names: TopicNames) -> None:
         self.names = names

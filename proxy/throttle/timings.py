@@ -12,7 +12,7 @@ MOST_SAMPLES = 256
 
 
 class Timings:
-    """Of one role."""
+    """Samples of one role's connections."""
 
     __slots__ = ("_answers", "_turnarounds")
 

@@ -40,7 +40,7 @@ others only the high watermark. 0 would not do: it makes a leader answer at once
 
 
 class Upstream:
-    """Of one link."""
+    """Turns one link's decisions into requests to its leader, or into answers."""
 
     __slots__ = ("_admission", "_beside", "_expected_at", "_replicas", "_session", "_throttle", "_witness")
 

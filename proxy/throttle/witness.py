@@ -49,7 +49,7 @@ class _Seen:
 
 
 class Witness:
-    """One per connection. `peer` is the other broker, as far as it is known."""
+    """Tells of one connection. `peer`: the other broker, by its address until its id is known."""
 
     __slots__ = ("_ledger", "_replicas", "_role", "_seen", "_topic_name", "peer")
 
