@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 NICE_OF_ATTACKERS = 10
 ENVIRONMENT = "FUZZ_NICE"
-"""The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0. `REALTIME`: they have
-the cores whenever they want them (SCHED_RR), and the sidecar under attack has one to itself, as in a container with a
-core of its own: what is measured then is the sidecar's doing, and not that of whoever else is on the machine."""
+"""The nice value of sidecars and victims; 0 by default. If it is negative, the attackers have 0. `REALTIME`: victims
+and their control have a core whenever they want it (SCHED_RR), and the sidecar under attack has another to itself, as
+in a container with a core of its own: what is measured then is the sidecar's doing, and not that of whoever else is on
+the machine."""
 REALTIME = "realtime"
 CORES = frozenset(os.sched_getaffinity(0))
 OWN_CORE = min(CORES)
-"""The first. Whoever else had to wait on it would stop the sidecar all the same: Linux keeps 50 ms of each second for
-those that a real-time process starves (`sched_rt_runtime_us`, the fair server since 6.12)."""
+FIRST_NICE = -20
+"""Of a sidecar on its own core, where others may come: nothing is left of it to them. It has no real-time priority:
+Linux takes 50 ms of each second from who has one and never rests (`sched_rt_runtime_us`), and lets one thread of it
+wait for another for 100 ms (`sched_rr_timeslice_ms`)."""
 
 
 def be_nice() -> None:
@@ -40,8 +43,9 @@ def before_attackers(command: Sequence[str], *, attacked: bool = False) -> list[
     if os.geteuid() != 0:
         return list(command)
     if _wanted() == REALTIME:
-        core = ["taskset", "--cpu-list", str(OWN_CORE)] if attacked and len(CORES) > 1 else []
-        return [*core, "chrt", "--rr", "1", *command]
+        if attacked and len(CORES) > 1:
+            return ["taskset", "--cpu-list", str(OWN_CORE), "nice", "-n", str(FIRST_NICE - os.nice(0)), *command]
+        return ["chrt", "--rr", "1", *command]
     difference = int(_wanted()) - os.nice(0)
     return ["nice", "-n", str(difference), *command] if difference else list(command)
 

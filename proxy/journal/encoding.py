@@ -13,12 +13,14 @@ import msgspec
 from journal_schema import COMMON, KINDS, SHAPE_PARTS, SHAPE_SILENT, VERSION, Kind
 from protocol.pacing import paced, pause
 
+from .long_text import Selection
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..throttle.ledger_blocks import Replica, Traffic
 
-EventValue = str | int | float | bool | None
+EventValue = str | int | float | bool | Selection | None
 _COMMON_NAMES = tuple(field.name for field in COMMON)
 _NAMES = {kind: (*_COMMON_NAMES, *(field.name for field in fields)) for kind, fields in KINDS.items()}
 _encode = msgspec.json.Encoder().encode
@@ -52,7 +54,8 @@ def event(kind: Kind, tick: int, **values: EventValue) -> Event:
 
 def encode_event(origin: Origin, line: Event, time: int) -> bytes:
     """Return the line with its newline."""
-    return _line(line.kind, (VERSION, line.kind.value, time, *origin, line.tick, *line.values))
+    values = (value.encoded() if isinstance(value, Selection) else value for value in line.values)
+    return _line(line.kind, (VERSION, line.kind.value, time, *origin, line.tick, *values))
 
 
 def encode_traffic(origin: Origin, block: Traffic, first_time: int) -> bytes:

@@ -6,17 +6,18 @@ here does nothing.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
 
+from .long_text import Selection
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.reload import ReloadOutcome
-    from ..quotas import Partitions, RoleQuota
+    from ..quotas import RoleQuota
     from ..relay.exchange import Exchange
     from ..roles import Role
     from .recorder import Journal
@@ -26,7 +27,7 @@ class History:
     def __init__(self, journal: Journal | None, policy: str) -> None:
         self._journal = journal
         self._policy = policy
-        self._selections: dict[Role, tuple[dict[str, Partitions], str]] = {}
+        self._selections: dict[Role, tuple[RoleQuota, Selection]] = {}
 
     def started(self, version: Callable[[], str]) -> None:
         if self._journal is not None:
@@ -50,15 +51,11 @@ class History:
             reason=reason,
         )
 
-    def _selection(self, role: Role, quota: RoleQuota) -> str:
-        """Written out once for each change of the lists: a rate that sets itself changes once a second, and to write a
-        long list takes 0.1 s."""
-        lists = quota.lists()
+    def _selection(self, role: Role, quota: RoleQuota) -> Selection:
+        """The same one as long as the lists are the same objects: a rate that sets itself changes once a second."""
         known = self._selections.get(role)
-        if known is None or known[0] != lists:
-            listed = quota.listed()
-            written = "*" if listed == {"*": "*"} else json.dumps(listed, separators=(",", ":"))
-            known = self._selections[role] = lists, written
+        if known is None or not quota.has_lists_of(known[0]):
+            known = self._selections[role] = quota, Selection(quota)
         return known[1]
 
     def reloaded(self, outcome: ReloadOutcome) -> None:

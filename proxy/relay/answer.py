@@ -208,9 +208,11 @@ class AnswerReader:
         if not passed:
             self._outlook.answered(*walk.says)
         unseen = walk.unseen(passed)
-        seen = min(unseen, window.size)
-        if not seen:
+        if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
+        # What was looked at is in the socket still: with what stands behind it, it goes in one splice.
+        as_one = window.is_look and not additions.owed and not self._keeping.active
+        seen = unseen if as_one else min(unseen, window.size)
         self._rows, self._buffer, self._end = rows, window.buffer, window.end
         self._passed += seen
         if self._keeping.active:
