@@ -93,7 +93,7 @@ class QuotaWatch:
         """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self.starts = RateStarts(starts)
-        self.starts.take(quota_file, self._worked_out_at)
+        self.starts.take(quota_file.start_keys(), self._worked_out_at)
         self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE
@@ -243,6 +243,7 @@ class QuotaWatch:
     async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
         """In a thread, if it is long; again, if other quotas have come into force meanwhile."""
         work = partial(work_out, quota_file, self._broker_id)
+        size = max(size, len(self._written or b""))  # what differs from a long one takes long, too
         while True:
             before, now = self._current, self._clock()
             if size <= SHORT_BYTES:
@@ -256,7 +257,7 @@ class QuotaWatch:
         if worked.changes or came_back:
             self._log.info("quotas_reloaded", path=str(self._path), reason=reason, **told(worked))
         self._file = quota_file
-        self.starts.take(quota_file, worked.at)
+        self.starts.take(worked.start_keys, worked.at)
         if worked.quotas is not worked.before:
             self._current, self._upcoming = worked.quotas, worked.upcoming
             self._changes.notify()

@@ -59,16 +59,16 @@ class ListedTopics:
 
     async def run(
         self,
-        named: Callable[[], frozenset[str]],
+        named: Callable[[int], list[str]],
         wait_changed: Callable[[], Awaitable[None]],
         brokers: Iterable[Broker],
         log: Log,
     ) -> None:
-        """Ask for `named()` now and then, and as soon as `wait_changed` returns. Runs until cancelled."""
+        """Ask for `named(most)` now and then, and as soon as `wait_changed` returns. Runs until cancelled."""
         told = None
         while True:
             began = trio.current_time()
-            failure = await self._ask(sorted(named())[:MOST_TOPICS], brokers)
+            failure = await self._ask(named(MOST_TOPICS), brokers)
             if failure is not None and failure != told:
                 log.warning("listed_topics_unavailable", error=failure)
             told = failure

@@ -6,12 +6,14 @@ Invariant: a doubt is logged once when it begins and once when it ends.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from typing import TYPE_CHECKING
 
 import trio
 
 from ..network.listed_topics import ListedTopics
-from ..throttle.doubts import Doubt, Reason, RoleDoubts, named_topics, unknown_replicas
+from ..throttle.doubts import Doubt, Reason, RoleDoubts, unknown_replicas
 from ..throttle.passing import Passing, PassingRates
 
 if TYPE_CHECKING:
@@ -54,10 +56,11 @@ class Oversight:
 
         seen = watch.current
 
-        def named() -> frozenset[str]:
+        def named(most: int) -> list[str]:
             nonlocal seen
             seen = watch.current
-            return frozenset().union(*(named_topics(seen.of(role)) for role in self._throttles))
+            in_order = heapq.merge(*(seen.of(role).named for role in self._throttles))
+            return [topic for topic, _ in itertools.islice(itertools.groupby(in_order), most)]
 
         async def wait_changed() -> None:
             await watch.wait_changed(seen)

@@ -55,14 +55,27 @@ class RoleQuota:
     finer: FinerRates = NO_FINER_RATES
     """What peers and topics may have of it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _named: list[tuple[str, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """`named` once it was worked out, which takes 20 ms for 50 000 topics."""
 
     def at(self, bytes_per_second: float) -> RoleQuota:
         """Return the same with another rate. What is remembered of the lists is shared, not worked out again."""
         if bytes_per_second == self.bytes_per_second:
             return self
-        found = replace(self, bytes_per_second=bytes_per_second)
-        object.__setattr__(found, "_resolved", self._resolved)
-        return found
+        return replace(self, bytes_per_second=bytes_per_second)._knowing(self)
+
+    def sharing_lists_of(self, other: RoleQuota) -> RoleQuota:
+        """Return the same, with the very lists of `other` if they are equal: `has_lists_of` tells by a glance then."""
+        if (self.topics, self.globs, self.otherwise) != (other.topics, other.globs, other.otherwise):
+            return self
+        shared = replace(self, topics=other.topics, globs=other.globs, otherwise=other.otherwise)
+        return shared._knowing(other)
+
+    def _knowing(self, other: RoleQuota) -> RoleQuota:
+        """With what was worked out of the same lists."""
+        object.__setattr__(self, "_resolved", other._resolved)
+        object.__setattr__(self, "_named", other._named)
+        return self
 
     def rate_in_words(self) -> str:
         """As the file says it: ``4.00 MiB/s (4194304 B/s)``, or what a rate that sets itself is to reach."""
@@ -95,9 +108,16 @@ class RoleQuota:
         return bool(self.topics or self.globs)
 
     @property
+    def named(self) -> tuple[str, ...]:
+        """The topics of which a list names partitions here, in order; globs may match what is yet to come."""
+        if not self._named:
+            self._named.append(tuple(sorted(topic for topic, listed in self.topics.items() if listed)))
+        return self._named[0]
+
+    @property
     def selects_nothing(self) -> bool:
         """No list selects any partition: nothing on a connection of this role can ever be throttled."""
-        return not (self.otherwise or any(self.topics.values()) or any(listed for _, listed in self.globs))
+        return not (self.otherwise or self.named or any(listed for _, listed in self.globs))
 
     def listed(self) -> dict[str, str]:
         """What is selected, for people: partitions (or ``*``) by topic or glob; ``*`` is every other

@@ -120,6 +120,15 @@ class QuotaFile:
         """Those that hold at `now`, the one that goes first first."""
         return [*(schedule.layer for schedule in reversed(self.schedules) if schedule.holds(now)), self.base]
 
+    def start_keys(self) -> list[str]:
+        """Of the sources that count from when they were first read."""
+        return [
+            source.start_key
+            for section in self.sections()
+            for source in section.sources.values()
+            if source.start_key is not None
+        ]
+
     def sections(self) -> Iterator[Section]:
         yield from self.base.sections()
         for schedule in self.schedules:

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from .rate_source import RateSource
-    from .sections import QuotaFile
 
 
 class RateStarts:
@@ -25,14 +24,8 @@ class RateStarts:
         self.kept = dict(kept)
         """Seconds since 1970 by the source's `start_key`."""
 
-    def take(self, quota_file: QuotaFile, now: datetime) -> None:
-        """A file is in force from `now` on."""
-        keys = [
-            source.start_key
-            for section in quota_file.sections()
-            for source in section.sources.values()
-            if source.start_key is not None
-        ]
+    def take(self, keys: Iterable[str], now: datetime) -> None:
+        """A file with these `start_keys` is in force from `now` on."""
         self.kept = {key: self.kept.get(key, now.timestamp()) for key in keys}
 
     def of(self, source: RateSource, now: datetime) -> datetime:

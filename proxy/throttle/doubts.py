@@ -81,19 +81,16 @@ class RoleDoubts:
         return self.found
 
 
-def named_topics(quota: RoleQuota) -> frozenset[str]:
-    """Return the topics that a list names with partitions. Globs are left out: they may be meant for topics to come."""
-    return frozenset(topic for topic, listed in quota.topics.items() if listed)
-
-
 def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]:
     """Return what the lists name and the cluster does not have, in words, one text per topic.
 
     `has`: each topic's partitions; an empty set: the cluster has no such topic; no entry: not known.
     """
     found = []
-    for topic in sorted(named_topics(quota) & has.keys()):
-        partitions, listed = has[topic], quota.topics[topic]
+    for topic in sorted(has):
+        partitions, listed = has[topic], quota.topics.get(topic)
+        if not listed:
+            continue
         missing = sorted(listed.ids - partitions)
         if not partitions:
             found.append(f"{topic} (no such topic)")

@@ -56,16 +56,15 @@ class Selection:
 
     def __init__(self, quota: RoleQuota, names: TopicNames) -> None:
         self.names = names
-        self._listed = quota.listed()
+        self._quota = quota
         self.lists = Lists(quota, names)
         """Replaced by another object whenever the lists change."""
 
     def apply(self, quota: RoleQuota) -> None:
         """The lists of `quota` select from now on."""
-        listed = quota.listed()
-        if listed != self._listed:
-            self._listed = listed
+        if not quota.has_lists_of(self._quota):
             self.lists = Lists(quota, self.names)
+        self._quota = quota
 
     def topic_name(self, topic: str | bytes) -> str:
         """Return the topic's name, or its id until the name is known, for people and the journal."""

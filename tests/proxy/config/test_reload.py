@@ -290,10 +290,12 @@ async def test_what_a_long_file_means_is_worked_out_beside_the_loop(path: Path, 
         patched.setattr(reload, "work_out", noted)
         write(path, file_of(20, topics))
         assert (await watch.reload("test")).result is ReloadResult.CHANGED
-        write(path, file_of(30))
-        assert (await watch.reload("test")).result is ReloadResult.CHANGED
-    assert watch.current.leader.bytes_per_second == 30
-    assert [name == threading.main_thread().name for name in threads] == [False, True]
+        for rate in (30, 40):
+            write(path, file_of(rate))
+            assert (await watch.reload("test")).result is ReloadResult.CHANGED
+    assert watch.current.leader.bytes_per_second == 40
+    # The second is short, and differs from the long one by 2000 topics.
+    assert [name == threading.main_thread().name for name in threads] == [False, False, True]
 
 
 async def test_quotas_that_change_while_others_are_worked_out_are_compared_anew(path: Path, log: RecordedLog) -> None:

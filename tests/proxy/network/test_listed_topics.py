@@ -47,7 +47,9 @@ class Asking:
     @asynccontextmanager
     async def of(self, *brokers: broker_asking.Broker) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.topics.run, lambda: self.named, self._wait_changed, brokers, self.log)
+            nursery.start_soon(
+                self.topics.run, lambda most: sorted(self.named)[:most], self._wait_changed, brokers, self.log
+            )
             yield
             nursery.cancel_scope.cancel()
 

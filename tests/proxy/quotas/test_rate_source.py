@@ -149,14 +149,14 @@ def test_a_start_outlives_whatever_else_of_the_file_changes() -> None:
         return f'{before}[brokers.101]\n{KEY} = {{ within = "2h", max = {most} }}'.encode()
 
     starts = RateStarts({})
-    starts.take(parse_quotas(file(5)), NOW)
+    starts.take(parse_quotas(file(5)).start_keys(), NOW)
     later = NOW + timedelta(hours=1)
     changed = parse_quotas(file(6, "[mode]\nenforce = false\n"))
-    starts.take(changed, later)
+    starts.take(changed.start_keys(), later)
     (found,) = [source for section in changed.sections() for source in section.sources.values()]
     assert starts.of(found, later) == NOW
     restarted = RateStarts(starts.kept)
-    restarted.take(changed, later + timedelta(hours=1))
+    restarted.take(changed.start_keys(), later + timedelta(hours=1))
     assert restarted.of(found, later) == NOW
 
 
@@ -165,10 +165,10 @@ def test_a_start_is_of_one_within_and_goes_with_it() -> None:
     later = NOW + timedelta(hours=1)
     for at, span in ((NOW, "2h"), (later, "3h")):
         quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "{span}", max = 5 }}'.encode())
-        starts.take(quota_file, at)
+        starts.take(quota_file.start_keys(), at)
     (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
     assert starts.of(found, later) == later
-    starts.take(parse_quotas(b"# none"), later)
+    starts.take(parse_quotas(b"# none").start_keys(), later)
     assert starts.kept == {}
 
 
@@ -176,9 +176,9 @@ def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
     """A start is not called by the number of its schedule: those that are over are taken out of the file."""
     over = "[[schedules]]\nuntil = 2026-01-01T00:00:00Z\n[schedules.mode]\nenforce = true\n"
     starts = RateStarts({})
-    starts.take(parse_quotas((over + SCHEDULED).encode()), NOW)
+    starts.take(parse_quotas((over + SCHEDULED).encode()).start_keys(), NOW)
     before = dict(starts.kept)
-    starts.take(parse_quotas(SCHEDULED.encode()), NOW + timedelta(hours=1))
+    starts.take(parse_quotas(SCHEDULED.encode()).start_keys(), NOW + timedelta(hours=1))
     assert starts.kept == before != {}
 
 

@@ -225,3 +225,21 @@ def test_selecting_nothing_means_no_partition_is_selected(
     file = "".join(f'[topics."{g}"]\nleader.replication.throttled.replicas = "{r}"\n' for g, r in globs.items())
     quota = quotas_of(broker_id, file=file).leader
     assert not (quota.selects_nothing and quota.selects(topic, partition))
+
+
+def test_equal_lists_are_shared_and_what_is_known_of_them_with_them() -> None:
+    content = (
+        b'[topics."a*"]\nleader.replication.throttled.replicas = "*"\n[topics.b]\n'
+        b'leader.replication.throttled.replicas = "0:1"\n'
+    )
+    old, new, other = (
+        effective(parse_quotas(text), 1, NOW).leader for text in (content, content + b"# same", b"# none")
+    )
+    assert old.selects("aa", 1)
+    assert not new.has_lists_of(old)
+    shared = new.at(7.0).sharing_lists_of(old)
+    assert shared.has_lists_of(old)
+    assert shared.bytes_per_second == 7.0
+    assert shared._resolved is old._resolved
+    assert other.sharing_lists_of(old) is other
+    assert (shared.named, other.named) == (("b",), ())
