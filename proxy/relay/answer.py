@@ -189,7 +189,7 @@ class AnswerReader:
         additions = self._additions
         if not additions.owed:
             return self._total
-        return self._edited(window, (0, self._total), [additions.head(window), additions.add(topics_end - start)])
+        return _edited(window, (0, self._total), [additions.head(window), additions.add(topics_end - start)])
 
     def _go_on(self, window: Window, walk: FrameWalk) -> Step:
         passed = self._passed
@@ -220,7 +220,7 @@ class AnswerReader:
         self._to_splice = unseen - seen if unseen - seen >= LEAST_SPLICED_BYTES else 0
         changes = [additions.head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
-        return self._edited(window, (passed, passed + seen), changes) if changes else seen
+        return _edited(window, (passed, passed + seen), changes) if changes else seen
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
         """Return the next entries. An answer that cannot be read passes as it is, unless it is being altered (fail
@@ -233,11 +233,6 @@ class AnswerReader:
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._outlook.lost(self._now)
             return walk.give_up()
-
-    @staticmethod
-    def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:
-        data, _ = edits.applied(window.memory, window.start - piece[0], piece, changes)
-        return Replace(piece[1] - piece[0], data)
 
     def _remember(self, rest: bytes) -> None:
         """Keep an answer without records and errors to compare the next one with, unless every entry must be read."""
@@ -252,3 +247,8 @@ class AnswerReader:
 def _least_bytes(version: int) -> int:
     """The shortest frame, prefix included, that is long enough to hold the number of its topics."""
     return LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0))
+
+
+def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:
+    data, _ = edits.applied(window.memory, window.start - piece[0], piece, changes)
+    return Replace(piece[1] - piece[0], data)
