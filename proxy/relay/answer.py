@@ -210,8 +210,8 @@ class AnswerReader:
         unseen = walk.unseen(passed)
         if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
-        # What was looked at is in the socket still: with what stands behind it, it goes in one splice.
-        as_one = window.is_look and not additions.owed and not self._keeping.active
+        # What was peeked at is in the socket still: with the records after it, it goes in one splice.
+        as_one = window.is_peeked and not additions.owed and not self._keeping.active
         seen = unseen if as_one else min(unseen, window.size)
         self._rows, self._buffer, self._end = rows, window.buffer, window.end
         self._passed += seen
