@@ -18,7 +18,7 @@ from .long_text import Selection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..throttle.ledger_blocks import Replica, Traffic
+    from ..throttle.ledger_blocks import ReplicaTraffic, Traffic
 
 EventValue = str | int | float | bool | Selection | None
 _COMMON_NAMES = tuple(field.name for field in COMMON)
@@ -71,7 +71,7 @@ def _encoded(column: Sequence[str | int]) -> msgspec.Raw:
     return msgspec.Raw(_encode(column))
 
 
-def _columns(replica: Replica) -> tuple[str | int, ...]:
+def _columns(replica: ReplicaTraffic) -> tuple[str | int, ...]:
     """A replica's element in each of the schema's lists."""
     before, position = replica.before, replica.position
     return (

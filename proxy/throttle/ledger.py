@@ -14,7 +14,7 @@ import math
 
 from journal_schema import LINE_SECONDS
 
-from .ledger_blocks import Block, Last, Link, LinkSums, Position, Sums, TrafficKey
+from .ledger_blocks import Block, Last, LinkKey, LinkSums, Position, Sums, TrafficKey
 
 MOST_KEYS = 100_000
 """The most keys in one block; each takes about a kilobyte until the block is written."""
@@ -39,7 +39,7 @@ class Ledger:
         self._ends = origin + 1.0
         """When the second of `_slot` ends."""
         self._sums: dict[TrafficKey, Sums] = {}
-        self._links: dict[Link, LinkSums] = {}
+        self._links: dict[LinkKey, LinkSums] = {}
         self._known: dict[_ReplicaKey, Last] = {}
         """Last offsets of replicas that were fetched since the last multiple of IDLE_TICKS."""
         self._older: dict[_ReplicaKey, Last] = {}
@@ -111,7 +111,7 @@ class Ledger:
         return sums
 
     def _link_of(self, key: TrafficKey) -> LinkSums:
-        link = Link(key.role, key.peer, key.throttled, key.in_sync)
+        link = LinkKey(key.role, key.peer, key.throttled, key.in_sync)
         sums = self._links.get(link)
         if sums is None:
             sums = self._links[link] = LinkSums()

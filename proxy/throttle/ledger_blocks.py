@@ -33,7 +33,7 @@ class TrafficKey(NamedTuple):
     in_sync: bool
 
 
-class Link(NamedTuple):
+class LinkKey(NamedTuple):
     """One line of the journal per link and block."""
 
     role: str
@@ -59,7 +59,7 @@ class Seconds(NamedTuple):
     omitted: list[int]
 
 
-class Replica(NamedTuple):
+class ReplicaTraffic(NamedTuple):
     """One partition's part of a block."""
 
     topic: str
@@ -80,9 +80,9 @@ class Traffic(NamedTuple):
     """The seconds from `tick` on, of one link, as they go to the journal. Replicas in the order of their names."""
 
     tick: int
-    link: Link
+    link: LinkKey
     seconds: Seconds
-    replicas: list[Replica]
+    replicas: list[ReplicaTraffic]
 
 
 class LinkSums:
@@ -131,7 +131,7 @@ class Sums:
 class Block:
     """The seconds from `tick` on, `count` of them; `take` empties it."""
 
-    def __init__(self, tick: int, count: int, sums: dict[TrafficKey, Sums], links: dict[Link, LinkSums]) -> None:
+    def __init__(self, tick: int, count: int, sums: dict[TrafficKey, Sums], links: dict[LinkKey, LinkSums]) -> None:
         self.tick = tick
         self._count = count
         self._sums = sums
@@ -145,13 +145,13 @@ class Block:
     def take(self) -> Iterator[Traffic]:
         """Yield each link's traffic, once. The sums are freed one by one: to free all of them together would keep other
         threads waiting."""
-        replicas: dict[Link, list[Replica]] = {link: [] for link in self._links}
+        replicas: dict[LinkKey, list[ReplicaTraffic]] = {link: [] for link in self._links}
         sums = self._sums
         while sums:
             for _ in range(min(FEW, len(sums))):
                 key, each = sums.popitem()
                 if each.position is not None and True in each.said:
-                    link = Link(key.role, key.peer, key.throttled, key.in_sync)
+                    link = LinkKey(key.role, key.peer, key.throttled, key.in_sync)
                     replicas[link].append(_replica(key, each, each.position, self._count))
             pause()
         for link, seconds in self._links.items():
@@ -159,7 +159,7 @@ class Block:
             yield Traffic(self.tick, link, cut, _in_order(replicas.pop(link)))
 
 
-def _in_order(replicas: list[Replica]) -> list[Replica]:
+def _in_order(replicas: list[ReplicaTraffic]) -> list[ReplicaTraffic]:
     pieces = []
     for at in range(0, len(replicas), SORTED_AT_ONCE):
         pieces.append(sorted(replicas[at : at + SORTED_AT_ONCE]))
@@ -174,8 +174,8 @@ def _in_order(replicas: list[Replica]) -> list[Replica]:
     return found
 
 
-def _replica(key: TrafficKey, sums: Sums, position: Position, count: int) -> Replica:
-    return Replica(
+def _replica(key: TrafficKey, sums: Sums, position: Position, count: int) -> ReplicaTraffic:
+    return ReplicaTraffic(
         topic=key.topic,
         partition=key.partition,
         said=sums.said[:count],

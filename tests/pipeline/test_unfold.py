@@ -13,13 +13,13 @@ from pipeline.lines import parse
 from pipeline.unfold import link_seconds, replica_seconds
 from proxy.journal.encoding import Origin, encode_traffic
 from proxy.throttle.ledger import Ledger
-from proxy.throttle.ledger_blocks import Link, Position, Replica, Seconds, Traffic, TrafficKey
+from proxy.throttle.ledger_blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FIRST = 1_700_000_000
-LINK = Link("leader", "102", throttled=True, in_sync=False)
+LINK = LinkKey("leader", "102", throttled=True, in_sync=False)
 
 
 def lines_of(spark: SparkSession, blocks: list[Traffic]) -> DataFrame:
@@ -31,7 +31,7 @@ def lines_of(spark: SparkSession, blocks: list[Traffic]) -> DataFrame:
 
 def test_a_partitions_seconds_are_its_shapes_parts_of_its_sums(spark: SparkSession) -> None:
     """100 bytes in seconds 1 and 3, of 110 parts: half each, and headers likewise; nothing to say of second 0."""
-    replica = Replica(
+    replica = ReplicaTraffic(
         "orders", 7, [False, True, True, True], [0, 50, 0, 50], 37, 6, 4, Position(10, 100, 0), Position(30, 160, 5)
     )
     seconds = Seconds([0, 50, 0, 50], [0, 68, 0, 69], [0, 3, 1, 2], [0, 1, 2, 1])
@@ -48,14 +48,14 @@ def test_a_partitions_seconds_are_its_shapes_parts_of_its_sums(spark: SparkSessi
 
 
 def test_what_is_not_known_before_is_as_at_the_end(spark: SparkSession) -> None:
-    replica = Replica("orders", 7, [True, True], [0, 0], 0, 2, 0, Position(5, -1, -1), Position(9, 90, 0))
+    replica = ReplicaTraffic("orders", 7, [True, True], [0, 0], 0, 2, 0, Position(5, -1, -1), Position(9, 90, 0))
     seconds = Seconds([0, 0], [0, 0], [1, 1], [0, 0])
     rows = replica_seconds(lines_of(spark, [Traffic(0, LINK, seconds, [replica])])).collect()
     assert {(row.fetch_offset, row.high_watermark, row.record_bytes) for row in rows} == {(9, 90, 0)}
 
 
 def test_seconds_of_links_are_exact_and_there_only_if_something_was(spark: SparkSession) -> None:
-    replica = Replica("orders", 0, [True] * 3, [5, 0, 0], 18, 2, 1, Position(0, 9, 0), Position(1, 9, 0))
+    replica = ReplicaTraffic("orders", 0, [True] * 3, [5, 0, 0], 18, 2, 1, Position(0, 9, 0), Position(1, 9, 0))
     seconds = Seconds([5, 0, 0], [23, 0, 0], [1, 1, 0], [0, 1, 0])
     in_sync = Seconds([0, 0, 1], [0, 0, 19], [9, 9, 9], [0, 0, 0])
     blocks = [Traffic(0, LINK, seconds, [replica]), Traffic(0, LINK._replace(in_sync=True), in_sync, [replica])]

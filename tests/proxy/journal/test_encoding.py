@@ -6,17 +6,17 @@ import pytest
 
 from journal_schema import COMMON, KINDS, REPLICAS, SECONDS, FieldType, Kind
 from proxy.journal.encoding import Origin, encode_event, encode_traffic, event, shape
-from proxy.throttle.ledger_blocks import Link, Position, Replica, Seconds, Traffic
+from proxy.throttle.ledger_blocks import LinkKey, Position, ReplicaTraffic, Seconds, Traffic
 
 ORIGIN = Origin(101, "20261121T082503Z-ab12")
-LINK = Link("leader", "102", throttled=True, in_sync=False)
+LINK = LinkKey("leader", "102", throttled=True, in_sync=False)
 VALUES = {FieldType.INTEGER: 1, FieldType.NUMBER: 1.5, FieldType.BOOLEAN: True, FieldType.STRING: "x"}
 
 
 def test_traffic_has_the_fields_of_the_schema_in_its_order() -> None:
     replicas = [
-        Replica("order\ns", 0, [True, True, False], [10, 0, 0], 18, 2, 1, Position(5, 8, 0), Position(7, 9, 0)),
-        Replica("order\ns", 3, [False, True, True], [0, 4, 8], 36, 2, 0, Position(1, 2, 0), Position(3, 4, 0)),
+        ReplicaTraffic("order\ns", 0, [True, True, False], [10, 0, 0], 18, 2, 1, Position(5, 8, 0), Position(7, 9, 0)),
+        ReplicaTraffic("order\ns", 3, [False, True, True], [0, 4, 8], 36, 2, 0, Position(1, 2, 0), Position(3, 4, 0)),
     ]
     seconds = Seconds([10, 4, 8], [28, 22, 26], [1, 2, 1], [0, 1, 0])
     encoded = b"".join(encode_traffic(ORIGIN, Traffic(tick, LINK, seconds, replicas), 1_700_000_000) for tick in (0, 3))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from journal_schema import LINE_SECONDS
 from protocol.pacing import in_slices
 from proxy.throttle.ledger import IDLE_TICKS, Ledger
-from proxy.throttle.ledger_blocks import Block, Link, Position, Replica, Seconds, Traffic, TrafficKey
+from proxy.throttle.ledger_blocks import Block, LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BEHIND = TrafficKey("leader", "102", "orders", 0, throttled=True, in_sync=False)
 IN_SYNC = BEHIND._replace(in_sync=True)
 AT = Position(100, 900, 0)
-LINK = Link("leader", "102", throttled=True, in_sync=False)
+LINK = LinkKey("leader", "102", throttled=True, in_sync=False)
 
 
 def fetched(ledger: Ledger, key: TrafficKey, now: float, *, records: int = 0, at: Position = AT) -> None:
@@ -52,10 +52,12 @@ def test_fifteen_seconds_are_summed_up_by_second_and_by_partition() -> None:
     fetched(ledger, BEHIND._replace(partition=1), 1001.5, records=100)
     assert taken(ledger.take_finished(1015.2499)) == []
     rest = [0] * (LINE_SECONDS - 2)
-    first = Replica(
+    first = ReplicaTraffic(
         "orders", 0, [True, True, *[False] * (LINE_SECONDS - 2)], [10, 5, *rest], 36, 2, 1, AT, Position(110, 950, 7)
     )
-    second = Replica("orders", 1, [False, True, *[False] * (LINE_SECONDS - 2)], [0, 100, *rest], 18, 1, 0, AT, AT)
+    second = ReplicaTraffic(
+        "orders", 1, [False, True, *[False] * (LINE_SECONDS - 2)], [0, 100, *rest], 18, 1, 0, AT, AT
+    )
     sums = Seconds([10, 105, *rest], [28, 141, *rest], [1, 2, *rest], [0, 1, *rest])
     assert taken(ledger.take_finished(1015.25)) == [Traffic(0, LINK, sums, [first, second])]
     assert taken(ledger.take_finished(1099.0)) == []
