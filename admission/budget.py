@@ -63,6 +63,9 @@ class Budget(Protocol):
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         """Return when it is worth asking again; inf if never at this rate."""
 
+    def has_spare(self, now: float) -> bool:
+        """Tell whether so much is left that those who go first cannot use it all."""
+
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
 
@@ -106,7 +109,12 @@ class StrictBudget:
             return True
         if claim.rests_seconds(now):
             return False
-        return self._is_open(claim, now, rides=rides) and not self.turns.ahead_of(claim, now)
+        turns = self.turns
+        if not self._is_open(claim, now, rides=rides):
+            return False
+        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
+        of_equals = self._bucket.spared_bytes > 0 and turns.yields(claim)
+        return not turns.ahead_of(claim, now, of_equals=of_equals)
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
@@ -134,6 +142,8 @@ class StrictBudget:
         """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
         for this one all the same before it is full, and nothing of the rate is lost."""
         bucket = self._bucket
+        if self.turns.yields(claim):
+            return bucket.spared_bytes
         return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
 
     def _is_open(self, claim: Claim, now: float, *, rides: bool) -> bool:
@@ -147,11 +157,13 @@ class StrictBudget:
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket
-        gates = 1 + self.turns.rank(claim, now)
-        until_open = bucket.seconds_until(
-            max(gates * bucket.gate_bytes, bucket.gate_bytes + self._kept(claim, now)), now
-        )
+        gates = 1 if self.turns.yields(claim) else 1 + self.turns.rank(claim, now)
+        wanted_bytes = max(gates * bucket.gate_bytes, bucket.gate_bytes + self._kept(claim, now))
+        until_open = bucket.seconds_until(wanted_bytes, now)
         return max(until_open, claim.rests_seconds(now))
+
+    def has_spare(self, now: float) -> bool:
+        return self._bucket.is_open(now, kept=self._bucket.spared_bytes)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
@@ -230,6 +242,11 @@ class Kip73Budget:
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         del claim
         return self._rate.seconds_until(self._quota, now)
+
+    def has_spare(self, now: float) -> bool:
+        """It saves nothing up: all or nothing is let through, whoever it is for."""
+        del now
+        return True
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """Answers without records are not recorded: they would keep the window warm and let a burst through."""

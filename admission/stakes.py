@@ -75,6 +75,7 @@ class Stakes:
         self._bound_arrears()
         for part in found:
             part.claim.due = now
+            part.budget.turns.place(part.claim, self.role.claim.urgency)
         room = self._own_room(now, rides=rides)
         if not room:
             _stand_back(found, now)
@@ -147,6 +148,15 @@ class Stakes:
         """The connection's request waits here, and asks again at `due`."""
         for stake in (self.role, *self.own, *self._asked):
             stake.claim.is_held, stake.claim.due = True, due
+
+    def have_spare(self, now: float) -> bool:
+        """Tell whether so much is left in the role's budget, and in all of `own`, that the first cannot use it all."""
+        return all(stake.budget.has_spare(now) for stake in (self.role, *self.own))
+
+    def place(self, urgency: int) -> None:
+        """What is wished for is of this urgency from now on."""
+        for stake in (self.role, *self.own):
+            stake.budget.turns.place(stake.claim, urgency)
 
     def want_nothing(self) -> None:
         """Everything that was wished for is granted, or nothing is wished for."""

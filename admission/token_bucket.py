@@ -21,6 +21,10 @@ half can be asked for. At low rates the burst is no larger than the gate; then s
 LOOK_AGAIN_SECONDS = 0.01
 """When to ask again while the bucket is shut only because of what is on its way, which may settle at any moment."""
 
+SPARED = 0.75
+"""Of what a bucket holds beyond its gate. With all of it the bucket would be full, and nothing would go in while what
+the others are granted is on its way; with less, who is urgent and far away finds little when it is back."""
+
 
 class TokenBucket:
     """Tokens are bytes.
@@ -80,6 +84,11 @@ class TokenBucket:
 
     def has_piece(self, now: float, *, kept: float = 0.0) -> bool:
         return self.rate > 0 and self.available(now) >= self.piece_bytes + kept
+
+    @property
+    def spared_bytes(self) -> float:
+        """What is to be there beside a gate's worth before others have what the most urgent leave."""
+        return SPARED * (self.burst_bytes - self.gate_bytes)
 
     def reserve(self, size: float) -> None:
         self._reserved += size

@@ -49,6 +49,11 @@ APPETITE_GROWTH = 4
 within a few fetches, once its leader brings more."""
 LEAST_APPETITE_BYTES = 64 * 1024
 
+FIRST_SHARE = 0.95
+"""Of what a budget allows, so much is for the connections of the greatest urgency while they want it, and so much of
+the rest for the next; the others have what is left. So none starves, and what is in greatest need is done with before
+the others have moved a tenth of as much."""
+
 
 @dataclass(slots=True, eq=False)
 class Claim:
@@ -78,6 +83,10 @@ class Claim:
     """Most of the grant before the one that is on its way came."""
     most_arrears_bytes: float = math.inf
     """So much that it has had less than others is kept for it: little where another budget lets it have little."""
+    urgency: int = 0
+    """A connection of greater urgency goes before others, but for their share (`FIRST_SHARE`)."""
+    charge: float = 1.0
+    """What a byte that it is granted counts for: less, the more urgent it is."""
     _away: bool = False
     _stands_back: bool = False
     """It wants bytes, and another budget that it needs them of has none for it."""
@@ -122,7 +131,7 @@ class Claim:
         """Of a grant `reserved` bytes are accounted for: `used` came. Return how many of them were expected."""
         expected = min(reserved, self.expected_bytes)
         self.expected_bytes -= expected
-        self.attained_bytes += used - reserved
+        self.attained_bytes += (used - reserved) * self.charge
         self._brought_bytes += used
         if used:
             self._next_rest_seconds = LEAST_REST_SECONDS
@@ -135,7 +144,7 @@ class Claim:
     def serve(self, size: float, now: float) -> float:
         """`size` bytes are granted. Return how many of them are expected in time: all, unless its grants were late or
         brought nothing lately."""
-        self.attained_bytes += size
+        self.attained_bytes += size * self.charge
         expected = size if now >= self._distrusted_until else 0.0
         self.expected_bytes += expected
         self._granted_at = now
@@ -155,13 +164,15 @@ class Claim:
 class Turns:
     """The claims of all connections of one role."""
 
-    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes")
+    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes", "_urgent")
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
         self._level_bytes = 0.0
         """What the claims had attained when they were served: the most of them, so it only grows."""
         self._last_grant_bytes = 0.0
+        self._urgent = 0
+        """How many claims are of some urgency; without any all are alike."""
 
     def join(self) -> Claim:
         claim = Claim()
@@ -170,6 +181,29 @@ class Turns:
 
     def leave(self, claim: Claim) -> None:
         self._claims.remove(claim)
+        self._urgent -= claim.urgency > 0
+        claim.urgency = 0
+
+    def place(self, claim: Claim, urgency: int) -> None:
+        """What `claim` wants is of this urgency from now on."""
+        if urgency != claim.urgency:
+            self._urgent += (urgency > 0) - (claim.urgency > 0)
+            claim.urgency = urgency
+
+    def _charge(self, claim: Claim) -> float:
+        """Each class of urgency has `FIRST_SHARE` of what it and all below it have together, and in a class all have
+        alike: so bytes count for as much less as a connection may have more of them than one of the least urgency."""
+        waiting: dict[int, int] = {}
+        for each in self._claims:
+            if each.wants or each is claim:
+                waiting[each.urgency] = waiting.get(each.urgency, 0) + 1
+        below = share = 0.0
+        for urgency in sorted(waiting):
+            share = below * FIRST_SHARE / (1 - FIRST_SHARE) if below else float(waiting[urgency])
+            if urgency == claim.urgency:
+                break
+            below += share
+        return waiting[claim.urgency] / share
 
     def level(self) -> None:
         """The rate fell: a grant of before may be worth seconds of now. Nobody catches up on it, all start level."""
@@ -211,6 +245,7 @@ class Turns:
     def serve(self, claim: Claim, size: float, now: float) -> float:
         """`claim` is granted `size` bytes; return how many of them are expected in time."""
         self._level_bytes = max(self._level_bytes, claim.attained_bytes)
+        claim.charge = self._charge(claim) if self._urgent else 1.0
         self._last_grant_bytes = size
         return claim.serve(size, now)
 
@@ -218,11 +253,20 @@ class Turns:
         """Return the bytes that were expected of answers which are overdue by now."""
         return sum(claim.give_up(now) for claim in self._claims)
 
-    def ahead_of(self, claim: Claim, now: float) -> int:
-        """Return how many connections go first: less served, and here or expected any moment."""
+    def ahead_of(self, claim: Claim, now: float, *, of_equals: bool = False) -> int:
+        """Return how many connections go first: less served, and here or expected any moment. `of_equals`: those of
+        greater urgency are not counted."""
         if len(self._claims) == 1:
             return 0
-        return sum(1 for other in self._less_served(claim) if abs(other.due - now) <= GRACE_SECONDS)
+        return sum(
+            1
+            for other in self._less_served(claim)
+            if abs(other.due - now) <= GRACE_SECONDS and not (of_equals and other.urgency > claim.urgency)
+        )
+
+    def yields(self, claim: Claim) -> bool:
+        """Whether a connection of greater urgency goes before `claim`: it is left all but what it cannot use."""
+        return self._urgent > 0 and any(other.urgency > claim.urgency for other in self._less_served(claim))
 
     def rank(self, claim: Claim, now: float) -> int:
         """Return how many connections that want bytes were served less and are here, or expected some time."""

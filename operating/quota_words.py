@@ -44,6 +44,8 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
                 told.append(f"{role.value} {name} {before_} -> {after_}")
         if old.listed() != new.listed():
             told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
+    if before.priorities != after.priorities:
+        told.append(f"first {', '.join(before.priorities.entries())} -> {', '.join(after.priorities.entries())}")
     if before.enforce != after.enforce:
         told.append(f"{_mode(before)} -> {_mode(after)}")
     return told

@@ -1,5 +1,5 @@
 """Metadata (api key 3): what topic ids stand for, which Fetch v13 and later has instead of names (KIP-516), and which
-partitions topics have.
+partitions topics have, with how many replicas.
 
 The request that we send ourselves, and the ids, names and partitions in its response. Must not know connections, nor
 when to ask. Invariant: names, order, versions and defaults of the tables are those of MetadataRequest.json and
@@ -9,7 +9,7 @@ MetadataResponse.json (Kafka 3.9 and 4.1), in snake_case.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from construct import FormatField, Int16sb, Int32sb, Struct
 
@@ -151,6 +151,36 @@ def partitions_by_topic(frame: Bytes, *, version: int) -> dict[str, frozenset[in
     for topic in _body(frame, version).topics:
         if topic.name is not None and (topic.error_code == 0 or topic.error_code in _NO_SUCH_TOPIC):
             found[topic.name] = frozenset(each.partition_index for each in topic.partitions)
+    return found
+
+
+class ReplicaCount(NamedTuple):
+    """How many replicas a partition has, added ones of a reassignment included, and how many of them are in sync."""
+
+    replicas: int
+    in_sync: int
+
+
+def replica_counts(frame: Bytes, *, version: int) -> dict[Topic, dict[int, ReplicaCount]]:
+    """How many replicas of each partition there are and are in sync, by topic name, and by topic id as well where the
+    response ``frame`` has ids; those with an error are left out.
+
+    As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
+    such a response, to the last byte.
+    """
+    found: dict[Topic, dict[int, ReplicaCount]] = {}
+    for topic in _body(frame, version).topics:
+        if topic.error_code:
+            continue
+        counts = {
+            each.partition_index: ReplicaCount(len(each.replica_nodes), len(each.isr_nodes))
+            for each in topic.partitions
+        }
+        topic_id = topic.get("topic_id", NO_ID)
+        if topic_id != NO_ID:
+            found[topic_id] = counts
+        if topic.name is not None:
+            found[topic.name] = counts
     return found
 
 

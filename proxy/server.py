@@ -28,6 +28,7 @@ from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal
 from .network.accepting import Doorkeeper
+from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
 from .network.listening import CannotListenError, open_listeners
 from .network.name_lookups import NameLookups
@@ -52,6 +53,7 @@ from .relay.caretaker import Caretaker
 from .relay.connection import Draining
 from .relay.exchange import Undecoded
 from .roles import Role
+from .throttle.needs import Needs
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
 from .throttle.topic_names import TopicNames
@@ -177,6 +179,7 @@ class Server:
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
         self._name_asking = TopicNameAsking(self._names)
+        self._needs = Needs(self._names)
         self._brokers = KnownBrokers(settings, self.legs)
         reception = Reception(
             settings, self.legs, Redirected(), brokers=self._brokers, refused=statistics.follower, log=log
@@ -213,6 +216,7 @@ class Server:
             ledger=None if self.journal is None else self.journal.ledger,
             names=self._names,
             remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
+            needs=self._needs,
         )
 
     def _site(self, statistics: Statistics, turn: Turn) -> Site:
@@ -298,6 +302,7 @@ class Server:
             Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
+            Task.IN_SYNC: partial(InSyncAsking(self._needs, self._throttles.values()).run, self._brokers, self._log),
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
         }

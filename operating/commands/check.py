@@ -32,6 +32,7 @@ from proxy.quotas import (
     format_bytes,
     format_rate,
 )
+from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 
 from ..quota_words import differences, format_distance, format_time, parse_moment
@@ -163,6 +164,11 @@ def report_on(
         "enforce": quotas.enforce,
         "gate_seconds": settings.quotas.gate_seconds,
         "burst_seconds": settings.quotas.burst_seconds,
+        "priorities": {
+            "order": quotas.priorities.entries(),
+            "min_insync_replicas": quotas.priorities.min_insync_replicas,
+            "default_replication_factor": quotas.priorities.replication_factor,
+        },
         "at": now,
         "changes": [
             {"at": change.at, "what": differences(change.before, change.after)}
@@ -232,6 +238,8 @@ def _lines(report: Json) -> list[str]:
         f"broker {report['broker']}, policy {report['policy']}, "
         + ("enforcing" if report["enforce"] else "observing only"),
     ]
+    if report["priorities"]["order"] != DEFAULT_PRIORITIES.entries():
+        lines.append(f"first of what is behind: {', '.join(report['priorities']['order']) or 'nothing'}")
     for name, role in report["roles"].items():
         lines += ["", *_role_lines(name, role)]
     lines += keys_lines(report["tls"])

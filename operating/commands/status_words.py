@@ -115,6 +115,9 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
             yield f", {name}: holds until {format_time(role.until)} ({format_distance(role.until, now)})"
         if role.rate is not None:
             yield f", {name}: {_chosen(role, role.rate)}"
+        in_need = ", ".join(f"{count} {need}" for need, count in role.behind_in_need.items() if count)
+        if in_need:
+            yield f", {name}: of the replicas that are behind {in_need}"
         for text in _bounds(role):
             yield f", {name}: {text}"
     change = page.quotas.next_change

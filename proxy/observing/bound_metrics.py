@@ -1,17 +1,18 @@
-"""The metrics of rates inside a role's rate: of the traffic with one broker, and of topics.
+"""The metrics of rates inside a role's rate, and of the replicas that go first there.
 
-Rows like those of `metrics`. Invariant: no sample where quotas.toml has no such rate, and at most as many as it has.
+Rows like those of `metrics`. Invariant: a rate has a sample as long as quotas.toml has the rate.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..quotas.priorities import Need
 from ..roles import Role
-from .metric_row import PREFIX, Metric, Read, Sources
+from .metric_row import PREFIX, Metric, Read, Sample, Sources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..throttle.finer import Bound
 
@@ -21,6 +22,14 @@ def _of_each(read: Callable[[Bound], float]) -> Read:
         return [((role.value, *bound.entity), read(bound)) for role in Role for bound in sources.bounds(role)]
 
     return samples
+
+
+def _in_need(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        in_need = sources.survey(role).in_need
+        for need in Need:
+            if need is not Need.MOVES:
+                yield (role.value, need.value), in_need.get(need.value, 0)
 
 
 BOUND_METRICS = (
@@ -37,5 +46,12 @@ BOUND_METRICS = (
         ("role", "kind", "name"),
         "Bytes of throttled partitions that passed under such a rate.",
         _of_each(lambda bound: bound.passed_bytes),
+    ),
+    Metric(
+        PREFIX + "replicas_in_need",
+        "gauge",
+        ("role", "need"),
+        "Throttled replicas that are behind, of partitions under min ISR or under-replicated.",
+        _in_need,
     ),
 )

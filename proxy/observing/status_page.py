@@ -125,6 +125,7 @@ class StatusPage:
             fetch_versions={str(version): count for version, count in statistics.fetch_requests.items()},
             doubts=tuple(DoubtState(doubt.reason.value, doubt.text) for doubt in self._doubts(role)),
             passing_bytes_per_second=PassingState(*self._passing(role)),
+            behind_in_need=dict(survey.in_need),
             bounds=tuple(_bounds(throttle, now)),
             served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
             links=survey.links,

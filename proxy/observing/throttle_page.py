@@ -92,6 +92,9 @@ class RoleState(msgspec.Struct, frozen=True):
     """None: an older sidecar, which does not say."""
     connections_without_fetches: int = 0
     """Connections of clients, or of brokers whose fetches are not understood because they are encrypted."""
+    behind_in_need: dict[str, int] = {}
+    """Replicas that are behind, of partitions that lack replicas in sync, by what they lack: "under-min-isr",
+    "under-replicated"."""
     bounds: tuple[BoundState, ...] = ()
     """Empty: there are none, or an older sidecar."""
     served: bool = True

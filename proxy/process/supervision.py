@@ -52,6 +52,8 @@ class Task(enum.StrEnum):
     """Looks once a second at what passes and whether quotas do what was meant."""
     LISTED_TOPICS = "listed_topics"
     """Asks a broker whether the cluster has the topics and partitions that replica lists name."""
+    IN_SYNC = "in_sync"
+    """Asks a broker how many replicas are in sync of partitions that are behind."""
     HTTP = "http"
     HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
     """Reads the token of the quotas page again."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
+from .priorities import parse_priorities
 from .query_signals import parse_signals
 from .section_reading import SCHEDULES, UNTIL, Draft, Of, flattened, parse_until
 from .sections import DEFAULT, Layer, QuotaFile, Schedule, Section
@@ -38,7 +39,8 @@ MOST_RATES = 100
 """The most topics and globs of a layer that have a rate of their own, and the most peers: a fetch of replicas that are
 behind looks at the budget of each of its topics."""
 _LAYER_KEYS = ("brokers", "peers", "topics", "mode")
-_FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO)
+PRIORITIES = "priorities"
+_FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO, PRIORITIES)
 _WINDOW_KEYS = ("from", "to", "timezone", "days")
 _SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
 _TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
@@ -80,13 +82,16 @@ class _Reader:
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
             advice = did_you_mean(key, _FILE_KEYS)
-            self._refuse(key, f"unknown key; expected brokers, peers, topics, mode, schedules or auto{advice}")
+            self._refuse(
+                key, f"unknown key; expected brokers, peers, topics, mode, schedules, auto or priorities{advice}"
+            )
         base = self._layer(document)
         schedules = self._schedules(document.get(SCHEDULES, []))
         signals = parse_signals(document.get(AUTO, {}), self._refuse)
+        priorities = parse_priorities(document.get(PRIORITIES, {}), self._refuse)
         if self._problems:
             raise ConfigurationError(self._problems)
-        return QuotaFile(base, schedules, hash_of(content), signals)
+        return QuotaFile(base, schedules, hash_of(content), signals, priorities)
 
     def _refuse(self, path: str, reason: str) -> None:
         self._problems.append(f"{self._source}: {path}: {reason}")

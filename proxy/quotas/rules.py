@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ..roles import Role
 from .finer_rates import NO_FINER_RATES, FinerRates
 from .globs import glob_of
+from .priorities import DEFAULT_PRIORITIES, Priorities
 from .replicas import EVERY_PARTITION, NO_PARTITION, Partitions
 from .units import format_rate
 
@@ -154,6 +155,8 @@ class Quotas:
     """When to work this out again: the earliest `until` ahead, or beginning or end of a schedule."""
     signals: tuple[QuerySignal, ...] = ()
     """Those that the operator names, for rates with `auto`."""
+    priorities: Priorities = DEFAULT_PRIORITIES
+    """Who goes first of the replicas that are behind."""
     until: Mapping[Role, datetime] = field(default_factory=dict)
     """By role: when something that its quota is made of ends by an `until`; no entry if nothing does."""
 
@@ -162,7 +165,8 @@ class Quotas:
 
     def means_the_same_as(self, other: Quotas) -> bool:
         """Whether traffic is treated alike under both."""
-        return (self.leader, self.follower, self.enforce) == (other.leader, other.follower, other.enforce)
+        mine, others = ((each.leader, each.follower, each.enforce, each.priorities) for each in (self, other))
+        return mine == others
 
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
@@ -176,6 +180,7 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
         enforce=mode is None or mode.enforce is not False,
         hash=quota_file.hash,
         signals=quota_file.signals,
+        priorities=quota_file.priorities,
         next_change=min(_changes(quota_file, broker_id, now), default=None),
         until={role: end for role, end in ends.items() if end is not None},
     )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..roles import Role
+from .priorities import DEFAULT_PRIORITIES, Priorities
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -115,6 +116,8 @@ class QuotaFile:
     """Short SHA-256 of the file's bytes."""
     signals: tuple[QuerySignal, ...] = ()
     """What says whether it hurts, for rates that are to not hurt."""
+    priorities: Priorities = DEFAULT_PRIORITIES
+    """Who goes first of the replicas that are behind."""
 
     def layers(self, now: datetime) -> list[Layer]:
         """Those that hold at `now`, the one that goes first first."""

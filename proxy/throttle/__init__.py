@@ -8,6 +8,7 @@
 - **Demand** and **decision** (`decision`): a request that is being decided, and those three.
 - **Outlook** (`outlook`): what a forwarded request makes the sidecar do with its response.
 - **FinerBudgets** (`finer`): budgets of peers and topics inside a role's.
+- **Needs** (`needs`) and **Precedence** (`precedence`): which partitions lack replicas in sync, and who goes first.
 - **RoleThrottle** (`role_throttle`): the quota in force for a role, its budget and its links.
 
 Nothing in here imports trio, opens a socket, reads a clock or writes a log.

@@ -13,6 +13,7 @@ from admission.stakes import Stake
 from protocol.pacing import FEW, paced
 
 from .finer import Entered
+from .precedence import Precedence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
     from .finer import FinerBudgets
+    from .replica import Replica
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
@@ -38,7 +40,9 @@ NOBODY: Turn = ((), ())
 class Admission:
     """One link's claim on the budget of its role, and its grants."""
 
-    __slots__ = ("_entered", "_finer", "_peer", "_replicas", "_throttle", "claim", "has_all", "parts")
+    __slots__ = (
+        "_entered", "_finer", "_leaves", "_peer", "_precedence", "_replicas", "_throttle", "claim", "has_all", "parts",
+    )  # fmt: skip
 
     def __init__(self, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
         self._throttle = throttle
@@ -47,6 +51,9 @@ class Admission:
         self._finer: FinerBudgets | None = None
         self._entered: Entered | None = None
         self.claim = throttle.budget.turns.join()
+        self._precedence = Precedence()
+        self._leaves = 0
+        """So many were not even wished for, because others are in greater need."""
         self.has_all = False
         """Everything that was wished for last is granted."""
         self.parts: dict[PartitionKey, Stake] = {}
@@ -90,7 +97,7 @@ class Admission:
         takes a while, and is not done where the budget has nothing to grant.
         """
         replicas, claim = self._replicas, self.claim
-        self.has_all = False
+        self.has_all, self._leaves = False, 0
         if not replicas.behind and not (with_new and replicas.new):
             self.want_nothing()
             return NOBODY
@@ -98,7 +105,26 @@ class Admission:
         if len(replicas.behind) > FEW and not self._may_admit(now, rides=rides):
             return NOBODY
         order = replicas.in_turn(with_new=with_new)
+        if self._throttle.needs.is_any:
+            return self._by_need(order, now)
+        if self.claim.urgency:
+            self._place(0)
         return [replica.key for replica in paced(order)], [replica.wish for replica in paced(order)]
+
+    def _by_need(self, order: Sequence[Replica], now: float) -> Turn:
+        """The same where some are in greater need than others."""
+        entered, budget = self.entered, self._throttle.budget
+        has_spare = budget.has_spare(now) if entered is None else entered.stakes.have_spare(now)
+        arranged = self._precedence.arrange(order, self._throttle.needs, has_spare=has_spare)
+        self._place(arranged.urgency)
+        self._leaves = arranged.left
+        return arranged.keys, arranged.wishes
+
+    def _place(self, urgency: int) -> None:
+        if self._entered is None:
+            self._throttle.budget.turns.place(self.claim, urgency)
+        else:
+            self._entered.stakes.place(urgency)
 
     def _may_admit(self, now: float, *, rides: bool) -> bool:
         entered = self.entered
@@ -118,10 +144,15 @@ class Admission:
         else:
             grants = self._grant_finer(entered, keys, wishes, now, rides=rides)
         if len(grants) == len(wishes) and grants == [limit for limit, _, _ in wishes]:
-            self.has_all = True
-            self.want_nothing()
+            self.has_all = not self._leaves
+            if not self.claim.urgency:
+                self.want_nothing()
         granted = dict(zip(keys, grants, strict=False))
-        return granted if entered is None else {key: size for key, size in granted.items() if size}
+        if entered is not None:
+            granted = {key: size for key, size in granted.items() if size}
+        if self.claim.urgency:
+            self._precedence.granted(granted)
+        return granted
 
     def _grant_finer(
         self, entered: Entered, keys: Sequence[PartitionKey], wishes: Sequence[Wish], now: float, *, rides: bool

@@ -14,6 +14,7 @@ from admission.simple_rate import SimpleRate
 from protocol.session.registry import FetchSessions
 
 from .finer import Bound, FinerBudgets, renewed
+from .needs import Needs
 from .remembered import Remembered
 from .selection import Selection
 from .timings import Timings
@@ -69,6 +70,7 @@ class RoleThrottle:
         ledger: Ledger | None = None,
         names: TopicNames | None = None,
         remembered: Remembered | None = None,
+        needs: Needs | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
@@ -89,6 +91,9 @@ class RoleThrottle:
         self.timings = Timings()
         self._strict = settings.policy == "strict"
         self._turn = 0
+        self.needs = Needs(self.selection.names) if needs is None else needs
+        """Which partitions are in need; the same of both roles."""
+        self.needs.apply(quotas.priorities)
         self.budget = _budget(settings, self.quota.bytes_per_second, now)
         self._settings = settings
         self.finer: FinerBudgets | None = None
@@ -105,6 +110,7 @@ class RoleThrottle:
         self.enforce = quotas.enforce
         self.is_idle = self.ledger is None and self.quota.selects_nothing
         self.selection.apply(self.quota)
+        self.needs.apply(quotas.priorities)
         self.budget.change_rate(self.quota.bytes_per_second, now)
         self._renew_finer(now)
 

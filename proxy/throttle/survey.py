@@ -10,14 +10,16 @@ Invariant: the sums are of every connection that was open when the survey began 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from itertools import count, islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ..quotas.priorities import Need
 from .replica import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
     from .replica import Replica
     from .role_throttle import OpenLink, RoleThrottle
@@ -76,6 +78,8 @@ class RoleSurvey:
     """How many bytes per second producers add to the replicas that are behind."""
     new: int = 0
     """Replicas of unknown standing: their lag is not in the sums yet."""
+    in_need: Mapping[str, int] = field(default_factory=dict)
+    """How many of those that are behind are of partitions in need, by what these lack (`quotas.priorities.Need`)."""
     fetching: int = 0
     """Connections with replicas' fetches on them."""
     links: tuple[LinkSurvey, ...] = ()
@@ -138,11 +142,12 @@ class _Tally:
         self._weighed_bytes = 0.0
         self._weighed_messages = 0
         self._new = 0
+        self._in_need: Counter[str] = Counter()
         self._furthest = _Furthest[tuple["OpenLink", "Replica"]](MOST_PARTITIONS)
 
     def add(self, link: OpenLink) -> Generator[None, None, LinkSurvey | None]:
         """Count a connection's replicas; return the connection's own figures, None if no replica fetches over it."""
-        now, furthest = self._now, self._furthest
+        now, furthest, needs = self._now, self._furthest, self._throttle.needs.known
         replicas = iter(link.replicas.counted(now))
         partitions = behind = lag_messages = 0
         rate, bar = 0.0, furthest.bar
@@ -151,7 +156,10 @@ class _Tally:
                 lag = replica.lag
                 lag_messages += lag
                 rate += replica.meter.per_second(now)
-                behind += replica.standing is Standing.BEHIND
+                if replica.standing is Standing.BEHIND:
+                    behind += 1
+                    if needs:
+                        self._in_need[needs.get(replica.key, Need.MOVES).value] += 1
                 self._new += replica.standing is Standing.NEW
                 if lag:
                     self._weigh(lag, replica.bytes_per_message)
@@ -195,6 +203,7 @@ class _Tally:
             lag_bytes=self._lag_bytes(),
             growth_bytes_per_second=self._growth_per_second,
             new=self._new,
+            in_need={need.value: self._in_need[need.value] for need in Need if need is not Need.MOVES},
             fetching=self._fetching,
             links=tuple(sorted(links.in_order(), key=lambda link: (-link.lag_messages, link.peer))),
             partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),

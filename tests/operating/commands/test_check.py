@@ -92,6 +92,21 @@ def test_rates_inside_the_roles_are_shown(config: Path, sidecar: Sidecar) -> Non
     assert report["warnings"] == []
 
 
+def test_who_goes_first_is_shown_if_it_was_said(config: Path, sidecar: Sidecar) -> None:
+    quotas = config.parent / "quotas.toml"
+    quotas.write_text('[priorities]\norder = ["topic:payments", "under-min-isr"]\nmin.insync.replicas = 3\n')
+    assert "first of what is behind: topic:payments, under-min-isr\n" in sidecar("check", "--config", config).output
+    assert json.loads(sidecar("check", "--config", config, "--json").output)["priorities"] == {
+        "order": ["topic:payments", "under-min-isr"],
+        "min_insync_replicas": 3,
+        "default_replication_factor": None,
+    }
+    quotas.write_text('[priorities]\norder = ["urgent"]\n')
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 1
+    assert f"{quotas}: priorities.order: expected a list of under-min-isr, " in result.output
+
+
 def test_warnings_do_not_fail_the_check(config: Path, sidecar: Sidecar) -> None:
     (config.parent / "quotas.toml").write_text(
         '[mode]\nenforce = false\n[topics."*"]\nleader.replication.throttled.replicas = "*"\n'

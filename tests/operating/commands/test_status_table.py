@@ -74,6 +74,13 @@ def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
     assert lines[-1] == "broker 101, follower: 88 more rates of peers and topics"
 
 
+def test_what_goes_first_is_told_if_there_is_something() -> None:
+    in_need = {"under-min-isr": 2, "under-replicated": 0}
+    assert shown(page(RoleState(2.0**22, 1.0, behind_in_need=in_need)))[-1] == (
+        "broker 101, follower: of the replicas that are behind 2 under-min-isr"
+    )
+
+
 @pytest.mark.parametrize(("quota", "cells"), [(None, "enforcing unlimited 1 B/s -"), (0, "enforcing 0 B/s 1 B/s -")])
 def test_a_share_needs_a_quota(quota: float | None, cells: str) -> None:
     assert cells in shown(page(RoleState(quota, 1.0)))[2]

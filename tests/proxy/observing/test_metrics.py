@@ -40,7 +40,7 @@ QUOTAS = Quotas(leader=RoleQuota(1024.0), enforce=False, hash="abc", until={Role
 LATE = Choice(1024.0, HeldBy.MOST, "too late", SOON, 5000.0, late=True)
 AUTO = Choice(7.0, Signal.CATCH_UP_READS, "slow", signal=Signal.CATCH_UP_READS, auto=True)
 SURVEYS = {
-    Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100),
+    Role.LEADER: RoleSurvey(in_sync=3, behind=1, lag_messages=100, in_need={"under-min-isr": 1}),
     Role.FOLLOWER: RoleSurvey(in_sync=0, behind=2, lag_messages=200),
 }
 
@@ -121,6 +121,8 @@ PREFIX = "replication_throttle_"
         (PREFIX + "limit_bytes_per_second", {"role": "follower"}, math.inf),
         (PREFIX + "bound_limit_bytes_per_second", {"role": "leader", "kind": "peer", "name": "102"}, 9.0),
         (PREFIX + "bound_throttled_bytes_total", {"role": "leader", "kind": "peer", "name": "102"}, 77),
+        (PREFIX + "replicas_in_need", {"role": "leader", "need": "under-min-isr"}, 1),
+        (PREFIX + "replicas_in_need", {"role": "follower", "need": "under-replicated"}, 0),
         (PREFIX + "deadline_timestamp_seconds", {"role": "leader"}, SOON.timestamp()),
         (PREFIX + "deadline_needed_bytes_per_second", {"role": "leader"}, 5000),
         (PREFIX + "deadline_late", {"role": "leader"}, 1),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.metadata import ReplicaCount
 from proxy.throttle.replicas import COUNTED_SECONDS
 from proxy.throttle.survey import (
     LONGEST_ETA_SECONDS,
@@ -225,3 +226,13 @@ def test_what_producers_add_is_told_in_bytes() -> None:
         conversation.now = step * 0.1
         conversation.answer(conversation.ask(), {KEY: 10_000}, high_watermark=1_000_000 + 20 * step)
     assert surveyed(conversation.throttle, conversation.now).growth_bytes_per_second == pytest.approx(200_000, rel=0.1)
+
+
+def test_what_is_behind_is_told_apart_by_what_its_partition_lacks() -> None:
+    talk = behind(3)
+    counts = {0: ReplicaCount(3, 1), 1: ReplicaCount(3, 2), 2: ReplicaCount(3, 3)}
+    talk.ask()
+    assert surveyed(talk.throttle, 0.0).in_need == {"under-min-isr": 0, "under-replicated": 0}
+    talk.throttle.needs.look(["t"])
+    talk.throttle.needs.learn({"t": counts}, ["t"], 0.0)
+    assert surveyed(talk.throttle, 0.0).in_need == {"under-min-isr": 1, "under-replicated": 1}

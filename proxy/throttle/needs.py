@@ -1,0 +1,118 @@
+"""Which partitions are in need: how urgent it is that a replica of theirs that is behind catches up.
+
+A broker tells how many replicas of a partition are in sync (`network.in_sync_asking`); what that means is said by the
+quotas' priorities. Of both roles, since it is the same cluster. Pure: time is an argument.
+
+Invariant: what nobody has told is of no urgency; what is remembered is bounded, and of topics alone that are behind.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from ..quotas.priorities import Need, Priorities
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from protocol.metadata import ReplicaCount
+    from protocol.session.requests import PartitionKey
+    from protocol.wire.topics import Topic
+
+    from .topic_names import TopicNames
+
+AGAIN_SECONDS = 3.0
+"""How old what is known of a topic may become before it is asked for again."""
+MOST_TOPICS = 2_000
+"""The most topics whose partitions are looked at; replicas of others are of no urgency."""
+MOST_PARTITIONS = 100_000
+"""The most partitions in need that are remembered."""
+
+
+class Needs:
+    """Of one process."""
+
+    def __init__(self, names: TopicNames) -> None:
+        self._names = names
+        self.priorities = Priorities()
+        self._told: dict[Topic, Mapping[int, ReplicaCount]] = {}
+        self._asked_at: dict[Topic, float] = {}
+        """Of topics of which some replica is behind; minus infinity: never."""
+        self._of_topics: dict[Topic, int] = {}
+        self._of_partitions: dict[PartitionKey, int] = {}
+        self.known: Mapping[PartitionKey, Need] = {}
+        """Partitions in need; of all others nothing is missing, or nobody tells."""
+        self.is_any = False
+        """Whether anything is urgent; if not, all replicas are alike."""
+
+    def apply(self, priorities: Priorities) -> None:
+        """These hold from now on."""
+        if priorities != self.priorities:
+            self.priorities = priorities
+            self._work_out()
+
+    def urgency_of(self, key: PartitionKey) -> int:
+        """The greater, the earlier."""
+        return max(self._of_partitions.get(key, 0), self._of_topics.get(key[0], 0))
+
+    def look(self, behind: Iterable[Topic]) -> None:
+        """Take all topics of which some replica is behind now."""
+        wanted = dict.fromkeys(behind)
+        if wanted.keys() == self._asked_at.keys():
+            return
+        for topic in self._asked_at.keys() - wanted.keys():
+            del self._asked_at[topic]
+            self._told.pop(topic, None)
+        for topic in wanted:
+            if topic in self._asked_at:
+                continue
+            if len(self._asked_at) >= MOST_TOPICS:
+                break
+            self._asked_at[topic] = -math.inf
+        self._work_out()
+
+    def due(self, now: float) -> list[Topic]:
+        """Those to ask for now, that was asked for longest ago first."""
+        if not self.priorities.asks_who_is_in_sync:
+            return []
+        due = [topic for topic, asked_at in self._asked_at.items() if now - asked_at >= AGAIN_SECONDS]
+        return sorted(due, key=self._asked_at.__getitem__)
+
+    def learn(
+        self, told: Mapping[Topic, Mapping[int, ReplicaCount]] | None, asked: Collection[Topic], now: float
+    ) -> None:
+        """Take what a broker says of the topics that it was asked for; None: no broker says anything."""
+        for topic in asked:
+            if topic in self._asked_at:
+                self._asked_at[topic] = now
+                self._told.pop(topic, None)
+                if told is not None and topic in told:
+                    self._told[topic] = told[topic]
+        self._work_out()
+
+    def _work_out(self) -> None:
+        priorities = self.priorities
+        self._of_topics = {
+            topic: urgency for topic in self._asked_at if (urgency := priorities.urgency_of_topic(self._name(topic)))
+        }
+        needs: dict[PartitionKey, Need] = {}
+        self._of_partitions = {}
+        for topic, partitions in self._told.items():
+            fewest = min((each.replicas for each in partitions.values()), default=0)
+            for partition, has in partitions.items():
+                need = priorities.need_of(has, fewest)
+                if need is not Need.MOVES and len(needs) < MOST_PARTITIONS:
+                    needs[topic, partition] = need
+                urgency = priorities.urgency_of_need(need)
+                if urgency and len(self._of_partitions) < MOST_PARTITIONS:
+                    self._of_partitions[topic, partition] = urgency
+        self.known = needs
+        self.is_any = bool(self._of_topics or self._of_partitions)
+
+    def _name(self, topic: Topic) -> str:
+        """Empty while nobody knows it, which no entry fits but a glob of everything."""
+        if isinstance(topic, str):
+            return topic
+        names_topics = any(not isinstance(each, Need) for each in self.priorities.order)
+        return (self._names.of(topic) or "") if names_topics else ""

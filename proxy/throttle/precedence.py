@@ -1,0 +1,108 @@
+"""Which replicas of one connection go before the others: those in greater need, but for a share of others.
+
+Between connections `admission.turns` sees to the same. Inside one, replicas of the greatest urgency are asked for
+alone, as long as they can use what the budget allows: beside others they would have no more than one limit of theirs in
+each fetch (replica.fetch.max.bytes, a megabyte). The others go along where the budget has so much left that the first
+cannot use it all, and by what they are owed: a nineteenth of what went before them. Of classes that this request does
+not have, each is owed so much, since a sidecar on the other side asks for them now and then; of those that it has, each
+is owed a nineteenth of what the one above it is owed.
+
+Pure. Invariant: every replica that is behind is granted something again and again, whatever goes before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from admission.budget import Wish
+from admission.turns import FIRST_SHARE
+from protocol.pacing import paced
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from protocol.session.requests import PartitionKey
+
+    from .needs import Needs
+    from .replica import Replica
+
+MOST_OWED_BYTES = 4 * 2**20
+"""To one class of one connection: what it could not use for long it does not get at once."""
+
+
+class Arranged(NamedTuple):
+    """Who may be granted something, in this order, and what each wishes for; the greatest urgency among them; and how
+    many others there are, which are granted nothing now."""
+
+    keys: Sequence[PartitionKey]
+    wishes: Sequence[Wish]
+    urgency: int
+    left: int
+
+
+class Precedence:
+    """Of one connection."""
+
+    __slots__ = ("_below", "_owed", "_urgency_of")
+
+    def __init__(self) -> None:
+        self._owed: dict[int, float] = {}
+        """Bytes, by urgency, of every class that was met."""
+        self._below: Sequence[int] = ()
+        """Those of the last request that others went before."""
+        self._urgency_of: dict[PartitionKey, int] = {}
+        """Of those that were arranged last."""
+
+    def arrange(self, order: Sequence[Replica], needs: Needs, *, has_spare: bool) -> Arranged:
+        """`order`: those that are behind or new, who was served longest ago first. `has_spare`: so
+        much is left that all of them may be granted something."""
+        urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in paced(order)}
+        classes: dict[int, list[Replica]] = {}
+        for replica in paced(order):
+            classes.setdefault(urgency_of[replica.key], []).append(replica)
+        ranks = sorted(classes, reverse=True)
+        if not ranks:
+            return Arranged((), (), 0, 0)
+        first, *rest = ranks
+        self._below = rest
+        for urgency in ranks:
+            self._owed.setdefault(urgency, 0.0)
+        found = [(each.key, each.wish) for each in paced(classes[first])]
+        owed = [self._owed_wish(classes[urgency], urgency) for urgency in rest]
+        found = [each for each in owed if each is not None] + found
+        if has_spare:
+            named = {key for key, _ in found}
+            found += [
+                (each.key, each.wish) for urgency in rest for each in paced(classes[urgency]) if each.key not in named
+            ]
+        keys, wishes = zip(*found, strict=True)
+        return Arranged(keys, wishes, first, len(order) - len(found))
+
+    def _owed_wish(self, replicas: list[Replica], urgency: int) -> tuple[PartitionKey, Wish] | None:
+        """The wish of the replica whose turn it is in a class, as far as bytes are owed; None: not enough are."""
+        replica, owed = replicas[0], self._owed[urgency]
+        limit, need, likely = replica.wish
+        if owed < min(need, limit, likely):
+            return None
+        return replica.key, Wish(min(limit, int(owed)), need, likely)
+
+    def granted(self, grants: Mapping[PartitionKey, int]) -> None:
+        """So many bytes each was granted: those below are owed their share of it, and have had what they were."""
+        first, total, urgency_of = 0, 0.0, self._urgency_of
+        for key, size in grants.items():
+            urgency = urgency_of[key]
+            if urgency in self._below:
+                self._owed[urgency] = max(self._owed[urgency] - size, 0.0)
+            else:
+                first, total = urgency, total + size
+        share = (1 - FIRST_SHARE) / FIRST_SHARE
+        present = total
+        for urgency in sorted(self._owed, reverse=True) if total else ():
+            if urgency in self._below:
+                present *= share
+                self._owe(urgency, present)
+            elif urgency < first:
+                self._owe(urgency, total * share)
+
+    def _owe(self, urgency: int, size: float) -> None:
+        self._owed[urgency] = min(self._owed[urgency] + size, MOST_OWED_BYTES)

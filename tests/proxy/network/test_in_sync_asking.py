@@ -1,0 +1,160 @@
+"""Asking how many replicas are in sync: when, by which version, and what comes of a broker that does not answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+
+from protocol.metadata import ReplicaCount, metadata_request_layout, metadata_response_layout, replica_counts
+from protocol.wire.framing import with_length
+from protocol.wire.headers import peek_request, response_header, response_header_version
+from protocol.wire.layout import TAGS, parse_whole
+from proxy.config.settings import Address
+from proxy.network import broker_asking
+from proxy.network.in_sync_asking import AGAIN_SECONDS, InSyncAsking
+from proxy.quotas.priorities import Priorities
+from proxy.throttle.needs import Needs
+from proxy.throttle.topic_names import TopicNames
+from tests.proxy.conversation import MIB, Conversation, throttle
+
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    from proxy.throttle.role_throttle import RoleThrottle
+
+BROKER = broker_asking.Broker(Address("kafka", 9092))
+ISR = {0: (3, 1), 1: (3, 3)}
+
+
+def metadata(names: list[str | None], ids: list[bytes], version: int) -> bytes:
+    topics = [
+        {
+            "error_code": 3 if name == "gone" else 0, "name": name, "topic_id": topic_id, "is_internal": False,
+            "partitions": [
+                {
+                    "error_code": 0, "partition_index": partition, "leader_id": 1, "leader_epoch": 1,
+                    "replica_nodes": list(range(replicas)), "isr_nodes": list(range(in_sync)), "offline_replicas": [],
+                    TAGS: [],
+                }
+                for partition, (replicas, in_sync) in ISR.items()
+            ],
+            "topic_authorized_operations": -(2**31), TAGS: [],
+        }
+        for name, topic_id in zip(names, ids, strict=True)
+    ]  # fmt: skip
+    values = {
+        "throttle_time_ms": 0, "brokers": [], "cluster_id": "c", "controller_id": 1, "topics": topics, TAGS: [],
+    }  # fmt: skip
+    header = response_header(response_header_version(3, version)).build({"correlation_id": 0, TAGS: []})
+    return bytes(header + metadata_response_layout(version).build(values))
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_replicas_are_counted_by_name_and_by_id(version: int) -> None:
+    frame = metadata(["t", "gone"], [b"t" * 16, b"g" * 16], version)
+    counts = {partition: ReplicaCount(*has) for partition, has in ISR.items()}
+    assert replica_counts(frame, version=version) == ({"t": counts} | ({b"t" * 16: counts} if version == 12 else {}))
+
+
+class Asked:
+    """What a broker is asked for; `refuses` are versions on which it closes the connection."""
+
+    def __init__(self, *, refuses: tuple[int, ...] = (), silent: bool = False) -> None:
+        self.refuses, self.silent = refuses, silent
+        self.asked: list[tuple[float, int, list[str | bytes]]] = []
+
+    async def connect(self, host: str, port: int) -> trio.abc.Stream:
+        del host, port
+        if self.silent:
+            raise ConnectionRefusedError("nobody listens")
+        near, far = trio.testing.memory_stream_pair()
+        self.nursery.start_soon(self._serve, far)
+        return near
+
+    async def _serve(self, stream: trio.abc.Stream) -> None:
+        async with stream:
+            frame = await stream.receive_some(10**6)
+            head = peek_request(bytes(frame), 4, len(frame))
+            assert head is not None
+            if head.api_version in self.refuses:
+                return
+            body = parse_whole(metadata_request_layout(head.api_version), bytes(frame[head.body_at :]))
+            names = [topic.name for topic in body.topics]
+            ids = [topic.get("topic_id", bytes(16)) for topic in body.topics]
+            topics = [topic_id if name is None else name for name, topic_id in zip(names, ids, strict=True)]
+            self.asked.append((trio.current_time(), head.api_version, topics))
+            await stream.send_all(
+                with_length(metadata(["x" if name is None else name for name in names], ids, head.api_version))
+            )
+
+
+def behind(topics: list[str], rate: float = 4.0 * MIB) -> RoleThrottle:
+    """A role of which one replica of each topic is behind on a connection."""
+    subject = throttle(rate)
+    talk = Conversation(subject)
+    talk.offsets = {(topic, 0): 0 for topic in topics}
+    talk.meet()
+    talk.ask()
+    return subject
+
+
+async def running(asked: Asked, throttles: list[RoleThrottle], needs: Needs, seconds: float) -> RecordedLog:
+    log = RecordedLog()
+    async with trio.open_nursery() as nursery:
+        asked.nursery = nursery
+        nursery.start_soon(InSyncAsking(needs, throttles).run, [BROKER], log)
+        await trio.sleep(seconds)
+        nursery.cancel_scope.cancel()
+    return log
+
+
+@pytest.fixture
+def needs() -> Needs:
+    return Needs(TopicNames())
+
+
+@pytest.mark.parametrize(("refuses", "versions"), [((), {12}), ((12,), {4})])
+async def test_topics_that_are_behind_are_asked_for_now_and_then(
+    needs: Needs, refuses: tuple[int, ...], versions: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+) -> None:
+    asked = Asked(refuses=refuses)
+    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    log = await running(asked, [behind(["b", "a"])], needs, 10.5)
+    assert {version for _, version, _ in asked.asked} == versions
+    assert 3 <= len(asked.asked) <= 4
+    assert all(sorted(map(str, topics)) == ["a", "b"] for _, _, topics in asked.asked)
+    assert needs.urgency_of(("a", 0)) == 2
+    assert log.events == []
+
+
+@pytest.mark.parametrize(
+    ("throttles", "priorities"),
+    [
+        ([behind(["t"], rate=float("inf"))], Priorities()),  # nothing is limited
+        ([throttle()], Priorities()),  # nothing is behind
+        ([behind(["t"])], Priorities(())),
+        ([behind(["t"])], Priorities(("t",))),  # that needs no broker
+    ],
+)
+async def test_nobody_is_asked_without_need(
+    needs: Needs, throttles: list[RoleThrottle], priorities: Priorities, monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: None,
+) -> None:  # fmt: skip
+    asked = Asked()
+    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    needs.apply(priorities)
+    await running(asked, throttles, needs, 10.0)
+    assert asked.asked == []
+    assert needs.is_any is bool(priorities.urgency_of_topic("t"))
+
+
+async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
+    needs: Needs, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
+) -> None:
+    asked = Asked(silent=True)
+    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    log = await running(asked, [behind(["t"])], needs, 3 * AGAIN_SECONDS)
+    assert log.events == ["replicas_in_sync_unknown"]
+    assert not needs.is_any

@@ -1,0 +1,81 @@
+"""Which replicas of one connection go first, in conversations, and what the others are owed."""
+
+from __future__ import annotations
+
+import math
+
+from protocol.metadata import ReplicaCount
+from proxy.roles import Role
+from proxy.throttle.decision import Hold
+from tests.proxy.conversation import MIB, Conversation, throttle
+
+NEED = {"dying": {0: ReplicaCount(3, 1)}, "short": {0: ReplicaCount(3, 2)}, "moved": {0: ReplicaCount(3, 3)}}
+
+
+def conversation(rate: float = 4 * MIB, *, topics: tuple[str, ...] = tuple(NEED)) -> Conversation:
+    subject = throttle(rate, role=Role.LEADER)
+    subject.needs.look(NEED)
+    subject.needs.learn(NEED, NEED, 0.0)
+    found = Conversation(subject)
+    found.offsets = {(topic, 0): 0 for topic in topics}
+    found.meet()
+    return found
+
+
+def rounds(subject: Conversation, count: int) -> dict[str, int]:
+    """Everything that is granted comes; so many bytes each gets."""
+    got = dict.fromkeys((topic for topic, _ in subject.offsets), 0)
+    for _ in range(count):
+        decision = subject.ask()
+        while isinstance(decision, Hold):
+            subject.now = decision.until
+            decision = subject.decide()
+        asked = subject.asked_for(decision)
+        for (topic, _), size in asked.items():
+            got[topic] += size
+        subject.answer(decision, asked)
+        subject.now += 0.001
+    return got
+
+
+def test_what_is_in_greatest_need_is_asked_for_alone() -> None:
+    assert list(conversation().asked_for(conversation().ask())) == [("dying", 0)]
+    assert list(conversation().asked_for(conversation(topics=("moved", "short")).ask())) == [("short", 0)]
+
+
+def test_each_class_has_a_share_and_the_first_has_nearly_all() -> None:
+    got = rounds(conversation(), 400)
+    total = sum(got.values())
+    assert 0.93 <= got["dying"] / total <= 0.96
+    assert 0.04 <= got["short"] / total <= 0.06
+    assert 0.001 <= got["moved"] / total <= 0.01
+
+
+def test_what_the_first_cannot_use_goes_to_the_others() -> None:
+    subject = conversation(40 * MIB)
+    subject.now = 1.0  # the bucket is full: 10 MiB, of which one limit is the first's
+    assert subject.asked_for(subject.ask()) == {("dying", 0): MIB, ("short", 0): MIB, ("moved", 0): MIB}
+
+
+def test_without_a_quota_all_have_everything() -> None:
+    subject = conversation(math.inf)
+    assert set(subject.asked_for(subject.ask()).values()) == {MIB}
+
+
+def test_once_nothing_is_in_need_all_are_alike() -> None:
+    subject = conversation()
+    rounds(subject, 3)
+    assert subject.link.admission.claim.urgency == 2
+    subject.throttle.needs.look([])
+    got = rounds(subject, 300)
+    assert subject.link.admission.claim.urgency == 0
+    assert min(got.values()) >= 0.9 * max(got.values())
+
+
+def test_a_connection_that_ends_leaves_no_urgency_behind() -> None:
+    subject = conversation()
+    rounds(subject, 1)
+    turns = subject.throttle.budget.turns
+    assert turns._urgent == 1
+    subject.link.close()
+    assert turns._urgent == 0
