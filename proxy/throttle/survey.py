@@ -79,7 +79,8 @@ class RoleSurvey:
     new: int = 0
     """Replicas of unknown standing: their lag is not in the sums yet."""
     in_need: Mapping[str, int] = field(default_factory=dict)
-    """How many of those that are behind are of partitions in need, by what these lack (`quotas.priorities.Need`)."""
+    """How many of those that are behind are of partitions in need, by what these lack (`quotas.priorities.Need`); no
+    entry where there are none."""
     fetching: int = 0
     """Connections with replicas' fetches on them."""
     links: tuple[LinkSurvey, ...] = ()
@@ -203,7 +204,7 @@ class _Tally:
             lag_bytes=self._lag_bytes(),
             growth_bytes_per_second=self._growth_per_second,
             new=self._new,
-            in_need={need.value: self._in_need[need.value] for need in Need if need is not Need.MOVES},
+            in_need={need: count for need, count in self._in_need.items() if need != Need.MOVES.value},
             fetching=self._fetching,
             links=tuple(sorted(links.in_order(), key=lambda link: (-link.lag_messages, link.peer))),
             partitions=tuple(self._named(link, replica) for link, replica in self._furthest.in_order()),
