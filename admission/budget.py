@@ -104,17 +104,7 @@ class StrictBudget:
             self._bucket.change_rate(bytes_per_second, now)
 
     def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
-        self.turns.ask(claim, now, most_arrears_bytes=self._bucket.burst_bytes)
-        if math.isinf(self._bucket.rate):
-            return True
-        if claim.rests_seconds(now):
-            return False
-        turns = self.turns
-        if not self._is_open(claim, now, rides=rides):
-            return False
-        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
-        of_equals = self._bucket.spared_bytes > 0 and turns.yields(claim)
-        return not turns.ahead_of(claim, now, of_equals=of_equals)
+        return self.room(claim, now, rides=rides) > 0
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
         """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
@@ -126,13 +116,20 @@ class StrictBudget:
         return grants
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
-        if not self.may_admit(claim, now, rides=rides):
-            return 0.0
         bucket = self._bucket
+        self.turns.ask(claim, now, most_arrears_bytes=bucket.burst_bytes)
         if math.isinf(bucket.rate):
             return math.inf
-        most = bucket.piece_bytes if rides else math.inf
-        return min(bucket.available(now) - self._kept(claim, now), claim.appetite_bytes, most)
+        if claim.rests_seconds(now):
+            return 0.0
+        free = self._free(claim, now, bucket.piece_bytes if rides else bucket.gate_bytes)
+        if not free:
+            return 0.0
+        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
+        of_equals = bucket.spared_bytes > 0 and self.turns.yields(claim)
+        if self.turns.ahead_of(claim, now, of_equals=of_equals):
+            return 0.0
+        return min(free, claim.appetite_bytes, bucket.piece_bytes) if rides else min(free, claim.appetite_bytes)
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         self._bucket.reserve(granted)
@@ -146,14 +143,16 @@ class StrictBudget:
             return bucket.spared_bytes
         return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
 
-    def _is_open(self, claim: Claim, now: float, *, rides: bool) -> bool:
+    def _free(self, claim: Claim, now: float, least: float) -> float:
+        """Return what the bucket has beside what is kept for others; 0 if that is less than `least`."""
+        bucket = self._bucket
         kept = self._kept(claim, now)
-        is_open = self._bucket.has_piece if rides else self._bucket.is_open
-        if is_open(now, kept=kept):
-            return True
-        overdue = self.turns.give_up_overdue(now)
-        self._bucket.set_apart(overdue)
-        return overdue > 0 and is_open(now, kept=kept)
+        free = bucket.available(now) - kept
+        if free < least or not bucket.rate:
+            overdue = self.turns.give_up_overdue(now)
+            bucket.set_apart(overdue)
+            free = bucket.available(now) - kept if overdue else 0.0
+        return free if free >= least and bucket.rate else 0.0
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket

@@ -82,9 +82,6 @@ class TokenBucket:
         """Tell whether there is a gate's worth beside what is kept."""
         return self.rate > 0 and self.available(now) >= self.gate_bytes + kept
 
-    def has_piece(self, now: float, *, kept: float = 0.0) -> bool:
-        return self.rate > 0 and self.available(now) >= self.piece_bytes + kept
-
     @property
     def spared_bytes(self) -> float:
         """What is to be there beside a gate's worth before others have what the most urgent leave."""

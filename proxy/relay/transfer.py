@@ -179,6 +179,7 @@ class Transfer:
         if window.is_peeked:
             if self._to_pass >= LEAST_PEEKED_BYTES:
                 self._peeks_left += 1
+                self._read_little = self._to_pass >= LARGE_BYTES
                 self._to_pipe = self._to_pass
                 window.start, window.is_peeked = window.end, False
                 return None
