@@ -11,7 +11,7 @@ import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .addresses import KAFKA_PORT
 from .errors import LabError
@@ -19,10 +19,17 @@ from .produce import parse_produce_response, produce_request
 from .records import SMALL, RecordMaker, Shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from .produce import Produced
 
 _IN_FLIGHT = 4
 _TIMEOUT_SECONDS = 30.0
+KNOWN_SECONDS = 10.0
+"""How long a leader may not know a topic that has just been created. The controller tells it first that it leads, by
+which it lists offsets, and then, in another request, that the topic exists, without which it takes no records."""
+_AGAIN_SECONDS = 0.1
+_UNKNOWN_TOPIC_OR_PARTITION = 3
 _REQUEST_BYTES = 1 << 20
 """A bigger request only costs memory; a smaller one costs a round trip per few kilobytes."""
 
@@ -109,12 +116,23 @@ def _next_request(maker: RecordMaker, written: Mapping[int, int], bytes_per_part
     return batches
 
 
+class _Request(NamedTuple):
+    """A request in flight."""
+
+    topic: str
+    batches: Mapping[int, bytes]
+    shape: Shape
+
+
 class FillConnection:
     """One connection that keeps a few requests in flight. Args: leader: address of a broker."""
 
     def __init__(self, leader: str) -> None:
         self._leader = leader
-        self._sent = self._answered = 0
+        self._sent = 0
+        self._in_flight: dict[int, _Request] = {}
+        """By correlation id; a broker answers in order."""
+        self._known_by = time.monotonic() + KNOWN_SECONDS
 
     def __enter__(self) -> FillConnection:
         try:
@@ -130,17 +148,12 @@ class FillConnection:
 
     def produce(self, topic: str, batches: Mapping[int, bytes], *, shape: Shape) -> None:
         """Send one request; waits for an earlier answer when enough are in flight. Raises LabError."""
-        self._sent += 1
-        frame = produce_request(topic, batches, correlation_id=self._sent, acks=1, message_format=shape.message_format)
-        try:
-            self._socket.sendall(frame)
-        except OSError as error:
-            raise LabError(f"the leader at {self._leader} went away: {error}") from error
+        self._send(_Request(topic, batches, shape))
         self.wait_answers(_IN_FLIGHT)
 
     def wait_answers(self, allowed_in_flight: int) -> None:
         """Read answers until no more than so many requests are open. Raises LabError."""
-        while self._sent - self._answered > allowed_in_flight:
+        while len(self._in_flight) > allowed_in_flight:
             try:
                 prefix = self._answers.read(4)
                 frame = self._answers.read(struct.unpack(">i", prefix)[0]) if len(prefix) == 4 else b""
@@ -148,7 +161,28 @@ class FillConnection:
                 raise LabError(f"no answer from the leader at {self._leader}: {error}") from error
             if not frame:
                 raise LabError(f"the leader at {self._leader} closed the connection")
-            self._answered += 1
-            refused = [answer for answer in parse_produce_response(frame)[1] if answer.error_code]
+            correlation_id, answers = parse_produce_response(frame)
+            request = self._in_flight.pop(correlation_id)
+            refused = [answer for answer in answers if answer.error_code]
             if refused:
-                raise LabError(f"the leader at {self._leader} refused a batch: {refused[0]}")
+                self._again(request, refused)
+
+    def _send(self, request: _Request) -> None:
+        self._sent += 1
+        self._in_flight[self._sent] = request
+        topic, batches, shape = request
+        frame = produce_request(topic, batches, correlation_id=self._sent, acks=1, message_format=shape.message_format)
+        try:
+            self._socket.sendall(frame)
+        except OSError as error:
+            raise LabError(f"the leader at {self._leader} went away: {error}") from error
+
+    def _again(self, request: _Request, refused: Sequence[Produced]) -> None:
+        """Send once more what a leader refused that does not know the topic yet. Raises LabError for all else."""
+        others = [answer for answer in refused if answer.error_code != _UNKNOWN_TOPIC_OR_PARTITION]
+        if others or time.monotonic() > self._known_by:
+            raise LabError(f"the leader at {self._leader} refused a batch: {(others or refused)[0]}")
+        time.sleep(_AGAIN_SECONDS)
+        self._send(
+            request._replace(batches={answer.partition: request.batches[answer.partition] for answer in refused})
+        )
