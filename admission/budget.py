@@ -126,8 +126,9 @@ class StrictBudget:
         if not free:
             return 0.0
         # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
-        of_equals = bucket.spared_bytes > 0 and self.turns.yields(claim)
-        if self.turns.ahead_of(claim, now, of_equals=of_equals):
+        turns = self.turns
+        of_equals = turns.urgent > 0 and bucket.spared_bytes > 0 and turns.yields(claim)
+        if turns.ahead_of(claim, now, of_equals=of_equals):
             return 0.0
         return min(free, claim.appetite_bytes, bucket.piece_bytes) if rides else min(free, claim.appetite_bytes)
 
@@ -139,7 +140,7 @@ class StrictBudget:
         """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
         for this one all the same before it is full, and nothing of the rate is lost."""
         bucket = self._bucket
-        if self.turns.yields(claim):
+        if self.turns.urgent and self.turns.yields(claim):
             return bucket.spared_bytes
         return min(self.turns.kept_from(claim, bucket.rate, now), bucket.burst_bytes - bucket.gate_bytes)
 

@@ -164,14 +164,14 @@ class Claim:
 class Turns:
     """The claims of all connections of one role."""
 
-    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes", "_urgent")
+    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes", "urgent")
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
         self._level_bytes = 0.0
         """What the claims had attained when they were served: the most of them, so it only grows."""
         self._last_grant_bytes = 0.0
-        self._urgent = 0
+        self.urgent = 0
         """How many claims are of some urgency; without any all are alike."""
 
     def join(self) -> Claim:
@@ -181,13 +181,13 @@ class Turns:
 
     def leave(self, claim: Claim) -> None:
         self._claims.remove(claim)
-        self._urgent -= claim.urgency > 0
+        self.urgent -= claim.urgency > 0
         claim.urgency = 0
 
     def place(self, claim: Claim, urgency: int) -> None:
         """What `claim` wants is of this urgency from now on."""
         if urgency != claim.urgency:
-            self._urgent += (urgency > 0) - (claim.urgency > 0)
+            self.urgent += (urgency > 0) - (claim.urgency > 0)
             claim.urgency = urgency
 
     def _charge(self, claim: Claim) -> float:
@@ -245,7 +245,7 @@ class Turns:
     def serve(self, claim: Claim, size: float, now: float) -> float:
         """`claim` is granted `size` bytes; return how many of them are expected in time."""
         self._level_bytes = max(self._level_bytes, claim.attained_bytes)
-        claim.charge = self._charge(claim) if self._urgent else 1.0
+        claim.charge = self._charge(claim) if self.urgent else 1.0
         self._last_grant_bytes = size
         return claim.serve(size, now)
 
@@ -266,7 +266,7 @@ class Turns:
 
     def yields(self, claim: Claim) -> bool:
         """Whether a connection of greater urgency goes before `claim`: it is left all but what it cannot use."""
-        return self._urgent > 0 and any(other.urgency > claim.urgency for other in self._less_served(claim))
+        return self.urgent > 0 and any(other.urgency > claim.urgency for other in self._less_served(claim))
 
     def rank(self, claim: Claim, now: float) -> int:
         """Return how many connections that want bytes were served less and are here, or expected some time."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
+from proxy.quotas.reading import quoted
 from proxy.suggestions import did_you_mean
 
 from ..editing.asks import Ask
@@ -44,7 +45,10 @@ def places(key: str, brokers: Sequence[str], topic: str | None) -> list[Place]:
     if topic is None:
         return [Place(("brokers", broker), key) for broker in dict.fromkeys(brokers or (DEFAULT_BROKER,))]
     if key in RATE_KEYS:
-        raise InvalidValueError(f"{key}: a rate belongs to a broker: --broker N, or neither for every broker")
+        raise InvalidValueError(
+            f"{key}: set writes the rate of a broker: --broker N, or neither for every broker; a topic's own is "
+            f"written in quotas.toml, below [topics.{quoted(topic)}]"
+        )
     if brokers:
         raise InvalidValueError(
             f'{key}: of a topic, or of a broker: for one broker write "0:{brokers[0]},1:{brokers[0]}"'

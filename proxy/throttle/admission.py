@@ -138,7 +138,7 @@ class Admission:
         keys, wishes = turn
         if not keys:
             return {}
-        entered = self.entered
+        entered = self._entered if self._throttle.finer is self._finer else self.entered
         if entered is None:
             grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
         else:

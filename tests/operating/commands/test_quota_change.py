@@ -32,7 +32,7 @@ def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, pla
         ("bandwidth", None, None, r"bandwidth: unknown key; expected one of .*, mode.enforce$"),
         ("leader.rate", None, None, r"unknown key; .* \(did you mean leader.replication.throttled.rate\?\)"),
         ("leader.replication.throttled.rates", None, None, r"did you mean leader.replication.throttled.rate\?"),
-        (RATE, None, "a", "a rate belongs to a broker"),
+        (RATE, None, "a", "set writes the rate of a broker"),
         (LIST, "101", "a", 'of a topic, or of a broker: for one broker write "0:101,1:101"'),
         (ENFORCE, "101", None, "leave out --broker and --topic"),
     ],

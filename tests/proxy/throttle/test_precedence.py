@@ -76,6 +76,6 @@ def test_a_connection_that_ends_leaves_no_urgency_behind() -> None:
     subject = conversation()
     rounds(subject, 1)
     turns = subject.throttle.budget.turns
-    assert turns._urgent == 1
+    assert turns.urgent == 1
     subject.link.close()
-    assert turns._urgent == 0
+    assert turns.urgent == 0
