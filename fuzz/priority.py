@@ -25,6 +25,14 @@ FIRST_NICE = -20
 """Of a sidecar on its own core, where others may come: nothing is left of it to them. It has no real-time priority:
 Linux takes 50 ms of each second from who has one and never rests (`sched_rt_runtime_us`), and lets one thread of it
 wait for another for 100 ms (`sched_rr_timeslice_ms`)."""
+_FIRST = str(FIRST_NICE)
+_BEFORE_SESSIONS = (
+    "sh",
+    "-c",
+    f'[ ! -e /proc/self/autogroup ] || echo {_FIRST} >/proc/self/autogroup; exec "$@"',
+    "sh",
+)
+"""Where Linux shares cores by session first (`sched_autogroup_enabled`), a nice value counts within one alone."""
 
 
 def be_nice() -> None:
@@ -44,7 +52,7 @@ def before_attackers(command: Sequence[str], *, attacked: bool = False) -> list[
         return list(command)
     if _wanted() == REALTIME:
         if attacked and len(CORES) > 1:
-            return ["taskset", "--cpu-list", str(OWN_CORE), "nice", "-n", str(FIRST_NICE - os.nice(0)), *command]
+            return [*_BEFORE_SESSIONS, "taskset", "--cpu-list", str(OWN_CORE), "nice", "-n", _FIRST, *command]
         return ["chrt", "--rr", "1", *command]
     difference = int(_wanted()) - os.nice(0)
     return ["nice", "-n", str(difference), *command] if difference else list(command)
