@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from ..proxy.conversation import MIB
+from ..proxy.conversation import LIMIT, MIB
 from ..proxy.session_conversation import topic_of
 from .world import Connection, World
 
 QUOTA = 4 * MIB
 VERSIONS = (3, 11, 12, 17, 18)
+MORE_THAN_SHARE = 1.5
+"""So much more a follower has to be able to fetch, since some of its fetches find the gate closed."""
+WAIT_SECONDS = 0.05
+"""What a fetch takes besides its way: bytes on the network, a wait for the gate."""
 
 
 class Follower(NamedTuple):
@@ -76,9 +80,21 @@ def followers(most_ms: float) -> st.SearchStrategy[Follower]:
 
 def cases(*, most: int, most_ms: float) -> st.SearchStrategy[Case]:
     """Up to `most` followers of one leader that throttles."""
-    return st.builds(
+    drawn = st.builds(
         Case,
         st.lists(followers(most_ms), min_size=2, max_size=most).map(tuple),
         version=st.sampled_from(VERSIONS),
+        follower_rate=st.none(),  # drawn by its type otherwise: -4e16 bytes per second, once
         leader_rate=st.sampled_from([MIB, QUOTA, 20 * MIB]),
+    )
+    return drawn.filter(each_can_have_its_share)
+
+
+def each_can_have_its_share(case: Case) -> bool:
+    """A fetch brings at most replica.fetch.max.bytes of a partition, and the next one begins a round trip later: what
+    this leaves of a share is no sidecar's doing."""
+    share = (case.leader_rate or 0.0) / len(case.followers)
+    return all(
+        each.partitions * LIMIT >= MORE_THAN_SHARE * share * (2 * (each.hop_ms + each.jitter_ms) / 1000 + WAIT_SECONDS)
+        for each in case.followers
     )

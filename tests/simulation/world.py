@@ -41,11 +41,13 @@ FOREVER = 10**6
 
 
 class Arrival(NamedTuple):
-    """So many record bytes reached the follower."""
+    """So many record bytes reached the follower. `in_sync`: it asked for them from the high watermark it knew, or from
+    beyond; what leaves a leader's host is not told apart."""
 
     at: float
     key: PartitionKey
     size: int
+    in_sync: bool = False
 
 
 @dataclass
@@ -77,8 +79,13 @@ class Connection:
     fetches: int = 0
 
     def bytes_between(self, begin: float, end: float) -> int:
-        """Record bytes of those that catch up."""
-        return sum(each.size for each in self.arrivals if begin <= each.at < end and each.key not in self.live)
+        """Record bytes of those that were behind, which the quota shares out. A partition that producers write to is
+        one of them until it is in sync: where its part of the quota is less than is written, it never is."""
+        return sum(each.size for each in self.arrivals if begin <= each.at < end and not each.in_sync)
+
+    def in_sync_bytes_between(self, begin: float, end: float) -> int:
+        """Record bytes that were charged and never withheld."""
+        return sum(each.size for each in self.arrivals if begin <= each.at < end and each.in_sync)
 
 
 class World:
@@ -168,6 +175,7 @@ class World:
             yield self.now + made.hop()
             return response
 
+        marks: dict[PartitionKey, int] = {}
         while made.live or any(ends[key] > offset for key, offset in made.wants.items()):
             made.fetches += 1
             request = handler.build({key: Ask(offset, LIMIT) for key, offset in made.wants.items()})
@@ -175,9 +183,10 @@ class World:
             if not handler.handle(response):
                 made.errors += 1
                 continue
-            for each in (arrived := self._records(response)):
+            for each in self._records(response):
+                made.arrivals.append(each._replace(in_sync=made.wants[each.key] >= marks.get(each.key, math.inf)))
                 made.wants[each.key] += each.size // MESSAGE_BYTES
-            made.arrivals += arrived
+            marks.update({key: read.high_watermark for key, read in response.entries.items()})
         for link in (egress, ingress):
             if link is not None:
                 link.close()
