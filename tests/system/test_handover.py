@@ -32,11 +32,12 @@ if TYPE_CHECKING:
 LEADER, FOLLOWER = 101, 102
 QUOTA = 4 * MIB
 EARLY = 4 * MIB
-BETWEEN_SECONDS = 1.0
+BETWEEN_SECONDS, MORE_REST_SECONDS = 1.0, 2.0
+"""After each hand-over, and in the end for each pair but one: about as long in all as hand-overs take."""
 AFTERWARDS_SECONDS = 0.5
 """Of a hand-over's time, after the old process has ended."""
 MORE_MILLISECONDS = 50.0
-"""What an upgrade may add to the worst that producers wait."""
+"""What an upgrade may add to the worst that producers wait, and to what one record in a hundred waits."""
 BUSY_MACHINE_SECONDS = 5.0
 
 
@@ -59,13 +60,13 @@ class Windows:
         self.quiet.append((began, trio.current_time()))
 
     async def hand_over(self, sidecar: Sidecar) -> None:
-        """From the start of the new process until a little after the end of the old one; then rest as long as that."""
+        """From the start of the new process until a little after the end of the old one; then rest."""
         began = trio.current_time()
         await sidecar.hand_over()
         await trio.sleep(AFTERWARDS_SECONDS)
         ended = trio.current_time()
         self.handing.append((began, ended))
-        await self.rest(max(ended - began, BETWEEN_SECONDS))
+        await self.rest(BETWEEN_SECONDS)
 
 
 def milliseconds(producers: Sequence[LiveProducer], windows: Sequence[tuple[float, float]]) -> dict[str, float]:
@@ -76,10 +77,8 @@ def milliseconds(producers: Sequence[LiveProducer], windows: Sequence[tuple[floa
         for record in producer.acknowledged
         if any(start <= record.due_at < end for start, end in windows)
     )
-    shares = {"p50": 0.5, "p99": 0.99, "worst": 1.0}
-    return {
-        name: round(1000 * found[min(int(share * len(found)), len(found) - 1)], 1) for name, share in shares.items()
-    }
+    ranks = {"p50": len(found) // 2, "p99": int(0.99 * len(found)), "worst": -1}
+    return {name: round(1000 * found[rank], 1) for name, rank in ranks.items()}
 
 
 async def handed_over(running: Cluster, *, times: int, request: pytest.FixtureRequest) -> dict[str, Any]:
@@ -87,7 +86,7 @@ async def handed_over(running: Cluster, *, times: int, request: pytest.FixtureRe
     complaints = len(running.bad_log_lines())
     sidecars = [running.sidecars[LEADER], running.sidecars[FOLLOWER]]
     before = {sidecar.broker: len(closed(sidecar)) for sidecar in sidecars}
-    mebibytes = 64 + times * 40  # what a busy machine may take to start two processes as well
+    mebibytes = 24 + times * 48  # what a busy machine may take to start two processes as well
     move = Move("sidecar strict", "both", QUOTA, bytes_per_partition=mebibytes * MIB // 8)
     windows = Windows()
     async with (
@@ -100,6 +99,7 @@ async def handed_over(running: Cluster, *, times: int, request: pytest.FixtureRe
         for _ in range(times):
             for sidecar in sidecars:
                 await windows.hand_over(sidecar)
+        await windows.rest(MORE_REST_SECONDS * (times - 1))
         ended = time.monotonic()
         moved = moving.moved()
         assert sum(event.size_bytes for event in moved) < mebibytes * MIB, "it was over before the last one"
@@ -148,6 +148,7 @@ async def test_both_sidecars_are_replaced_ten_times(protocol: str, request: pyte
     ) as running:
         result = await handed_over(running, times=10, request=request)
     assert_unnoticed(result)
-    assert result["handing_ms"]["worst"] <= result["quiet_ms"]["worst"] + MORE_MILLISECONDS
+    for figure in ("p99", "worst"):
+        assert result["handing_ms"][figure] <= result["quiet_ms"][figure] + MORE_MILLISECONDS, figure
     assert result["of_quota"]["worst second"] <= WORST_SECOND
     assert result["of_quota"]["worst 11 seconds"] <= WORST_WINDOW
