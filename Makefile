@@ -43,7 +43,8 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 
 test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
 	$(RUN)pytest -n auto -m 'not (system or simulation or image or kubernetes or brokers or spark)'
-	$(RUN)pytest -m '(brokers or spark) and not (system or simulation or image or kubernetes)'
+	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or kubernetes or brokers)'
+	$(RUN)pytest -m 'brokers and not (system or simulation or image or kubernetes)'
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
