@@ -41,7 +41,9 @@ class Needs:
         """Of topics of which some replica is behind; minus infinity: never."""
         self._of_topics: dict[Topic, int] = {}
         self._of_partitions: dict[PartitionKey, int] = {}
-        self.known: Mapping[PartitionKey, Need] = {}
+        self._of_topic: dict[Topic, list[PartitionKey]] = {}
+        """The partitions of `known`, by topic: what is told of one topic costs nothing for the others."""
+        self.known: dict[PartitionKey, Need] = {}
         """Partitions in need; of all others nothing is missing, or nobody tells."""
         self.is_any = False
         """Whether anything is urgent; if not, all replicas are alike."""
@@ -59,18 +61,14 @@ class Needs:
     def look(self, behind: Iterable[Topic]) -> None:
         """Take all topics of which some replica is behind now."""
         wanted = dict.fromkeys(behind)
-        if wanted.keys() == self._asked_at.keys():
-            return
         for topic in self._asked_at.keys() - wanted.keys():
             del self._asked_at[topic]
             self._told.pop(topic, None)
+            self._take(topic)
         for topic in wanted:
-            if topic in self._asked_at:
-                continue
-            if len(self._asked_at) >= MOST_TOPICS:
-                break
-            self._asked_at[topic] = -math.inf
-        self._work_out()
+            if topic not in self._asked_at and len(self._asked_at) < MOST_TOPICS:
+                self._asked_at[topic] = -math.inf
+        self._name_topics()
 
     def due(self, now: float) -> list[Topic]:
         """Those to ask for now, that was asked for longest ago first."""
@@ -89,30 +87,45 @@ class Needs:
                 self._told.pop(topic, None)
                 if told is not None and topic in told:
                     self._told[topic] = told[topic]
-        self._work_out()
+                self._take(topic)
+        self._name_topics()
 
     def _work_out(self) -> None:
+        """Everything anew: other priorities hold."""
+        for topic in tuple(self._of_topic):
+            self._take(topic)
+        self._name_topics()
+
+    def _take(self, topic: Topic) -> None:
+        """What was told of a topic is another than before."""
+        for key in self._of_topic.pop(topic, ()):
+            self._of_partitions.pop(key, None)
+            self.known.pop(key, None)
+        partitions = self._told.get(topic)
+        if partitions is None:
+            return
+        priorities, found = self.priorities, self._of_topic.setdefault(topic, [])
+        fewest = min((each.replicas for each in partitions.values()), default=0)
+        for partition, has in partitions.items():
+            need = priorities.need_of(has, fewest)
+            urgency = priorities.urgency_of_need(need)
+            if (need is Need.MOVES and not urgency) or len(self.known) >= MOST_PARTITIONS:
+                continue
+            key = (topic, partition)
+            found.append(key)
+            self.known[key] = need
+            if urgency:
+                self._of_partitions[key] = urgency
+
+    def _name_topics(self) -> None:
+        """Names of ids become known as time goes by."""
         priorities = self.priorities
-        self._of_topics = {
-            topic: urgency for topic in self._asked_at if (urgency := priorities.urgency_of_topic(self._name(topic)))
-        }
-        needs: dict[PartitionKey, Need] = {}
-        self._of_partitions = {}
-        for topic, partitions in self._told.items():
-            fewest = min((each.replicas for each in partitions.values()), default=0)
-            for partition, has in partitions.items():
-                need = priorities.need_of(has, fewest)
-                if need is not Need.MOVES and len(needs) < MOST_PARTITIONS:
-                    needs[topic, partition] = need
-                urgency = priorities.urgency_of_need(need)
-                if urgency and len(self._of_partitions) < MOST_PARTITIONS:
-                    self._of_partitions[topic, partition] = urgency
-        self.known = needs
+        self._of_topics = {}
+        if any(not isinstance(each, Need) for each in priorities.order):
+            named = ((topic, priorities.urgency_of_topic(self._name(topic))) for topic in self._asked_at)
+            self._of_topics = {topic: urgency for topic, urgency in named if urgency}
         self.is_any = bool(self._of_topics or self._of_partitions)
 
     def _name(self, topic: Topic) -> str:
         """Empty while nobody knows it, which no entry fits but a glob of everything."""
-        if isinstance(topic, str):
-            return topic
-        names_topics = any(not isinstance(each, Need) for each in self.priorities.order)
-        return (self._names.of(topic) or "") if names_topics else ""
+        return topic if isinstance(topic, str) else self._names.of(topic) or ""

@@ -62,7 +62,7 @@ def test_a_topic_that_is_named_is_urgent_once_its_id_is_known() -> None:
     needs.look([topic_id])
     assert needs.urgency_of((topic_id, 0)) == 0
     names.learn({topic_id: "payments"}, [topic_id], 0.0)
-    needs.learn(None, [], 0.0)
+    needs.look([topic_id])
     assert needs.urgency_of((topic_id, 0)) == 1
 
 
