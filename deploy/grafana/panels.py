@@ -8,7 +8,7 @@ dashboard's variables.
 from __future__ import annotations
 
 from .panel import ONE, PREFIX, ROLE, Panel, Query, Row
-from .rate_panels import RATES
+from .rate_panels import FINER_RATES, RATES
 
 AT_A_GLANCE = Row(
     "At a glance",
@@ -345,4 +345,4 @@ BOUNDS = Row(
     ),
 )
 
-ROWS = (AT_A_GLANCE, THROTTLE, RATES, TRAFFIC, BOUNDS, HOUSEKEEPING)
+ROWS = (AT_A_GLANCE, THROTTLE, RATES, FINER_RATES, TRAFFIC, BOUNDS, HOUSEKEEPING)

@@ -1,4 +1,5 @@
-"""The panels of rates that set themselves. Empty where every rate is in the file.
+"""The panels of rates that set themselves, and of rates and priorities inside a role's quota. Empty where quotas.toml
+has none of them.
 
 Invariant: as in `panels`.
 """
@@ -53,6 +54,32 @@ RATES = Row(
             "short",
             "1 where catch-up will not be done by its deadline even at the most its rate may be, or was not.",
             (Query(f"{PREFIX}deadline_late{{{ROLE}}}", "{{instance}} {{role}}"),),
+        ),
+    ),
+)
+
+FINER_RATES = Row(
+    "Inside the quota",
+    (
+        Panel(
+            "Rates of peers and topics",
+            "binBps",
+            "What passed under each rate inside the role's quota, and that rate. Normal: at the rate or below it.",
+            (
+                Query(
+                    f"rate({PREFIX}bound_throttled_bytes_total{{{ROLE}}}[1m])",
+                    "{{instance}} {{role}} {{kind}} {{name}}",
+                ),
+                Query(
+                    f"{PREFIX}bound_limit_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} {{kind}} {{name}} rate"
+                ),
+            ),
+        ),
+        Panel(
+            "Replicas in need",
+            "short",
+            "Throttled replicas behind, of partitions under min ISR or under-replicated, which go first.",
+            (Query(f"{PREFIX}replicas_in_need{{{ROLE}}}", "{{instance}} {{role}} {{need}}"),),
         ),
     ),
 )

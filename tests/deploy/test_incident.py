@@ -100,5 +100,7 @@ async def test_alerts_fire_and_resolve_and_the_dashboard_has_something_to_show(
             await play(scene, watch)
     assert set(watch.fired) == {PINNED, RELOAD_FAILED, LEFT_BEHIND}
     assert watch.fired[PINNED].labels["role"] == "leader"
-    # Those of encrypted legs, and of rates that set themselves, have nothing to show where there are none.
-    assert {each for each in watch.unanswered if not re.search("_tls_|certificate|_deadline_|_auto_", each)} == set()
+    # Those of encrypted legs, of rates that set themselves and of peers have nothing to show where there are none.
+    assert {
+        each for each in watch.unanswered if not re.search("_tls_|certificate|_deadline_|_auto_|_bound_", each)
+    } == set()
