@@ -38,6 +38,8 @@ IDLE_SECONDS = 0.005
 late."""
 MOST_TRIES = 4
 PAUSE_SECONDS = 0.05
+LONGEST_SECONDS = 3600.0
+"""Of the clock that goes on by itself: longer than any timeout of the sidecar's, and a minute of everybody else's."""
 LEAST_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""
@@ -101,7 +103,10 @@ async def raise_everywhere(of: Attended, faults: Faults) -> dict[Await, bool]:
     while rest := sorted(faults.met.keys() - done.keys()):
         for at in rest:
             faults.arm(at)
-            done[at] = await until_raised(of, faults.raised, partial(faults.provoke, at))
+            with trio.move_on_after(LONGEST_SECONDS) as used:
+                done[at] = await until_raised(of, faults.raised, partial(faults.provoke, at))
+            if used.cancelled_caught:
+                pytest.fail(f"after an error here somebody waits for ever: {at}")
             faults.disarm()
             try:
                 await of.fetch()
