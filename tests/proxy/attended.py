@@ -62,6 +62,7 @@ token_file = "token"
 [journal]
 directory = "journal"
 [limits]
+max_memory = "64GiB"  # this process has what all tests before have left
 idle_timeout = "48h"
 """
 QUOTAS = """

@@ -38,8 +38,8 @@ IDLE_SECONDS = 0.005
 late."""
 MOST_TRIES = 4
 PAUSE_SECONDS = 0.05
-LONGEST_SECONDS = 3600.0
-"""Of the clock that goes on by itself: longer than any timeout of the sidecar's, and a minute of everybody else's."""
+LONGEST_SECONDS = 600.0
+"""Of the clock that goes on by itself: some two minutes of everybody else's, if nothing happens at all."""
 LEAST_AWAITS = 80
 """There were 90 when this was written; fewer would mean that something is not used any more. For some there is no
 occasion: they go on only when they are cancelled."""

@@ -57,6 +57,7 @@ file = "quotas.toml"
 [http]
 listen = "127.0.0.1:{http}"
 [limits]
+max_memory = "64GiB"  # this process has what all tests before have left
 drain = "{drain}"
 """
 TWO = {T0: 0, T1: 0}

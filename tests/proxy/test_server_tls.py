@@ -48,6 +48,7 @@ server_name = "kafka-101"
 [http]
 listen = "127.0.0.1:0"
 [limits]
+max_memory = "64GiB"  # this process has what all tests before have left
 tls_handshake_timeout = "1s"
 max_tls_handshakes = 16
 """

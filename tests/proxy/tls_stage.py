@@ -45,6 +45,7 @@ upstream = "127.0.0.1:{{upstream}}"
 [http]
 listen = "127.0.0.1:0"
 [limits]
+max_memory = "64GiB"  # this process has what all tests before have left
 tls_handshake_timeout = "{TIMEOUT_SECONDS}s"
 max_tls_handshakes = {MOST_HANDSHAKES}
 {{tls}}
