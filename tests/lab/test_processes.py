@@ -87,6 +87,8 @@ async def test_children_die_with_the_lab(tmp_path: Path) -> None:
     lab.start()
     await wait_until(lambda: lab.last_lines().strip().isdigit(), process=lab, what="it started", timeout_seconds=10)
     child = psutil.Process(int(lab.last_lines()))
+    # Until it is what it was started as, nothing has asked the kernel yet to end it with its parent.
+    await wait_until(lambda: child.cmdline() == list(SLEEPER), process=lab, what="it slept", timeout_seconds=10)
     os.kill(lab.pid, signal.SIGKILL)
     with trio.fail_after(10):
         await lab.wait_exit()
