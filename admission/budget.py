@@ -155,12 +155,14 @@ class StrictBudget:
         """Return what the bucket has beside what is kept for others; 0 if that is less than `least`."""
         bucket = self._bucket
         kept = self._kept(claim, now)
-        free = bucket.available(now) - kept
-        if free < least or not bucket.rate:
+        # All but a gate of a full bucket may be kept: for a rounding error it must not stay shut.
+        wanted = min(least + kept, bucket.burst_bytes)
+        if not bucket.holds(wanted, now):
             overdue = self.turns.give_up_overdue(now)
             bucket.set_apart(overdue)
-            free = bucket.available(now) - kept if overdue else 0.0
-        return free if free >= least and bucket.rate else 0.0
+            if not overdue or not bucket.holds(wanted, now):
+                return 0.0
+        return max(bucket.available(now) - kept, least)
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket
@@ -170,7 +172,8 @@ class StrictBudget:
         return max(until_open, claim.rests_seconds(now))
 
     def has_spare(self, now: float) -> bool:
-        return self._bucket.is_open(now, kept=self._bucket.spared_bytes)
+        bucket = self._bucket
+        return bucket.holds(bucket.gate_bytes + bucket.spared_bytes, now)
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten

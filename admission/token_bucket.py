@@ -78,9 +78,13 @@ class TokenBucket:
         self._refill(now)
         return self._tokens - self._reserved
 
-    def is_open(self, now: float, *, kept: float = 0.0) -> bool:
-        """Tell whether there is a gate's worth beside what is kept."""
-        return self.rate > 0 and self.available(now) >= self.gate_bytes + kept
+    def is_open(self, now: float) -> bool:
+        """Tell whether there is a gate's worth."""
+        return self.holds(self.gate_bytes, now)
+
+    def holds(self, wanted_bytes: float, now: float) -> bool:
+        """Tell whether so much may be asked for; nothing at a rate of 0."""
+        return self.rate > 0 and self.available(now) >= wanted_bytes
 
     @property
     def spared_bytes(self) -> float:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from admission.budget import Kip73Budget, StrictBudget, Wish
-from admission.turns import REST_SECONDS
+from admission.turns import REST_SECONDS, Claim, Turns
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -216,3 +216,20 @@ def test_a_leader_that_is_always_late_costs_nobody_the_burst() -> None:
     (granted,) = budget.admit(late, [Wish(GATE, 1)], 20.0)
     late.attained_bytes = other.attained_bytes  # nothing is kept for it
     assert sum(budget.admit(other, [Wish(2 * MIB, 1)], 20.05)) == MIB - GATE
+
+
+class KeepsAll(Turns):
+    """Others have had less than anybody can keep for them."""
+
+    def kept_from(self, claim: Claim, rate: float, now: float) -> float:
+        return math.inf
+
+
+@given(rate=st.floats(1e3, 1e10))
+@example(rate=7481338.0)
+def test_a_full_bucket_opens_whatever_is_kept_for_others(rate: float) -> None:
+    """Of a difference of what it holds and what is kept a rounding error would be missing, at some rates for ever."""
+    budget = strict(rate)
+    budget.turns = KeepsAll()
+    claim = budget.turns.join()
+    assert budget.room(claim, 10.0) >= 0.1 * rate
