@@ -100,6 +100,11 @@ class TlsSocket:
             pass
         except ssl.SSLWantReadError:
             self.crossed = ANY_EVENT
+        except OSError as error:
+            self._hear()
+            # A byte may have been read to no purpose: whoever reads on is told that this connection is over.
+            self._failure = self._failure or error
+            raise
         return sent
 
     def finish_sending(self) -> None:
@@ -115,6 +120,12 @@ class TlsSocket:
             with contextlib.suppress(OSError, ValueError):
                 self._sock.unwrap()
         self._sock.close()
+
+    def _hear(self) -> None:
+        """What the peer said before it hung up, if nothing was read from it yet: a refusal comes before the end."""
+        if self._refused is not None and self._failure is None:
+            with contextlib.suppress(OSError):
+                self.receive_into(memoryview(bytearray(1)))
 
     def _failed(self, error: OSError, received: int) -> None:
         """Raise the error now, or at the next read if bytes came before it."""

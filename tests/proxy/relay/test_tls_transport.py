@@ -177,6 +177,21 @@ def test_an_error_before_anything_came_is_told(ends: Ends) -> None:
     assert len(ends.refusals) == 1
 
 
+def test_a_refusal_is_told_although_the_peer_hung_up_before_it_was_read(ends: Ends) -> None:
+    socket.socket.send(ends.peer, b"\x17\x03\x03\x00\x20" + bytes(32))
+    ends.peer.close()
+
+    def sends_on() -> None:
+        for _ in range(1000):
+            ends.own.send(b"a fetch")
+
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        sends_on()
+    assert len(ends.refusals) == 1
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ends.own.receive_into(memoryview(bytearray(100)))
+
+
 class Crossing:
     """What OpenSSL says when it needs the other direction: rare, so it is said here."""
 
@@ -191,13 +206,13 @@ class Crossing:
 
 
 def test_a_read_that_has_to_write_is_woken_by_either() -> None:
-    own = TlsSocket(Crossing(ssl.SSLWantWriteError()))  # type: ignore[arg-type]
+    own = TlsSocket(Crossing(ssl.SSLWantWriteError()))
     assert own.receive_into(memoryview(bytearray(10))) == WOULD_WAIT
     assert (own.readable, own.crossed) == (False, ANY_EVENT)
 
 
 def test_a_write_that_has_to_read_is_woken_by_either() -> None:
-    own = TlsSocket(Crossing(ssl.SSLWantReadError()))  # type: ignore[arg-type]
+    own = TlsSocket(Crossing(ssl.SSLWantReadError()))
     assert own.send(b"x") == 0
     assert (own.readable, own.crossed) == (True, ANY_EVENT)
 
