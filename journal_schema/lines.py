@@ -113,10 +113,25 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("enforce", _BOOLEAN, "Whether it is enforced, or only observed."),
         Field("selection", _STRING, 'What it selects: `*`, or JSON like `{"orders":"0-3"}`.'),
         Field(
+            "bounds",
+            _STRING,
+            'Rates inside it, in bytes per second, as JSON: `{"peers":{"102":1048576},"racks":{"b":{"bytes_per_second":'
+            '4194304,"brokers":[102,103]}},"topics":{"clicks-*":5242880}}`; `brokers`: those known to be in the rack. '
+            "Null if there are none.",
+            required=False,
+        ),
+        Field(
+            "priorities",
+            _STRING,
+            "Who goes first, by commas: the entries of `order` in quotas.toml. Null if nobody does, or from a sidecar "
+            "that did not say.",
+            required=False,
+        ),
+        Field(
             "reason",
             _STRING,
-            "`start`, `change`, `rate` (a rate that sets itself was chosen), or `file` (said again at the head of each "
-            "file).",
+            "`start`, `change`, `rate` (a rate that sets itself was chosen), `racks` (brokers' racks became known), or "
+            "`file` (said again at the head of each file).",
         ),
     ),
     Kind.RELOAD: (

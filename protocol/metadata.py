@@ -1,5 +1,5 @@
 """Metadata (api key 3): what topic ids stand for, which Fetch v13 and later has instead of names (KIP-516), and which
-partitions topics have, with how many replicas.
+partitions topics have, with how many replicas; and in which rack each broker is.
 
 The request that we send ourselves, and the ids, names and partitions in its response. Must not know connections, nor
 when to ask. Invariant: names, order, versions and defaults of the tables are those of MetadataRequest.json and
@@ -182,6 +182,15 @@ def replica_counts(frame: Bytes, *, version: int) -> dict[Topic, dict[int, Repli
         if topic.name is not None:
             found[topic.name] = counts
     return found
+
+
+def broker_racks(frame: Bytes, *, version: int) -> dict[int, str]:
+    """The rack (broker.rack) of each broker that is alive, by its id; empty of one that is in none.
+
+    As many as the frame can hold, whose size is the caller's to bound. Raises ProtocolError for whatever is not
+    such a response, to the last byte.
+    """
+    return {broker.node_id: broker.rack or "" for broker in _body(frame, version).brokers}
 
 
 def _body(frame: Bytes, version: int) -> Container[Any]:

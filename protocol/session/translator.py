@@ -51,11 +51,15 @@ class SessionTranslator(Generic[E]):
         self.leader = leader
         self.closed = False
         self._began = False
+        self._passes = False
+        """The session that the connection goes on with began with a request that passed unseen, so the sidecar never
+        omitted anything from it. A session that was translated and has ended is no such session: at the leader it may
+        lack what was omitted last, even if the epochs happen to be equal."""
 
     def take(self, request: SessionRequest[E], now: float) -> Translation[E] | LocalAnswer:
         """Take the follower's next request: to be decided, perhaps after a while, or to be answered with an error."""
         sessions = self._sessions
-        self._began = True
+        self._began, self._passes = True, False
         sessions.end_idle(now)
         known = sessions.find(self.leader, request.session_id)
         if request.is_full:
@@ -74,14 +78,15 @@ class SessionTranslator(Generic[E]):
     def may_relay(self, session_id: int, session_epoch: int) -> bool:
         """Tell whether a request may pass unseen, as long as nothing can be throttled; `take` it if not.
 
-        Not if its session is translated already; nor if the connection begins in the middle of a session: the process
-        before this one may have translated that.
+        Not if its session is translated, or was until it ended here; nor if the connection begins in the middle of a
+        session: the process before this one may have translated that.
         """
         if self._sessions.find(self.leader, session_id) is not None:
             return False
         # Noted only if it passes: whoever is told no may ask again before the request is taken.
-        self._began = self._began or session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
-        return self._began
+        if session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            self._began = self._passes = True
+        return self._passes
 
     def undecoded(self, session: tuple[int, int] | None = None) -> bool:
         """A request is not understood: end the sessions that it may go on with, and tell whether there may be any.
@@ -92,6 +97,7 @@ class SessionTranslator(Generic[E]):
         a full request.
         """
         began, self._began = self._began, True
+        begins = not began if session is None else session[1] in (INITIAL_EPOCH, FINAL_EPOCH)
         doubtful = [
             known
             for known in self._sessions.at(self.leader)
@@ -99,7 +105,10 @@ class SessionTranslator(Generic[E]):
         ]
         for known in doubtful:
             self._sessions.end(known)
-        return bool(doubtful) or not (began or session is None or session[1] in (INITIAL_EPOCH, FINAL_EPOCH))
+        if doubtful:
+            return True
+        self._passes = self._passes or begins
+        return session is not None and not self._passes
 
     def close(self) -> None:
         """The connection has ended. What is under way is lost; the follower may go on with the rest on another."""

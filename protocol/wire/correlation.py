@@ -22,7 +22,7 @@ from __future__ import annotations
 import enum
 import struct
 from collections import deque
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..errors import ProtocolError
 from .apis import API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
@@ -50,11 +50,6 @@ class State(enum.Enum):
     TOKENS = "tokens"
 
 
-class _Pending(NamedTuple, Generic[T]):
-    correlation_id: int | None  # None: a SASL token
-    payload: T | None
-
-
 class Correlator(Generic[T]):
     """Remembers a connection's unanswered requests, each with what the caller attached.
 
@@ -65,7 +60,9 @@ class Correlator(Generic[T]):
 
     def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
         self._maximum = maximum
-        self._pending: deque[_Pending[T]] = deque()
+        self._pending: deque[tuple[int | None, T | None]] = deque()
+        """What is unanswered, the oldest first: the correlation id (None: a SASL token), and what the caller attached.
+        Plain tuples, since one is made for each request."""
         self.state = State.START
 
     @property
@@ -83,25 +80,26 @@ class Correlator(Generic[T]):
     def sent_token(self) -> None:
         """A SASL token went to the broker."""
         self.state = State.TOKENS
-        self._append(_Pending(None, None))
+        self._append((None, None))
 
     def sent(self, head: RequestHead, expects_response: bool = True, payload: T | None = None) -> None:
         """A request went to the broker; ``payload`` comes back with its response."""
         starts_tokens = head.api_key == API_SASL_HANDSHAKE and head.api_version == 0
         self.state = State.TOKENS if starts_tokens else State.KAFKA
         if expects_response:
-            self._append(_Pending(head.correlation_id, payload))
+            self._append((head.correlation_id, payload))
 
     def await_answer(self, correlation_id: int, payload: T) -> None:
         """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
         self.state = State.KAFKA
-        self._append(_Pending(correlation_id, payload))
+        self._append((correlation_id, payload))
 
     def oldest(self, correlation_id: int) -> T | None:
         """The payload of the oldest unanswered request, if this is its correlation id. Changes nothing."""
-        if self._pending and self._pending[0].correlation_id == correlation_id:
-            return self._pending[0].payload
-        return None
+        if not self._pending:
+            return None
+        expected, payload = self._pending[0]
+        return payload if expected == correlation_id else None
 
     def take_oldest(self) -> None:
         """The response to the oldest unanswered request, of which there is one, has come."""
@@ -114,16 +112,16 @@ class Correlator(Generic[T]):
         brokers answer in order, so they never will be answered.
         """
         pending = self._pending
-        for index, candidate in enumerate(() if correlation_id is None else pending):
-            if candidate.correlation_id == correlation_id:
-                for _ in range(index):
+        for index, (expected, payload) in enumerate(() if correlation_id is None else pending):
+            if expected == correlation_id:
+                for _ in range(index + 1):
                     pending.popleft()
-                return pending.popleft().payload
-        if pending and pending[0].correlation_id is None:
+                return payload
+        if pending and pending[0][0] is None:
             pending.popleft()
         return None
 
-    def _append(self, entry: _Pending[T]) -> None:
+    def _append(self, entry: tuple[int | None, T | None]) -> None:
         if len(self._pending) >= self._maximum:
             self._pending.popleft()
         self._pending.append(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import invariant
 
@@ -68,5 +69,5 @@ class SessionMachine(SessionEvents):
         assert behind == {}
 
 
-TestSessionMachine = SessionMachine.TestCase
+TestSessionMachine = pytest.mark.timeout(240)(SessionMachine.TestCase)
 TestSessionMachine.settings = settings(max_examples=150, stateful_step_count=40)

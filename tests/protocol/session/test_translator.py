@@ -347,6 +347,25 @@ class TestRelaying:
         follower.translator.may_relay(77, 1)
         assert follower.says("(77, 2)") == NOT_FOUND
 
+    def test_one_that_was_translated_and_has_ended_here_does_not(self) -> None:
+        """Both ends' epochs are equal, and at the leader the session lacks B: it would be missing for ever."""
+        follower = Conversation()
+        follower.opens()
+        assert follower.goes_on("(77, 1) A@5", chosen=choice("B")) == "(77, 1) A@5 -B"
+        follower.sessions.end(follower.sessions.find(follower.leader, 77))
+        assert not follower.translator.may_relay(77, 2)
+        assert follower.says("(77, 2)") == NOT_FOUND
+        assert follower.translator.may_relay(77, 0)
+        assert follower.translator.may_relay(78, 1)
+
+    def test_one_whose_last_answer_was_lost_does_not(self) -> None:
+        follower = Conversation()
+        follower.opens()
+        follower.says("(77, 1)")
+        assert follower.translation
+        follower.translation.lost()
+        assert not follower.translator.may_relay(77, 2)
+
 
 class TestUndecoded:
     """What is not understood must not go on within a session that is translated."""
@@ -380,7 +399,15 @@ class TestUndecoded:
         """The process before this one may have translated that."""
         translator = Conversation().translator
         assert translator.undecoded(session) is ends
-        assert not translator.undecoded((77, 6))
+        assert translator.undecoded((77, 6)) is ends
+
+    def test_nor_go_on_with_it_in_one_that_was_translated_and_has_ended_here(self) -> None:
+        follower = Conversation()
+        follower.opens(chosen=choice("B"))
+        follower.sessions.end(follower.sessions.find(follower.leader, 77))
+        assert follower.translator.undecoded((77, 1))
+        assert not follower.translator.undecoded((77, 0))
+        assert not follower.translator.undecoded((78, 1))
 
     def test_but_not_one_that_goes_on_with_its_own(self) -> None:
         gone = Conversation()

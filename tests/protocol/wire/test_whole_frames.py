@@ -66,7 +66,7 @@ def test_what_is_whole_is_what_kafka_says(case: Golden) -> None:
 @settings(max_examples=1000)
 @given(HOSTILE, st.sampled_from([0, 1]))
 def test_a_header_is_found_within_its_bytes_or_not_at_all(data: bytes, version: int) -> None:
-    for peek in (peek_request, lambda *where: peek_response(*where, version)):
+    for peek in (peek_request, lambda buffer, start, end: peek_response(buffer, start, end, version)):
         try:
             head = peek(data, 0, len(data))
         except ProtocolError:
