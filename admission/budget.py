@@ -10,6 +10,7 @@ Invariant: every reservation made by `admit` is settled exactly once, by the ans
 from __future__ import annotations
 
 import math
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS, SimpleRate
@@ -17,7 +18,10 @@ from .token_bucket import TokenBucket
 from .turns import Claim, Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+
+_LIMIT = itemgetter(0)
 
 
 class Wish(NamedTuple):
@@ -43,6 +47,9 @@ class Budget(Protocol):
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Take a new quota; inf is unlimited, 0 stops catch-up."""
+
+    def change_gate(self, gate_seconds: float, now: float) -> None:
+        """Grant in portions worth so long at the quota from now on, where the policy has portions."""
 
     def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
         """Tell whether `admit` would grant anything now; the claim asks for it."""
@@ -103,6 +110,9 @@ class StrictBudget:
         if bytes_per_second != self._bucket.rate:
             self._bucket.change_rate(bytes_per_second, now)
 
+    def change_gate(self, gate_seconds: float, now: float) -> None:
+        self._bucket.change_gate(gate_seconds, now)
+
     def may_admit(self, claim: Claim, now: float, *, rides: bool = False) -> bool:
         return self.room(claim, now, rides=rides) > 0
 
@@ -111,7 +121,7 @@ class StrictBudget:
         room = self.room(claim, now, rides=rides)
         if not room:
             return []
-        grants = [wish.limit_bytes for wish in wishes] if math.isinf(room) else share(wishes, room)
+        grants = limits(wishes) if math.isinf(room) else share(wishes, room)
         self.take(claim, sum(grants), now)
         return grants
 
@@ -120,7 +130,7 @@ class StrictBudget:
         self.turns.ask(claim, now, most_arrears_bytes=bucket.burst_bytes)
         if math.isinf(bucket.rate):
             return math.inf
-        if claim.rests_seconds(now):
+        if not bucket.rate or claim.rests_seconds(now):
             return 0.0
         free = self._free(claim, now, bucket.piece_bytes if rides else bucket.gate_bytes)
         if not free:
@@ -137,7 +147,8 @@ class StrictBudget:
         """What comes in until this connection is back, but half a gate at least and a gate at most. Of two that are
         130 ms away each had half a gate in a round trip, and a third of the rate was nobody's."""
         bucket = self._bucket
-        return max(bucket.piece_bytes, min(bucket.rate * claim.absence_seconds, bucket.gate_bytes))
+        most = max(bucket.piece_bytes, min(bucket.rate * claim.absence_seconds, bucket.gate_bytes))
+        return min(most, claim.most_riding_bytes)
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         self._bucket.reserve(granted)
@@ -157,12 +168,14 @@ class StrictBudget:
         kept = self._kept(claim, now)
         # All but a gate of a full bucket may be kept: for a rounding error it must not stay shut.
         wanted = min(least + kept, bucket.burst_bytes)
-        if not bucket.holds(wanted, now):
+        available = bucket.available(now)
+        if available < wanted:
             overdue = self.turns.give_up_overdue(now)
             bucket.set_apart(overdue)
-            if not overdue or not bucket.holds(wanted, now):
+            available = bucket.available(now)
+            if not overdue or available < wanted:
                 return 0.0
-        return max(bucket.available(now) - kept, least)
+        return max(available - kept, least)
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket
@@ -190,10 +203,15 @@ class StrictBudget:
         return admitted_at < self._lowered_at and bucket.available(now) < -bucket.burst_bytes
 
 
+def limits(wishes: Iterable[Wish]) -> list[int]:
+    """Return what everybody would like at most."""
+    return list(map(_LIMIT, wishes))
+
+
 def share(wishes: Sequence[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74). What is left
     when everybody has what it is likely to bring is handed out in order again."""
-    grants = [limit for limit, _, _ in wishes]
+    grants = limits(wishes)
     if sum(grants) <= available:
         return grants
     grants = []
@@ -232,6 +250,9 @@ class Kip73Budget:
         del now
         self._quota = bytes_per_second
 
+    def change_gate(self, gate_seconds: float, now: float) -> None:
+        """The broker's arithmetic knows no portions."""
+
     def is_exceeded(self, now: float) -> bool:
         return self._rate.measure(now) > self._quota
 
@@ -241,7 +262,7 @@ class Kip73Budget:
         return not self.is_exceeded(now)
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
-        return [wish.limit_bytes for wish in wishes] if self.may_admit(claim, now, rides=rides) else []
+        return limits(wishes) if self.may_admit(claim, now, rides=rides) else []
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
         return math.inf if self.may_admit(claim, now, rides=rides) else 0.0

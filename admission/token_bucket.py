@@ -71,16 +71,17 @@ class TokenBucket:
         else:
             self._tokens = min(self._tokens, self.burst_bytes)
 
+    def change_gate(self, gate_seconds: float, now: float) -> None:
+        """Open with another gate's worth from now on; tokens and debt stay, capped at the new burst."""
+        self._gate_seconds = gate_seconds
+        self.change_rate(self.rate, now)
+
     def available(self, now: float) -> float:
         """Return the bytes that may be asked for now; negative in debt."""
         if self._is_unlimited:
             return math.inf
         self._refill(now)
         return self._tokens - self._reserved
-
-    def is_open(self, now: float) -> bool:
-        """Tell whether there is a gate's worth."""
-        return self.holds(self.gate_bytes, now)
 
     def holds(self, wanted_bytes: float, now: float) -> bool:
         """Tell whether so much may be asked for; nothing at a rate of 0."""
@@ -105,8 +106,7 @@ class TokenBucket:
         self._reserved = max(self._reserved - reserved, 0.0)
         self._apart = max(self._apart - apart, 0.0)
         if not self._is_unlimited:
-            self._tokens -= used
-        self._cap()
+            self._tokens = min(self._tokens - used, self._most())
 
     def charge(self, used: float, now: float, *, most_debt_seconds: float) -> None:
         """Take what was used, but let it cause no more debt than so many seconds of the rate."""
@@ -130,14 +130,8 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         if now > self._updated:
             if not self._is_unlimited:
-                self._tokens += self.rate * (now - self._updated)
-                self._cap()
+                self._tokens = min(self._tokens + self.rate * (now - self._updated), self._most())
             self._updated = now
-
-    def _cap(self) -> None:
-        most = self._most()
-        if self._tokens > most:
-            self._tokens = most
 
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others

@@ -72,6 +72,8 @@ class Claim:
     """The most bytes that it is granted at once. That is little while its grants come back late and mostly unused,
     since other connections had to do without those bytes. The leader of such a connection throttles too, by the
     broker's own quota or by its own sidecar."""
+    most_riding_bytes: float = math.inf
+    """The most that it is granted at once beside records of replicas in sync, which wait for it."""
     expected_bytes: float = 0.0
     """Bytes that were granted and count as part of the burst until they are settled. Grants of a connection that is not
     trusted to answer in time are not among them."""

@@ -32,6 +32,7 @@ from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
 from .network.listening import CannotListenError, open_listeners
 from .network.name_lookups import NameLookups
+from .network.rack_asking import RackAsking
 from .network.reception import Reception, Route
 from .network.redirected import Redirected
 from .network.topic_name_asking import TopicNameAsking
@@ -54,6 +55,7 @@ from .relay.connection import Draining
 from .relay.exchange import Undecoded
 from .roles import Role
 from .throttle.needs import Needs
+from .throttle.racks import Racks
 from .throttle.remembered import Remembered
 from .throttle.role_throttle import RoleThrottle
 from .throttle.topic_names import TopicNames
@@ -179,7 +181,7 @@ class Server:
         self.legs = open_legs(settings.tls, limits=limits, log=log)
         self._names = TopicNames()
         self._name_asking = TopicNameAsking(self._names)
-        self._needs = Needs(self._names)
+        self._needs, self._racks = Needs(self._names), Racks(settings.broker.id)
         self._brokers = KnownBrokers(settings, self.legs)
         reception = Reception(
             settings, self.legs, Redirected(), brokers=self._brokers, refused=statistics.follower, log=log
@@ -217,6 +219,7 @@ class Server:
             names=self._names,
             remembered=Remembered(limits.max_replicas, limits.max_replicas_per_connection),
             needs=self._needs,
+            racks=self._racks,
         )
 
     def _site(self, statistics: Statistics, turn: Turn) -> Site:
@@ -287,6 +290,7 @@ class Server:
 
     def tasks(self, http: HttpServer, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
+        throttles, racks_told = self._throttles.values(), partial(self._quota_holds, reason="racks")
         found: dict[Task, Callable[[], Awaitable[None]]] = {
             **self.site.tasks(http),
             Task.QUOTAS_FILE: self._watch.follow_file,
@@ -302,7 +306,8 @@ class Server:
             Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
             Task.LISTED_TOPICS: self.follow_listed_topics,
-            Task.IN_SYNC: partial(InSyncAsking(self._needs, self._throttles.values()).run, self._brokers, self._log),
+            Task.IN_SYNC: partial(InSyncAsking(self._needs, throttles).run, self._brokers, self._log),
+            Task.RACKS: partial(RackAsking(self._racks, throttles, racks_told).run, self._brokers, self._log),
             Task.TLS_FILES: self.legs.run,
             Task.HANDOVER: self.handover.run,
         }
@@ -315,9 +320,8 @@ class Server:
 
     def _quota_holds(self, role: Role, reason: str) -> None:
         """Another quota holds from now on, for requests that wait as well."""
-        throttle = self._throttles[role]
         self._changes.notify()
-        self.history.quota(role, throttle.quota, reason, enforce=throttle.enforce)
+        self.history.quota(self._throttles[role], reason)
 
     async def follow_topic_names(self) -> None:
         """Learn what topic ids stand for, from the broker beside or else from a remote leader."""

@@ -45,6 +45,9 @@ class RoleStatistics:
     local_answers: int = 0
     relayed_request_bytes: int = 0
     relayed_response_bytes: int = 0
+    cross_rack_request_bytes: int = 0
+    """Of those the ones that went between racks that are known; counted about once a second."""
+    cross_rack_response_bytes: int = 0
     connections: int = 0
     """Open now."""
     ended: Counter[str] = field(default_factory=Counter)

@@ -15,6 +15,7 @@ import fcntl
 import hashlib
 import os
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -26,7 +27,6 @@ from .quota_file import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from ..quotas.sections import QuotaFile
 
@@ -58,8 +58,15 @@ class LastGood(NamedTuple):
 
 
 def state_beside(quotas_path: Path) -> Path:
-    """Where the last good quotas are kept unless proxy.toml says otherwise."""
+    """Where the last good quotas are kept unless proxy.toml or a service manager says otherwise."""
     return quotas_path.parent / f".{quotas_path.name}.last-good"
+
+
+def state_place(quotas_path: Path, environ: Mapping[str, str]) -> Path:
+    """The same, a service manager's word being heard: systemd names a unit's ``StateDirectory=`` in STATE_DIRECTORY,
+    with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can write."""
+    folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
+    return Path(folder) / f"{quotas_path.name}.last-good" if folder else state_beside(quotas_path)
 
 
 def load_last_good(path: Path) -> LastGood | None:

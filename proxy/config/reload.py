@@ -9,6 +9,7 @@ counter, and every transition (changed, went bad, came back) is logged exactly o
 from __future__ import annotations
 
 import enum
+import errno
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,6 +40,9 @@ SHORT_BYTES = 16 * 1024
 """What a file of that size means is worked out at once: in a millisecond."""
 
 
+_MAY_PASS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
+
+
 class ReloadResult(enum.Enum):
     """The value is the metric label `outcome`."""
 
@@ -57,6 +61,8 @@ class ReloadOutcome:
     reason: str | None = None
     peer: str | None = None
     """Who brought it over HTTP."""
+    may_pass: bool = False
+    """It failed for want of what the machine may have again: descriptors, memory, a disk that answers."""
 
 
 @dataclass(slots=True)
@@ -165,7 +171,7 @@ class QuotaWatch:
                     read_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
                 )
             except ConfigurationError as error:
-                outcome = self._failed(str(error), reason)
+                outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
                 outcome = await self._succeed(*self._newer(found), reason)
             return self._tell(outcome, reason, peer)
@@ -198,7 +204,10 @@ class QuotaWatch:
 
     async def follow_file(self) -> None:
         """Reads the file again whenever it changes, until cancelled."""
-        await follow(self._path, partial(self.reload, "watch"), self._watch_failed)
+        await follow(self._path, self._look, self._watch_failed)
+
+    async def _look(self) -> bool:
+        return (await self.reload("watch")).may_pass
 
     def _watch_failed(self, error: OSError) -> None:
         self._log.error("quotas_watch_failed", path=str(self._path), error=str(error))
@@ -263,3 +272,7 @@ class QuotaWatch:
             self._changes.notify()
         result = ReloadResult.CHANGED if worked.changes else ReloadResult.UNCHANGED
         return ReloadOutcome(result, changes=worked.changes)
+
+
+def _may_pass(error: ConfigurationError) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in _MAY_PASS

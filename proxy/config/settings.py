@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
 from ..quotas.units import format_size, shown
-from .last_good import state_beside
+from .last_good import state_beside, state_place
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
 from .settings_http import HttpSettings
@@ -152,7 +152,7 @@ def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[st
     settings = _with_keys(settings, document, problems)
     problems.raise_if_any()
     if "state" not in document.get("quotas", {}):
-        settings = replace(settings, quotas=replace(settings.quotas, state=state_beside(settings.quotas.file)))
+        settings = replace(settings, quotas=replace(settings.quotas, state=state_place(settings.quotas.file, environ)))
     return settings
 
 

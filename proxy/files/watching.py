@@ -9,6 +9,7 @@ reported, by `wait_changed` returning, whatever came before it.
 from __future__ import annotations
 
 import errno
+import math
 import os
 import threading
 from contextlib import ExitStack, asynccontextmanager
@@ -34,7 +35,7 @@ _DEBOUNCE_MS = 80
 _LOOK_AGAIN_MS = 1000
 """inotify says nothing when a watched directory is itself replaced."""
 _RETRY_SECONDS = 1.0
-"""After the directory of the file could not be watched."""
+"""After the directory of the file could not be watched, or the file not be read."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
@@ -95,8 +96,9 @@ class FileWatch:
                 return True
 
 
-async def follow(path: Path, look: Callable[[], Awaitable[object]], failed: Callable[[OSError], None]) -> None:
-    """Call `look` when the watch begins and whenever the file may have changed, until cancelled.
+async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callable[[OSError], None]) -> None:
+    """Call `look` when the watch begins and whenever the file may have changed, until cancelled; a second after a look
+    that says that it is to be repeated, too.
 
     `failed` is told once when the file can no longer be watched. It is tried again every second, and what cannot be
     watched can rarely be read, so `look` is called once then too, to find that out.
@@ -107,15 +109,21 @@ async def follow(path: Path, look: Callable[[], Awaitable[object]], failed: Call
             async with FileWatch.open(path) as watch:
                 failing = False
                 # What changed before the watch began is seen here.
-                await look()
-                while await watch.wait_changed():
-                    await look()
+                again = await look()
+                while await _changed_or_due(watch, again):
+                    again = await look()
         except OSError as error:
             if not failing:
                 failing = True
                 failed(error)
                 await look()
             await trio.sleep(_RETRY_SECONDS)
+
+
+async def _changed_or_due(watch: FileWatch, is_due: bool) -> bool:
+    with trio.move_on_after(_RETRY_SECONDS if is_due else math.inf):
+        return await watch.wait_changed()
+    return True
 
 
 def _kept(route: _Route, until: ExitStack) -> _Route:
@@ -146,8 +154,10 @@ def load_notifier() -> None:
 
 def _notify_about(route: _Route) -> RustNotify:
     # Here, in a thread, and not before traffic is served: with the package around it it takes 0.1 s of CPU to load.
-    from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
-
+    try:
+        from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
+    except ImportError as error:  # its shared object wants a descriptor
+        raise OSError(str(error)) from error
     try:
         return RustNotify(
             sorted(route.directories),

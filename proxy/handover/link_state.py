@@ -34,6 +34,7 @@ def link_state(link: Link, now: float) -> LinkState:
         replica_id=link._replica_id,
         fetch_version=link.replicas.fetch_version,
         has_begun=link.translator._began,
+        passes=link.translator._passes,
         is_live=link._is_live,
         replicas=_replica_states(link.replicas, now),
         session=_session_state(link),
@@ -46,6 +47,7 @@ def restore_link(link: Link, state: LinkState, now: float) -> None:
     link._replica_id = state.replica_id
     link._is_live = state.is_live
     link.translator._began = state.has_begun
+    link.translator._passes = state.has_begun and state.session is None if state.passes is None else state.passes
     link.replicas.fetch_version = state.fetch_version
     _restore_replicas(link.replicas, state.replicas, now)
     if state.session is not None:

@@ -96,6 +96,8 @@ class LinkState(msgspec.Struct, frozen=True):
     is_live: bool
     replicas: list[ReplicaState]
     session: SessionState | None
+    passes: bool | None = None
+    """The connection's session began with a request that passed unseen. None: the process before does not tell."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from journal_schema import Kind
 
+from ..quotas.finer_rates import PEER, RACK, TOPIC
 from .long_text import Selection
 
 if TYPE_CHECKING:
@@ -18,8 +21,11 @@ if TYPE_CHECKING:
 
     from ..config.reload import ReloadOutcome
     from ..quotas import RoleQuota
+    from ..quotas.finer_rates import FinerRates
     from ..relay.exchange import Exchange
     from ..roles import Role
+    from ..throttle.racks import Racks
+    from ..throttle.role_throttle import RoleThrottle
     from .recorder import Journal
 
 
@@ -28,6 +34,7 @@ class History:
         self._journal = journal
         self._policy = policy
         self._selections: dict[Role, tuple[RoleQuota, Selection]] = {}
+        self._bounds: dict[Role, tuple[FinerRates, int, str | None]] = {}
 
     def started(self, version: Callable[[], str]) -> None:
         if self._journal is not None:
@@ -37,19 +44,29 @@ class History:
         if self._journal is not None:
             self._journal.event(Kind.STOP)
 
-    def quota(self, role: Role, quota: RoleQuota, reason: str, *, enforce: bool) -> None:
+    def quota(self, throttle: RoleThrottle, reason: str) -> None:
         """Tell a role's quota as it holds from here on."""
         if self._journal is None:
             return
+        role, quota = throttle.role, throttle.quota
         self._journal.event(
             Kind.QUOTA,
             role=role.value,
             bytes_per_second=None if math.isinf(quota.bytes_per_second) else quota.bytes_per_second,
             policy=str(self._policy),
-            enforce=enforce,
+            enforce=throttle.enforce,
             selection=self._selection(role, quota),
             reason=reason,
+            bounds=self._bounds_text(role, quota.finer, throttle.racks),
+            priorities=",".join(throttle.needs.priorities.entries()) or None,
         )
+
+    def _bounds_text(self, role: Role, rates: FinerRates, racks: Racks) -> str | None:
+        """The same one as long as the rates are the same object, and racks are as they were."""
+        known = self._bounds.get(role)
+        if known is None or known[0] is not rates or known[1] != racks.generation:
+            known = self._bounds[role] = rates, racks.generation, bounds_text(rates, racks)
+        return known[2]
 
     def _selection(self, role: Role, quota: RoleQuota) -> Selection:
         """The same one as long as the lists are the same objects: a rate that sets itself changes once a second."""
@@ -76,3 +93,17 @@ class History:
                 replica_fetches=exchange.replica_fetches,
                 held_seconds=round(exchange.held_seconds, 3),
             )
+
+
+def bounds_text(rates: FinerRates, racks: Racks) -> str | None:
+    """As the journal has them: JSON by kind and name; None if there are none."""
+    found: dict[str, dict[str, object]] = {}
+    for entity, rate in rates.bounds():
+        told: object = rate
+        if entity.kind == RACK:
+            told = {"bytes_per_second": rate, "brokers": racks.brokers_in(entity.name)}
+        found.setdefault(_KINDS[entity.kind], {})[entity.name] = told
+    return msgspec.json.encode(found).decode() if found else None
+
+
+_KINDS = {PEER: "peers", RACK: "racks", TOPIC: "topics"}

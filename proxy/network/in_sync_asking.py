@@ -10,14 +10,13 @@ Invariant: asking takes no more than `MOST_SHARE` of the time.
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request, replica_counts
+from protocol.metadata import replica_counts
 
-from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
+from .metadata_asking import TOPICS_AT_ONCE, MetadataAsking, NobodyAnswersError, metadata_of, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -36,11 +35,6 @@ MOST_SHARE = 0.02
 """The share of time that asking may take: an answer about 50 topics of 1000 partitions takes a thread half a second."""
 AGAIN_SECONDS = 30.0
 """After no broker has answered."""
-ANSWER_SECONDS = 5.0
-TOPICS_AT_ONCE = 50
-MOST_BYTES = 16 * 1024 * 1024
-LARGE_BYTES = 4 * 1024
-"""An answer from here on is read by a thread: it has a hundred partitions, which takes two milliseconds."""
 MOST_KEYS_A_STEP = 20_000
 """So many replicas are looked at before others have their turn: a millisecond."""
 
@@ -51,8 +45,7 @@ class InSyncAsking:
     def __init__(self, needs: Needs, throttles: Collection[RoleThrottle]) -> None:
         self._needs = needs
         self._throttles = throttles
-        self._version = METADATA_VERSION
-        """By which names are asked for; brokers before 2.8 close the connection on it."""
+        self._asking = MetadataAsking()
         self._told: str | None = None
 
     async def run(self, brokers: Iterable[Broker], log: Log) -> None:
@@ -69,7 +62,7 @@ class InSyncAsking:
                     if self._told is None:
                         log.info("replicas_in_sync_unknown", error=failure)
                 self._told = failure
-                pause = max(pause, (trio.current_time() - began) / MOST_SHARE)
+                pause = pause_seconds(trio.current_time() - began, pause, MOST_SHARE)
             await trio.sleep(pause)
 
     async def _behind(self) -> set[Topic]:
@@ -90,37 +83,20 @@ class InSyncAsking:
         return found
 
     async def _ask(self, brokers: Iterable[Broker], topics: Sequence[Topic]) -> str | None:
-        """Ask one broker after the other; return what went wrong if none answers."""
-        failure = "there is no broker to ask"
-        for broker in tuple(brokers):
-            for version in self._versions(topics):
-                try:
-                    with trio.fail_after(ANSWER_SECONDS):
-                        told = await ask(broker, topics, version=version)
-                except (*ASKING_ERRORS, trio.TooSlowError) as error:
-                    failure = f"{broker}: {error or type(error).__name__}"
-                else:
-                    self._version = version
-                    self._needs.learn(told, topics, trio.current_time())
-                    return None
-        self._needs.learn(None, topics, trio.current_time())
-        return failure
+        """Learn what the first broker says that answers; return what went wrong if none does."""
 
-    def _versions(self, topics: Sequence[Topic]) -> list[int]:
-        if isinstance(topics[0], bytes):
-            return [METADATA_VERSION]
-        return [self._version, *({METADATA_VERSION, NAMED_METADATA_VERSIONS.start} - {self._version})]
+        async def question(broker: Broker, version: int) -> dict[Topic, dict[int, ReplicaCount]]:
+            return await metadata_of(broker, topics, replica_counts, version=version)
+
+        try:
+            told = await self._asking.one_of(brokers, question, by_id=isinstance(topics[0], bytes))
+        except NobodyAnswersError as error:
+            self._needs.learn(None, topics, trio.current_time())
+            return str(error)
+        self._needs.learn(told, topics, trio.current_time())
+        return None
 
 
 def _alike(topics: Sequence[Topic]) -> list[Topic]:
     """Those that can be asked for together with the first: all by name, or all by id."""
     return [topic for topic in topics if isinstance(topic, type(topics[0]))]
-
-
-async def ask(broker: Broker, topics: Sequence[Topic], *, version: int) -> dict[Topic, dict[int, ReplicaCount]]:
-    """Return what the broker says of these topics, by name and by id. Raises one of ASKING_ERRORS."""
-    request = metadata_request(0, topics, client_id=CLIENT_ID, version=version)
-    frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
-    if len(frame) < LARGE_BYTES:
-        return replica_counts(frame, version=version)
-    return await trio.to_thread.run_sync(partial(replica_counts, frame, version=version), limiter=READING_THREADS)

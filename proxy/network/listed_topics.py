@@ -9,15 +9,13 @@ knows nothing yet.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request, partitions_by_topic
+from protocol.metadata import partitions_by_topic
 
-from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
-from .topic_name_asking import ANSWER_SECONDS
+from .metadata_asking import TOPICS_AT_ONCE, MetadataAsking, NobodyAnswersError, metadata_of, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -32,11 +30,6 @@ MOST_SHARE = 0.01
 """The share of time that asking may take: a question that took one second is followed by a pause of 100."""
 MOST_TOPICS = 5000
 """The most topics asked for; lists that name more are checked as far as this many."""
-TOPICS_AT_ONCE = 50
-"""Topics per request. The answer about 50 topics of 1000 partitions each takes a thread half a second to parse."""
-MOST_BYTES = 16 * 1024 * 1024
-VERSIONS = (METADATA_VERSION, NAMED_METADATA_VERSIONS.start)
-"""The second one for brokers before 2.8, which close the connection on the first."""
 
 
 class ListedTopics:
@@ -45,6 +38,7 @@ class ListedTopics:
     def __init__(self) -> None:
         self.has: Mapping[str, frozenset[int]] = {}
         self._before: Mapping[str, frozenset[int]] = {}
+        self._asking = MetadataAsking()
 
     @property
     def is_confirmed(self) -> bool:
@@ -73,35 +67,24 @@ class ListedTopics:
                 log.warning("listed_topics_unavailable", error=failure)
             told = failure
             pause = PAUSE_SECONDS if self.is_confirmed else CONFIRM_SECONDS
-            with trio.move_on_after(max(pause, (trio.current_time() - began) / MOST_SHARE)):
+            with trio.move_on_after(pause_seconds(trio.current_time() - began, pause, MOST_SHARE)):
                 await wait_changed()
 
     async def _ask(self, topics: list[str], brokers: Iterable[Broker]) -> str | None:
-        """Ask one broker after the other; return what went wrong if none answers."""
+        """Learn what the first broker says that answers; return what went wrong if none does."""
         if not topics:
             self.learn({})
             return None
-        failure = "there is no broker to ask"
-        for broker in tuple(brokers):
-            for version in VERSIONS:
-                try:
-                    self.learn(await ask(broker, topics, version=version))
-                except (*ASKING_ERRORS, trio.TooSlowError) as error:
-                    failure = f"{broker}: {error or type(error).__name__}"
-                else:
-                    return None
-        return failure
+        try:
+            self.learn(await self._asking.one_of(brokers, lambda broker, version: ask(broker, topics, version=version)))
+        except NobodyAnswersError as error:
+            return str(error)
+        return None
 
 
 async def ask(broker: Broker, topics: list[str], *, version: int) -> dict[str, frozenset[int]]:
-    """Return the partitions of these topics. Raises OSError, ProtocolError, trio.TooSlowError,
-    trio.BrokenResourceError."""
+    """Return the partitions of these topics. Raises what `metadata_of` does."""
     found: dict[str, frozenset[int]] = {}
     for first in range(0, len(topics), TOPICS_AT_ONCE):
-        some = topics[first : first + TOPICS_AT_ONCE]
-        with trio.fail_after(ANSWER_SECONDS):
-            request = metadata_request(0, some, client_id=CLIENT_ID, version=version)
-            frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
-        parsed = partial(partitions_by_topic, frame, version=version)
-        found |= await trio.to_thread.run_sync(parsed, limiter=READING_THREADS)
+        found |= await metadata_of(broker, topics[first : first + TOPICS_AT_ONCE], partitions_by_topic, version=version)
     return {topic: found[topic] for topic in topics if topic in found}

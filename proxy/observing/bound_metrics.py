@@ -1,4 +1,4 @@
-"""The metrics of rates inside a role's rate, and of the replicas that go first there.
+"""The metrics of rates inside a role's rate, of bytes between racks, and of the replicas that go first.
 
 Rows like those of `metrics`. Invariant: a rate has a sample as long as quotas.toml has the rate.
 """
@@ -32,12 +32,20 @@ def _in_need(sources: Sources) -> Iterator[Sample]:
                 yield (role.value, need.value), in_need.get(need.value, 0)
 
 
+def _cross_rack_bytes(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        statistics = sources.statistics.of(role)
+        yield (role.value, "request"), statistics.cross_rack_request_bytes
+        yield (role.value, "response"), statistics.cross_rack_response_bytes
+
+
 BOUND_METRICS = (
     Metric(
         PREFIX + "bound_limit_bytes_per_second",
         "gauge",
         ("role", "kind", "name"),
-        "A rate inside the role's quota: of the traffic with one broker (kind peer), or of a topic or glob (topic).",
+        "A rate inside the role's quota: of the traffic with one broker (kind peer) or one rack (rack), or of a topic "
+        "or glob (topic).",
         _of_each(lambda bound: bound.bytes_per_second),
     ),
     Metric(
@@ -46,6 +54,13 @@ BOUND_METRICS = (
         ("role", "kind", "name"),
         "Bytes of throttled partitions that passed under such a rate.",
         _of_each(lambda bound: bound.passed_bytes),
+    ),
+    Metric(
+        PREFIX + "cross_rack_bytes_total",
+        "counter",
+        ("role", "direction"),
+        "Bytes relayed between this broker's rack and another, where a broker has told both; counted once a second.",
+        _cross_rack_bytes,
     ),
     Metric(
         PREFIX + "replicas_in_need",

@@ -29,16 +29,17 @@ def load_prometheus() -> None:
 
 
 def load_late() -> None:
-    """Blocking. What is missing is missed by whoever needs it."""
-    with suppress(ImportError):
-        own_version()
-        load_prometheus()
-        load_notifier()
+    """Blocking. Who needs what could not be loaded, as there was no descriptor to read it with, tries again."""
+    for load in (own_version, load_prometheus, load_notifier):
+        with suppress(ImportError, OSError):
+            load()
 
 
 async def load_what_could_wait() -> None:
-    """In a thread, or the first scrape would hold up the loop."""
-    await trio.to_thread.run_sync(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+    """In a thread, or the first scrape would hold up the loop. Where no thread is to be had, whoever needs a part loads
+    it."""
+    with suppress(RuntimeError):
+        await trio.to_thread.run_sync(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
 
 
 def exposition_of(sources: Sources) -> Exposition:

@@ -74,7 +74,8 @@ class Oversight:
             doubts = self._doubts[role]
             before = {doubt.reason for doubt in doubts.found}
             unknown = unknown_replicas(throttle.quota, self._topics.has)
-            found = doubts.look(throttle.quota, throttle.statistics.connections, unknown, now)
+            connections, racks = throttle.statistics.connections, throttle.rack_doubts()
+            found = doubts.look(throttle.quota, connections, unknown, now, racks=racks)
             self._tell(role, before, found)
 
     def _tell(self, role: Role, before: set[Reason], found: tuple[Doubt, ...]) -> None:

@@ -54,12 +54,12 @@ class RateState(msgspec.Struct, frozen=True):
 
 
 class BoundState(msgspec.Struct, frozen=True):
-    """A rate inside the role's: of the traffic with one broker, or of a topic."""
+    """A rate inside the role's: of the traffic with one broker or one rack, or of a topic."""
 
     kind: str
-    """"peer" or "topic"."""
+    """"peer", "rack" or "topic"."""
     name: str
-    """A broker's id; a topic's name or glob."""
+    """A broker's id; a rack; a topic's name or glob."""
     quota_bytes_per_second: float
     rate_bytes_per_second: float
     throttled_bytes_total: int

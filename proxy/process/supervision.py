@@ -54,6 +54,8 @@ class Task(enum.StrEnum):
     """Asks a broker whether the cluster has the topics and partitions that replica lists name."""
     IN_SYNC = "in_sync"
     """Asks a broker how many replicas are in sync of partitions that are behind."""
+    RACKS = "racks"
+    """Asks a broker in which rack each broker is."""
     HTTP = "http"
     HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
     """Reads the token of the quotas page again."""

@@ -1,8 +1,9 @@
-"""Rates inside a role's rate: of the traffic with one broker, and of one topic or of the topics of a glob.
+"""Rates inside a role's rate: of the traffic with one broker or one rack, of one topic or of the topics of a glob.
 
-What is sent to a peer, or fetched from it, keeps to the peer's rate and to the role's; what is of a topic keeps to the
-topic's as well. A glob's rate is that of all its topics together; the most specific section is a topic's only one.
-Pure. Invariant: every rate is finite; a section that says ``unlimited`` has none, and keeps a less specific one away.
+What is sent to a peer, or fetched from it, keeps to the peer's rate, to that of its rack and to the role's; what is of
+a topic keeps to the topic's as well. A glob's rate is that of all its topics together; the most specific section is a
+topic's only one. Pure. Invariant: every rate is finite; a section that says ``unlimited`` has none, and keeps a less
+specific one away.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 PEER = "peer"
+RACK = "rack"
 TOPIC = "topic"
 
 
 class Entity(NamedTuple):
-    """What has a rate of its own: a `kind` (PEER, TOPIC) and a `name`, a broker's id or a topic's name or glob."""
+    """What has a rate of its own: a `kind` (PEER, RACK, TOPIC) and a `name`: a broker's id, a rack, a topic's name or
+    glob."""
 
     kind: str
     name: str
@@ -40,6 +43,8 @@ class FinerRates:
     """By exact name."""
     globs: tuple[tuple[str, float], ...] = ()
     """Most specific first."""
+    racks: Mapping[str, float] = field(default_factory=dict)
+    """By broker.rack."""
 
     def __bool__(self) -> bool:
         """Whether anything is bounded by them."""
@@ -47,12 +52,15 @@ class FinerRates:
 
     def bounds(self) -> Iterator[tuple[Entity, float]]:
         """What is bounded, and by how many bytes per second."""
-        for broker_id, rate in self.peers.items():
-            if not math.isinf(rate):
-                yield Entity(PEER, str(broker_id)), rate
-        for name, rate in (*self.topics.items(), *self.globs):
-            if not math.isinf(rate):
-                yield Entity(TOPIC, name), rate
+        of_kinds = (
+            (RACK, self.racks.items()),
+            (PEER, self.peers.items()),
+            (TOPIC, (*self.topics.items(), *self.globs)),
+        )
+        for kind, rates in of_kinds:
+            for name, rate in rates:
+                if not math.isinf(rate):
+                    yield Entity(kind, str(name)), rate
 
     def of_topic(self, topic: str) -> Entity | None:
         """Return by whose rate a topic is bounded; None: by none of a topic's."""

@@ -12,13 +12,13 @@ Invariant: an order names each entry once.
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
 from .globs import glob_of
+from .keys import TOPIC_OR_GLOB, flattened
 from .units import shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ MIN_INSYNC_REPLICAS = "min.insync.replicas"
 REPLICATION_FACTOR = "default.replication.factor"
 _ORDER = "order"
 _KEYS = (_ORDER, MIN_INSYNC_REPLICAS, REPLICATION_FACTOR)
-_TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 
 
 class Need(enum.StrEnum):
@@ -106,7 +105,7 @@ def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Prior
         refuse("priorities", f"expected a table, found {shown(table)}")
         return Priorities()
     values: dict[str, Any] = {}
-    for key, value in _flattened(table):
+    for key, value in flattened(table):
         try:
             if key == _ORDER:
                 values["order"] = _order(value)
@@ -119,13 +118,6 @@ def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Prior
         except InvalidValueError as error:
             refuse(f"priorities.{key}", str(error))
     return Priorities(**values)
-
-
-def _flattened(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in table.items():
-        found += _flattened(value, f"{prefix}{key}.") if isinstance(value, dict) and value else [(prefix + key, value)]
-    return found
 
 
 def _order(value: object) -> tuple[Need | str, ...]:
@@ -144,7 +136,7 @@ def _entry(item: object, expected: str) -> Need | str:
         return Need(item)
     if isinstance(item, str) and item.startswith(TOPIC_PREFIX):
         name = item.removeprefix(TOPIC_PREFIX)
-        if _TOPIC.fullmatch(name):
+        if TOPIC_OR_GLOB.fullmatch(name):
             return name
     advice = did_you_mean(item, tuple(Need)) if isinstance(item, str) else ""
     raise InvalidValueError(f"expected {expected}, found {shown(item)}{advice}")

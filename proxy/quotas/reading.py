@@ -7,17 +7,17 @@ and no clock. Invariant: a `QuotaFile` comes out only if every key in the file w
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
+from .keys import BROKER, GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, quoted
 from .priorities import parse_priorities
 from .query_signals import parse_signals
-from .section_reading import SCHEDULES, UNTIL, Draft, Of, flattened, parse_until
-from .sections import DEFAULT, Layer, QuotaFile, Schedule, Section
+from .section_reading import SCHEDULES, UNTIL, Draft, Of, parse_until
+from .sections import DEFAULT, RATE_KEYS, Layer, QuotaFile, Schedule, Section
 from .units import shown
 from .window_values import parse_window
 
@@ -36,16 +36,13 @@ MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
 AUTO = "auto"
 MOST_RATES = 100
-"""The most topics and globs of a layer that have a rate of their own, and the most peers: a fetch of replicas that are
-behind looks at the budget of each of its topics."""
-_LAYER_KEYS = ("brokers", "peers", "topics", "mode")
+"""The most topics and globs of a layer that have a rate of their own, the most peers and the most racks: a fetch of
+replicas that are behind looks at the budget of each of its topics."""
+_LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO, PRIORITIES)
 _WINDOW_KEYS = ("from", "to", "timezone", "days")
 _SCHEDULE_KEYS = (*_WINDOW_KEYS, UNTIL, *_LAYER_KEYS)
-_TOPIC = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
-_BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_GLOB = re.compile(r"[*?\[]")
 _HASH_DIGITS = 12
 
 Toml = dict[str, Any]
@@ -82,9 +79,8 @@ class _Reader:
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
             advice = did_you_mean(key, _FILE_KEYS)
-            self._refuse(
-                key, f"unknown key; expected brokers, peers, topics, mode, schedules, auto or priorities{advice}"
-            )
+            expected = "brokers, peers, racks, topics, mode, schedules, auto or priorities"
+            self._refuse(key, f"unknown key; expected {expected}{advice}")
         base = self._layer(document)
         schedules = self._schedules(document.get(SCHEDULES, []))
         signals = parse_signals(document.get(AUTO, {}), self._refuse)
@@ -149,11 +145,12 @@ class _Reader:
         found = _Found(prefix, until, window)
         self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
         self._peers(self._table(table, "peers", f"{prefix}peers"), found)
+        self._racks(self._table(table, "racks", f"{prefix}racks"), found)
         self._topics(self._table(table, "topics", f"{prefix}topics"), found)
         mode = None
         if "mode" in table:
             mode = self._mode(self._table(table, "mode", f"{prefix}mode"), f"{prefix}mode", until)
-        return Layer(found.brokers, found.default, found.topics, found.globs, mode, found.peers)
+        return Layer(found.brokers, found.default, found.topics, found.globs, mode, found.peers, found.racks)
 
     def _mode(self, table: Toml, path: str, until: datetime | None) -> Section:
         for key in table.keys() - {"enforce", UNTIL}:
@@ -171,7 +168,7 @@ class _Reader:
             section = self._section(path, self._table(table, key, path), found, Of.BROKER)
             if key == DEFAULT:
                 found.default = section
-            elif _BROKER.fullmatch(key):
+            elif BROKER.fullmatch(key):
                 found.brokers[int(key)] = section
             else:
                 self._refuse(path, f'expected a broker id or "{DEFAULT}", found {shown(key)}')
@@ -180,11 +177,19 @@ class _Reader:
         for key in table:
             path = f"{found.prefix}peers.{key}"
             section = self._section(path, self._table(table, key, path), found, Of.PEER)
-            if _BROKER.fullmatch(key):
+            if BROKER.fullmatch(key):
                 found.peers[int(key)] = section
             else:
                 self._refuse(path, f"expected the other broker's id, found {shown(key)}")
         self._bound_rates(f"{found.prefix}peers", found.peers.values())
+
+    def _racks(self, table: Toml, found: _Found) -> None:
+        for name in table:
+            path = f"{found.prefix}racks.{quoted(name)}"
+            if not RACK.fullmatch(name):
+                self._refuse(path, f"expected a rack (broker.rack) without quotes and backslashes, found {shown(name)}")
+            found.racks[name] = self._section(path, self._table(table, name, path), found, Of.RACK)
+        self._bound_rates(f"{found.prefix}racks", found.racks.values())
 
     def _bound_rates(self, path: str, sections: Collection[Section]) -> None:
         with_rates = sum(1 for section in sections if section.rates)
@@ -194,10 +199,10 @@ class _Reader:
     def _topics(self, table: Toml, found: _Found) -> None:
         for name in table:
             path = f"{found.prefix}topics.{quoted(name)}"
-            if not _TOPIC.fullmatch(name):
+            if not TOPIC_OR_GLOB.fullmatch(name):
                 self._refuse(path, "expected a topic name or glob (letters, digits, . _ - and * ? [ ])")
             section = self._section(path, self._table(table, name, path), found, Of.TOPIC)
-            (found.globs if _GLOB.search(name) else found.topics)[name] = section
+            (found.globs if GLOB_WILDCARD.search(name) else found.topics)[name] = section
         if len(found.globs) > MOST_GLOBS:
             expected = f"expected at most {MOST_GLOBS} globs, found {len(found.globs)}"
             self._refuse(f"{found.prefix}topics", f"{expected} (a list of exact names may be as long as it likes)")
@@ -205,7 +210,7 @@ class _Reader:
 
     def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
         draft = Draft(of, found.window)
-        for key, value in flattened(table):
+        for key, value in flattened(table, whole=RATE_KEYS):
             try:
                 draft.set(key, value, path=path)
             except InvalidValueError as error:
@@ -226,12 +231,8 @@ class _Found:
     topics: dict[str, Section] = field(default_factory=dict)
     globs: dict[str, Section] = field(default_factory=dict)
     peers: dict[int, Section] = field(default_factory=dict)
+    racks: dict[str, Section] = field(default_factory=dict)
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:
     return min((until for until in (one, other) if until is not None), default=None)
-
-
-def quoted(name: str) -> str:
-    """A topic's name as TOML wants it in a key."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

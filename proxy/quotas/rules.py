@@ -54,7 +54,7 @@ class RoleQuota:
     source: RateSource | None = None
     """What chooses the rate; None: the file says it."""
     finer: FinerRates = NO_FINER_RATES
-    """What peers and topics may have of it."""
+    """What racks, peers and topics may have of it."""
     _resolved: dict[str, Partitions] = field(default_factory=dict, init=False, repr=False, compare=False)
     _named: list[tuple[str, ...]] = field(default_factory=list, init=False, repr=False, compare=False)
     """`named` once it was worked out, which takes 20 ms for 50 000 topics."""
@@ -187,7 +187,13 @@ def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
 
 
 def governing(
-    quota_file: QuotaFile, broker_id: int, now: datetime, role: Role, *, rate: bool, topic: str | None = None
+    quota_file: QuotaFile,
+    broker_id: int,
+    now: datetime,
+    role: Role,
+    *,
+    rate: bool,
+    of: tuple[str, str] | None = None,
 ) -> Section | None:
     """Return the section that a value of one broker is from, by the order in which `effective` looks; None if nothing
     says it. Its `rates` or `replicas` have the value.
@@ -197,10 +203,11 @@ def governing(
         broker_id: whose.
         now: with an offset.
         role: whose of that broker.
-        rate: the rate; else the list of the broker, or of `topic`.
-        topic: a name or glob as it is written in the file; not what a glob of the file matches.
+        rate: the rate; else the list.
+        of: None: of the broker; else ``("topics", name or glob)``, ``("peers", id)`` or ``("racks", name)``, as it is
+            written in the file; not what a glob of the file matches.
     """
-    return _Sought(quota_file.layers(now), role, broker_id, now).source_of(topic, rate=rate)
+    return _Sought(quota_file.layers(now), role, broker_id, now).source_of(of, rate=rate)
 
 
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
@@ -236,21 +243,27 @@ class _Sought:
         self._topics = _first_named(role, (layer.topics for layer in layers), now)
         self._globs = _first_named(role, (layer.globs for layer in layers), now)
         self._peer_rates = _first_named(role, (layer.peers for layer in layers), now, rates=True)
+        self._rack_rates = _first_named(role, (layer.racks for layer in layers), now, rates=True)
         self._topic_rates = _first_named(role, (layer.topics for layer in layers), now, rates=True)
         self._glob_rates = _first_named(role, (layer.globs for layer in layers), now, rates=True)
 
-    def source_of(self, topic: str | None, *, rate: bool) -> Section | None:
-        if rate and topic is not None:
-            return self._topic_rates.get(topic, self._glob_rates.get(topic))
-        if rate:
-            return self._rate
-        return self._otherwise if topic is None else self._topics.get(topic, self._globs.get(topic))
+    def source_of(self, of: tuple[str, str] | None, *, rate: bool) -> Section | None:
+        if of is None:
+            return self._rate if rate else self._otherwise
+        kind, name = of
+        if kind == "peers":
+            return self._peer_rates.get(int(name))
+        if kind == "racks":
+            return self._rack_rates.get(name)
+        exact, globs = (self._topic_rates, self._glob_rates) if rate else (self._topics, self._globs)
+        return exact.get(name, globs.get(name))
 
     def ending(self) -> Iterator[Section]:
         """The sections that something of this quota is from, and that end."""
         if self._rate is not None:
             yield self._rate
-        yield from (*self._peer_rates.values(), *self._topic_rates.values(), *self._glob_rates.values())
+        for named in (self._rack_rates, self._peer_rates, self._topic_rates, self._glob_rates):
+            yield from named.values()
         lists = (self._otherwise, *self._topics.values(), *self._globs.values())
         # Lists are long, and most sections have no end: whether this broker is listed is asked last.
         ending = (section for section in lists if section is not None and section.until is not None)
@@ -268,12 +281,13 @@ class _Sought:
 
     def _finer(self) -> FinerRates:
         role, globs = self._role, self._glob_rates
-        if not (self._peer_rates or self._topic_rates or globs):
+        if not (self._rack_rates or self._peer_rates or self._topic_rates or globs):
             return NO_FINER_RATES
         return FinerRates(
             peers={broker_id: section.rates[role] for broker_id, section in self._peer_rates.items()},
             topics={name: section.rates[role] for name, section in self._topic_rates.items()},
             globs=tuple((name, globs[name].rates[role]) for name in sorted(globs, key=_specificity)),
+            racks={name: section.rates[role] for name, section in self._rack_rates.items()},
         )
 
     def _listed(self, section: Section) -> Partitions:

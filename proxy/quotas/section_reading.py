@@ -1,4 +1,5 @@
-"""Reads one section of quotas.toml, key by key: of a broker, of the traffic with one other broker, or of a topic.
+"""Reads one section of quotas.toml, key by key: of a broker, of the traffic with one other broker or with a rack, or
+of a topic.
 
 Knows a section's keys and how they may be written; which sections there are is `reading`. Reads no file and no clock.
 Invariant: a key that is not understood, or is not this kind of section's, is refused.
@@ -10,7 +11,7 @@ import enum
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
@@ -21,8 +22,6 @@ from .units import parse_rate, shown
 from .window_values import YEARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..roles import Role
     from .daily_window import DailyWindow
     from .rate_source import RateSource
@@ -38,12 +37,17 @@ class Of(enum.Enum):
 
     BROKER = "brokers"
     PEER = "peers"
+    RACK = "racks"
     TOPIC = "topics"
 
     @property
     def keys(self) -> tuple[str, ...]:
         """Those that it may have."""
-        return (*RATE_KEYS, UNTIL) if self is Of.PEER else _SECTION_KEYS
+        return (*RATE_KEYS, UNTIL) if self in (Of.PEER, Of.RACK) else _SECTION_KEYS
+
+
+_NAMED = {Of.TOPIC: "topic", Of.RACK: "rack"}
+"""Of what a name may have dots."""
 
 
 @dataclass(slots=True)
@@ -87,15 +91,6 @@ class Draft:
             self.sources[role] = source
 
 
-def flattened(table: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name."""
-    for key, value in table.items():
-        if isinstance(value, dict) and value and prefix + key not in RATE_KEYS:
-            yield from flattened(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
-
-
 def parse_until(value: object) -> datetime:
     """Raises InvalidValueError."""
     if isinstance(value, datetime) and value.tzinfo is not None and value.year in YEARS:
@@ -122,9 +117,9 @@ def _unknown(path: str, key: str, value: object, of: Of) -> str:
     rest = next((key.removesuffix(f".{known}") for known in _SECTION_KEYS if key.endswith(f".{known}")), None)
     if isinstance(value, dict):
         rest = key
-    if rest is None or of is not Of.TOPIC:
+    if rest is None or of not in _NAMED:
         return f"unknown key; expected one of {', '.join(known)}{did_you_mean(key, known)}"
     of_schedule = _OF_SCHEDULE.match(path)
-    topic = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix("topics.").strip('"')
-    place = f"{SCHEDULES}.topics" if of_schedule else "topics"
-    return f'a topic name with dots needs quotes: [{place}."{topic}.{rest}"]'
+    name = path.removeprefix(of_schedule[0] if of_schedule else "").removeprefix(f"{of.value}.").strip('"')
+    place = f"{SCHEDULES}.{of.value}" if of_schedule else of.value
+    return f'a {_NAMED[of]} name with dots needs quotes: [{place}."{name}.{rest}"]'

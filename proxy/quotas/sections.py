@@ -2,8 +2,8 @@
 
 Keys and entities are Kafka's own (KIP-73, kafka-configs): rates belong to brokers, replica lists to topics;
 beyond Kafka a broker may carry a list that is ``"*"`` or ``""``, topic names may be globs, topics and the traffic with
-one other broker may have rates of their own inside the broker's, a section may end (`until`), and others may hold at
-some times only (`Schedule`). Reads no file and no clock. Invariant: a section
+one other broker or with one rack may have rates of their own inside the broker's, a section may end (`until`), and
+others may hold at some times only (`Schedule`). Reads no file and no clock. Invariant: a section
 holds only keys that it sets.
 """
 
@@ -31,7 +31,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One ``[brokers.…]``, ``[peers.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
+    """One ``[brokers.…]``, ``[peers.…]``, ``[racks.…]``, ``[topics.…]`` or ``[mode]``: only the keys that it sets."""
 
     path: str
     """As it is written in the file: ``topics."clicks-*"``."""
@@ -65,6 +65,8 @@ class Layer:
     mode: Section | None = None
     peers: Mapping[int, Section] = field(default_factory=dict)
     """By the other broker's id: rates of the traffic with it."""
+    racks: Mapping[str, Section] = field(default_factory=dict)
+    """By the other brokers' rack: rates of the traffic with all of them."""
 
     def sections(self) -> Iterator[Section]:
         yield from self.brokers.values()
@@ -80,6 +82,7 @@ class Layer:
         if self.broker_default is not None:
             yield self.broker_default
         yield from self.peers.values()
+        yield from self.racks.values()
         yield from self.topics.values()
         yield from self.globs.values()
         if self.mode is not None:

@@ -1,7 +1,7 @@
 """What says whether catch-up hurts, each as a pressure: 0 is its best, above 1 is too much.
 
-- `in_sync_followers`: how long in-sync followers take from an answer with records to their next fetch: an append that
-  waits for its disk or for memory.
+- `in_sync_followers`: how long followers take from an answer with records of replicas in sync to their next fetch: a
+  link that is full, what catches up in the same answer, an append that waits for its disk or for memory.
 - `catch_up_reads`: how long leaders take to begin an answer to a fetch of replicas that are behind.
 - `in_sync_replicas`: replicas that were in sync and no longer are.
 - `io_pressure`: the share of the last second in which something on this host waited for a disk (/proc/pressure/io).
@@ -18,14 +18,11 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas.query_signals import Signal
+from ..throttle.timings import tolerated_rise
 
 if TYPE_CHECKING:
     from .host import HostReading
 
-LEAST_RISE_SECONDS = 0.005
-"""A rise by less says nothing: the loop, the scheduler and the network have such moments."""
-TOLERATED_RISE = 1.0
-"""Twice the best is as much as may be."""
 RELEARN_SECONDS = 30.0
 IO_SHARE = 0.4
 """Of a second that something waited for a disk."""
@@ -60,7 +57,7 @@ class OwnBest:
             return None
         self._best = min(self._best, seconds)
         rise = seconds - self._best
-        pressure = rise / max(self._best * TOLERATED_RISE, LEAST_RISE_SECONDS)
+        pressure = rise / tolerated_rise(self._best)
         words = f"{self._what} of {seconds * 1000:.1f} ms ({self._best * 1000:.1f} ms at best)"
         return Reading(self._signal, pressure, now, words)
 

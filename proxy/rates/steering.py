@@ -15,7 +15,7 @@ import trio
 
 from ..changes import Changes
 from ..roles import Role
-from .choice import Observed
+from .choice import HeldBy, Observed
 from .host_watch import HostWatch
 from .querying import Querying
 from .role_rate import RoleRate
@@ -152,12 +152,17 @@ class Steering:
         source = steered.throttle.quota.source
         if source is None:
             steered.choice = steered.told = None
+            steered.throttle.timings.are_wanted = False
             return False
         held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
         since = source.since(self._watch.starts.of(source, wall), wall)
         steered.choice = choice = steered.rate.choose(
             source, self._observed(role, steered, now, fresh=fresh), held, since=since, wall=wall, now=now
         )
+        steered.throttle.floor_bytes_per_second = min(
+            max(source.least, choice.needed_bytes_per_second or 0.0), source.most
+        )
+        steered.throttle.timings.are_wanted = choice.auto and choice.held_by != HeldBy.NOTHING_BEHIND
         if choice.bytes_per_second != held:
             steered.throttle.change_rate(choice.bytes_per_second, now)
         self._tell(role, steered, now)

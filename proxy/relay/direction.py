@@ -56,14 +56,15 @@ class Direction:
                 return wait
             reader.through()
         while True:
-            while self._need is not None:
-                received = transfer.receive(self._need)
+            need = self._need
+            while need is not None:
+                received = transfer.receive(need)
                 if received < 0:
                     return READ
                 if not received:
                     window.ended = True
-                if window.ended or window.end - window.start >= self._need.least:
-                    self._need = None
+                if window.ended or window.end - window.start >= need.least:
+                    need = self._need = None
                 elif perf_counter() > turn_ends:
                     return TURN
             step = reader.read(window)

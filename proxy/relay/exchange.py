@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
 from protocol.wire.correlation import Correlator
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..statistics import RoleStatistics
     from ..throttle.link import Link
     from ..throttle.outlook import Outlook
+    from ..throttle.racks import Relayed
 
 
 MAX_FRAME_BYTES = 2**31 - 1
@@ -35,6 +36,11 @@ wait there; each costs about 250 bytes here."""
 MOST_DECIDED_IN_FLIGHT = 16
 """Fetches in flight of one connection whose answers are to be learnt from or edited. A replica fetcher has one
 (KIP-227's sessions allow no more). Each takes up to some megabytes: its grants, and the entries to be added."""
+
+
+_Sent: TypeAlias = "tuple[int, Outlook | None]"
+"""A request in flight: its number among its connection's requests, from 1, and what is to be done with its response;
+None: the response passes as it is. A plain tuple, since one is made for each request."""
 
 
 class Full(enum.Enum):
@@ -81,14 +87,6 @@ class Undecoded(enum.Enum):
     """The lists name topics, and no broker says which topic an id of a Fetch (v13 and later) belongs to."""
 
 
-class _Sent(NamedTuple):
-    """A request in flight: its number among its connection's requests, from 1, and what is to be done with its
-    response; None: the response passes as it is."""
-
-    number: int
-    outlook: Outlook | None
-
-
 @dataclass(slots=True)
 class Exchange:
     """The state of one connection that both of its directions use."""
@@ -120,6 +118,7 @@ class Exchange:
     undecoded: set[Undecoded] = field(default_factory=set)
     correlator: Correlator[_Sent] = field(default_factory=Correlator)
     statistics: RoleStatistics = field(init=False)
+    relayed: Relayed = field(init=False)
     buffers: Buffers = field(default_factory=Buffers)
     """What all connections hold of frames that have to be whole."""
     moved: int = 0
@@ -134,6 +133,7 @@ class Exchange:
 
     def __post_init__(self) -> None:
         self.statistics = self.link.throttle.statistics
+        self.relayed = self.link.relayed
 
     @property
     def in_flight(self) -> bool:
@@ -176,7 +176,7 @@ class Exchange:
     def sent(self, head: RequestHead, *, expects_response: bool, outlook: Outlook | None = None) -> None:
         """A request is about to go on."""
         self.frames += 1
-        request = _Sent(self.frames, outlook)
+        request = self.frames, outlook
         self.correlator.sent(head, expects_response, request)
         if outlook is not None:
             self._fetches.append(request)
@@ -184,7 +184,7 @@ class Exchange:
     def sent_whole(self, correlation_id: int, outlook: Outlook | None = None) -> None:
         """A request of a Kafka connection that will be answered is about to go on."""
         self.frames += 1
-        request = _Sent(self.frames, outlook)
+        request = self.frames, outlook
         self.correlator.await_answer(correlation_id, request)
         if outlook is not None:
             self._fetches.append(request)
@@ -198,7 +198,7 @@ class Exchange:
     def received_whole(self, correlation_id: int) -> bool:
         """Take a response, if it answers the oldest request and nothing is to be done about it."""
         oldest = self.correlator.oldest(correlation_id)
-        if oldest is None or oldest.outlook is not None:
+        if oldest is None or oldest[1] is not None:
             return False
         self._responding = True
         self.correlator.take_oldest()
@@ -213,11 +213,12 @@ class Exchange:
         request = self.correlator.received(correlation_id)
         if request is None:
             return None
-        while self._fetches and self._fetches[0].number < request.number:
+        number, outlook = request
+        while self._fetches and self._fetches[0][0] < number:
             _give_back(self._fetches.popleft(), now)
-        if request.outlook is not None:
+        if outlook is not None:
             self._fetches.popleft()
-        return request.outlook
+        return outlook
 
     def begins_reading(self) -> None:
         """A request that has to be whole has begun, and not all of it has come."""
@@ -230,10 +231,12 @@ class Exchange:
     def passed_request(self, size: int) -> None:
         self.moved += size
         self.statistics.relayed_request_bytes += size
+        self.relayed.request_bytes += size
 
     def passed_response(self, size: int) -> None:
         self.moved += size
         self.statistics.relayed_response_bytes += size
+        self.relayed.response_bytes += size
 
     def responded(self) -> None:
         """The response is through."""
@@ -268,5 +271,6 @@ class Exchange:
 
 
 def _give_back(request: _Sent, now: float) -> None:
-    if request.outlook is not None:
-        request.outlook.lost(now)
+    _, outlook = request
+    if outlook is not None:
+        outlook.lost(now)

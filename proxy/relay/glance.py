@@ -80,12 +80,13 @@ def passes_unseen(exchange: Exchange, head: RequestHead, buffer: Bytes, end: int
     return True
 
 
-def passable_responses(window: Window, exchange: Exchange) -> int:
-    """Return how many bytes at the window's start may go on to the follower. If any, `exchange.responded` is due."""
+def passable_responses(window: Window, exchange: Exchange) -> tuple[int, tuple[int, int] | None]:
+    """Return how many bytes at the window's start may go on to the follower, and the response behind them if all of it
+    is there: where it ends, and its correlation id. If any bytes may go on, `exchange.responded` is due."""
     buffer, at, end = window.buffer, window.start, window.end
     for _ in range(MOST_FRAMES):
-        whole = whole_response(buffer, at, end) if at < end else None
+        whole = whole_response(buffer, at, end)
         if whole is None or not exchange.received_whole(whole[1]):
-            break
+            return at - window.start, whole
         at = whole[0]
-    return at - window.start
+    return at - window.start, None

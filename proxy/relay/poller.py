@@ -150,6 +150,8 @@ class Poller:
         events = self._epoll.poll(0 if self._waiting else LINGER_SECONDS)
         now = perf_counter()
         allowed, round_ends = TURN_SECONDS, now + TURN_SECONDS
+        # In a line of one it would be its turn at once, whatever it used. To put it there costs a small fetch 1.5 µs.
+        wake = self._turn if len(events) == 1 and not self._waiting else self._wake
         for number, told in events:
             end = ends.get(number)
             if end is None:
@@ -163,9 +165,9 @@ class Poller:
             if mask & _READ_EVENTS:
                 transport.readable = True
                 if reads.wants is READ:
-                    now = self._wake(connection, reads, now, allowed)
+                    now = wake(connection, reads, now, allowed)
             if mask & _WRITE_EVENTS and writes.wants is WRITE:
-                now = self._wake(connection, writes, now, allowed)
+                now = wake(connection, writes, now, allowed)
         waited = bool(self._waiting)
         if waited:
             self._serve_line(now)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
-from protocol.wire.whole_frames import whole_response
 
 from .answer import AnswerReader
 from .exchange import MAX_FRAME_BYTES, Undecoded
@@ -67,11 +66,10 @@ class ResponseReader:
             return self._read_answer(window)
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque)
-        passable = passable_responses(window, exchange)
+        passable, whole = passable_responses(window, exchange)
         if passable:
             self._passes = True
             return passable
-        whole = whole_response(window.buffer, window.start, window.end)
         if whole is not None:
             return self._frame(window, whole[0] - window.start, whole[1])
         try:

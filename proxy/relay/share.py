@@ -45,7 +45,7 @@ class Share:
     def used(self, began: float, ended: float, seconds: float) -> None:
         """A turn from `began` to `ended` is over, in which the connection had a core for `seconds`."""
         left = self._used - (began - self._ended) * EASY_SHARE
-        self._used = min((max(0.0, left)) + seconds, MOST_SECONDS)
+        self._used = min(left + seconds if left > 0.0 else seconds, MOST_SECONDS)
         self._ended = ended
 
     @property

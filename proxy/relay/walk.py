@@ -124,7 +124,3 @@ class FrameWalk:
         """Return how many bytes, after the frame's first `passed` ones, need no walking: those walked already and the
         records that follow, also beyond the window."""
         return min(self._at, self._total) - passed
-
-    def passable(self, passed: int) -> int:
-        """Return how many bytes of the window the walker is done with, or needs not look at."""
-        return min(self._at - passed, self._window.size, self._total - passed)

@@ -7,13 +7,17 @@ Invariant: each grant is settled once, with the bytes of the answer or by being 
 
 from __future__ import annotations
 
+import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
+from admission.budget import limits
 from admission.stakes import Stake
 from protocol.pacing import FEW, paced
 
 from .finer import Entered
 from .precedence import Precedence
+from .riding import Riding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
+_KEY, _WISH = attrgetter("key"), attrgetter("wish")
 LEAST_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
@@ -41,7 +46,8 @@ class Admission:
     """One link's claim on the budget of its role, and its grants."""
 
     __slots__ = (
-        "_entered", "_finer", "_leaves", "_peer", "_precedence", "_replicas", "_throttle", "claim", "has_all", "parts",
+        "_entered", "_finer", "_granted_bytes", "_leaves", "_peer", "_precedence", "_replicas", "_riding", "_throttle",
+        "claim", "has_all", "parts",
     )  # fmt: skip
 
     def __init__(self, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
@@ -52,6 +58,9 @@ class Admission:
         self._entered: Entered | None = None
         self.claim = throttle.budget.turns.join()
         self._precedence = Precedence()
+        self._riding = Riding()
+        self._granted_bytes = 0
+        """To the last request, where the rate is the one that does not hurt."""
         self._leaves = 0
         """So many were not even wished for, because others are in greater need."""
         self.has_all = False
@@ -87,6 +96,7 @@ class Admission:
     def want_nothing(self) -> None:
         """Nothing is wished for, or all of it is granted."""
         self.claim.wants = False
+        self._granted_bytes = 0
         if self._entered is not None:
             self._entered.stakes.want_nothing()
 
@@ -109,7 +119,7 @@ class Admission:
             return self._by_need(order, now)
         if self.claim.urgency:
             self._place(0)
-        return [replica.key for replica in paced(order)], [replica.wish for replica in paced(order)]
+        return list(map(_KEY, paced(order))), list(map(_WISH, paced(order)))
 
     def _by_need(self, order: Sequence[Replica], now: float) -> Turn:
         """The same where some are in greater need than others."""
@@ -136,6 +146,7 @@ class Admission:
         """Return how many bytes each is granted, until the budget is used up. The budget changes in one step, so no
         other connection is granted anything in between."""
         keys, wishes = turn
+        self._granted_bytes = 0
         if not keys:
             return {}
         entered = self._entered if self._throttle.finer is self._finer else self.entered
@@ -143,7 +154,7 @@ class Admission:
             grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
         else:
             grants = self._grant_finer(entered, keys, wishes, now, rides=rides)
-        if len(grants) == len(wishes) and grants == [limit for limit, _, _ in wishes]:
+        if len(grants) == len(wishes) and grants == limits(wishes):
             self.has_all = not self._leaves
             if not self.claim.urgency:
                 self.want_nothing()
@@ -152,7 +163,20 @@ class Admission:
             granted = {key: size for key, size in granted.items() if size}
         if self.claim.urgency:
             self._precedence.granted(granted)
+        if self._throttle.is_auto:
+            self._granted_bytes = sum(grants)
         return granted
+
+    def came_back(self, seconds: float, now: float) -> None:
+        """The follower asks again, so long after an answer with records of replicas in sync began to go on to it. Where
+        the rate is the one that does not hurt, what it is granted beside them next is more or less by that, but never
+        less than the rate's floor brings in such a time."""
+        if self._throttle.is_auto:
+            self._riding.came_back(seconds, self._granted_bytes, now)
+            floor = self._throttle.floor_bytes_per_second * seconds
+            self.claim.most_riding_bytes = max(self._riding.most_bytes, floor)
+        else:
+            self.claim.most_riding_bytes = math.inf
 
     def _grant_finer(
         self, entered: Entered, keys: Sequence[PartitionKey], wishes: Sequence[Wish], now: float, *, rides: bool

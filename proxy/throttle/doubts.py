@@ -15,11 +15,13 @@ from ..quotas import format_rate
 from ..quotas.advice import about_tiny_rate
 from ..quotas.rate_source import LEAST_RATE
 from ..roles import Role
+from .racks import NO_RACK_DOUBTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Set
 
     from ..quotas import RoleQuota
+    from .racks import RackDoubts
 
 ALONE_SECONDS = 60.0
 """Followers come back within seconds (replica.fetch.backoff.ms, reconnect.backoff.max.ms): a minute is no restart."""
@@ -42,12 +44,13 @@ class Reason(enum.StrEnum):
     NO_CONNECTION = "no_connection"
     UNKNOWN_REPLICAS = "unknown_replicas"
     TINY_RATE = "tiny_rate"
+    UNKNOWN_RACKS = "unknown_racks"
 
 
 class Doubt(NamedTuple):
     reason: Reason
     size: int
-    """How many topics of the lists are doubtful; 1 where the quota itself is."""
+    """How many topics of the lists, or brokers and racks, are doubtful; 1 where the quota itself is."""
     text: str
     """For people: what was found, and what to look at."""
 
@@ -61,7 +64,9 @@ class RoleDoubts:
         self._alone_since: float | None = None
         """Since when a quota has been in force without any connection; None: there is one, or no quota."""
 
-    def look(self, quota: RoleQuota, connections: int, unknown: list[str], now: float) -> tuple[Doubt, ...]:
+    def look(
+        self, quota: RoleQuota, connections: int, unknown: list[str], now: float, *, racks: RackDoubts = NO_RACK_DOUBTS
+    ) -> tuple[Doubt, ...]:
         """Return the doubts there are now. `unknown`: what `unknown_replicas` found in the lists."""
         in_force = not math.isinf(quota.bytes_per_second) and not quota.selects_nothing
         if not in_force or connections:
@@ -77,6 +82,8 @@ class RoleDoubts:
             found.append(Doubt(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
         if in_force and 0 < quota.bytes_per_second < LEAST_RATE:
             found.append(Doubt(Reason.TINY_RATE, 1, about_tiny_rate(quota.bytes_per_second)))
+        if racks.in_words():
+            found.append(Doubt(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
         self.found = tuple(found)
         return self.found
 

@@ -1,4 +1,4 @@
-"""Budgets inside a role's budget: of the traffic with one broker, and of topics.
+"""Budgets inside a role's budget: of the traffic with one broker, of that with all brokers of a rack, and of topics.
 
 One `Bound` for each rate of the quotas file that is not unlimited, shared by all connections that it concerns. A link
 asks which bounds hold for it (`Entered`), and takes part in them by `admission.stakes`. There is none of this where the
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from admission.stakes import Stake, Stakes
 from protocol.pacing import paced
 
-from ..quotas.finer_rates import PEER, Entity
+from ..quotas.finer_rates import PEER, RACK, Entity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
     from ..quotas.finer_rates import FinerRates
+    from .racks import Racks
     from .topic_names import TopicNames
 
 MOST_RESOLVED = 20_000
@@ -45,22 +46,31 @@ class Bound:
 
 
 class FinerBudgets:
-    """Of one role, as one snapshot of the quotas has them: another value whenever it has others."""
+    """Of one role, as one snapshot of the quotas has them: another value whenever it has others, or whenever racks are
+    others, so that each connection takes part in what bounds it now."""
 
-    __slots__ = ("_names", "_rates", "bounds")
+    __slots__ = ("_names", "_racks", "_rates", "bounds")
 
-    def __init__(self, rates: FinerRates, bounds: Mapping[Entity, Bound], names: TopicNames) -> None:
+    def __init__(self, rates: FinerRates, bounds: Mapping[Entity, Bound], names: TopicNames, racks: Racks) -> None:
         self._rates = rates
         self._names = names
+        self._racks = racks
         self.bounds = bounds
+
+    def again(self) -> FinerBudgets:
+        """Return another value with the same budgets."""
+        return FinerBudgets(self._rates, self.bounds, self._names, self._racks)
 
     def has(self, rates: FinerRates) -> bool:
         """Whether these are the budgets of just those rates."""
         return self._rates == rates
 
-    def of_peer(self, peer: str) -> Bound | None:
-        """Return what bounds the traffic with `peer`, which is a broker's id where that is known."""
-        return self.bounds.get(Entity(PEER, peer))
+    def of_peer(self, peer: str) -> list[Bound]:
+        """Return what bounds the traffic with `peer`, which is a broker's id where that is known: its rack's rate, if
+        its rack is known, and its own."""
+        rack = self._racks.of(peer)
+        found = (self.bounds.get(Entity(RACK, rack)) if rack else None, self.bounds.get(Entity(PEER, peer)))
+        return [bound for bound in found if bound is not None]
 
     def of_topic(self, topic: str | bytes) -> tuple[Bound | None, bool]:
         """Return what bounds a topic, by name or id, and whether that is for good: names of ids become known."""
@@ -74,11 +84,16 @@ class FinerBudgets:
     def names_topics(self) -> bool:
         return bool(self._rates.topics or self._rates.globs)
 
+    @property
+    def names_racks(self) -> bool:
+        return bool(self._rates.racks)
+
 
 def renewed(
     before: FinerBudgets | None,
     rates: FinerRates,
     names: TopicNames,
+    racks: Racks,
     now: float,
     *,
     make: Callable[[Entity, float], Bound],
@@ -95,7 +110,7 @@ def renewed(
             bound.bytes_per_second = bytes_per_second
             bound.budget.change_rate(bytes_per_second, now)
         found[entity] = bound
-    return FinerBudgets(rates, found, names) if found else None
+    return FinerBudgets(rates, found, names, racks) if found else None
 
 
 class _Share(NamedTuple):
@@ -112,8 +127,7 @@ class Entered:
 
     def __init__(self, finer: FinerBudgets, role: Stake, peer: str) -> None:
         self._finer = finer
-        bound = finer.of_peer(peer)
-        self._own = [] if bound is None else [_Share(bound, Stake.in_budget(bound.budget))]
+        self._own = [_Share(bound, Stake.in_budget(bound.budget)) for bound in finer.of_peer(peer)]
         self.stakes = Stakes(role, [share.stake for share in self._own])
         self._of_topics: dict[Bound, _Share] = {}
         self._resolved: dict[str | bytes, _Share | None] = {}

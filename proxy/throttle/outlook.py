@@ -17,10 +17,9 @@ from protocol.pacing import paced
 
 from ..roles import Role
 from .replica import Standing
-from .role_throttle import Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence, Set
+    from collections.abc import Callable, Collection, Mapping, Sequence, Set
 
     from admission.stakes import Stake
     from admission.turns import Claim
@@ -64,14 +63,15 @@ class Outlook:
     observed: Set[PartitionKey] = frozenset()
     """Observe mode: what enforcing would have omitted."""
     first: PartitionKey | None = None
-    """The first of the requested replicas that are behind: the leader sends it at least one batch, however small its
-    limit (KIP-74)."""
+    """The first one asked for that is behind: the leader sends at least one batch, however small its limit (KIP-74)."""
     replays: Sequence[ReplayedEntry] = ()
     confirms: Set[PartitionKey] = frozenset()
     """Replicas that are behind and were requested without a grant, because no entry can be replayed for them: the
     leader's entry goes on to the follower, but without its records."""
     brought_nothing = False
     """The answer is over, and had no records of `first`."""
+    turns: Mapping[PartitionKey, int] | None = None
+    """Of `grants`, from the first records on: what each that is brought records takes as its turn."""
     is_timed = False
     """The time to the first granted records has been measured."""
     catches_up = False
@@ -122,6 +122,7 @@ class Outlook:
         known = self.replicas.known
         expects = None if self.translation is None else self.translation.expects
         brought: list[tuple[Replica, int, int, int]] = []
+        beside = False
         for (
             topic, partition, error_code, high_watermark, log_start_offset, entry_at, records_at, size,
         ) in paced(entries):  # fmt: skip
@@ -130,6 +131,7 @@ class Outlook:
                 expects(key)
             replica = known.get(key)
             if replica is None:
+                beside |= size > 0
                 continue
             if error_code:
                 self.replicas.forget(key)
@@ -143,14 +145,18 @@ class Outlook:
         if brought:
             _look_at_batches(brought, buffer, end)
             self._account(brought, now)
+        if beside:
+            self.replicas.turnaround.records_go_on(now, in_sync=True)
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
         """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
-        entered = self.entered
-        in_sync = catching_up = reserved = taken = ungranted = withheld = turn = 0
+        entered, turns = self.entered, self.turns
+        if grants and turns is None:
+            turns = self.turns = _turns(grants, self.replicas.known, self.throttle.next_turn)
+        in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
             for replica, size, entry_at, records_at in paced(brought):
                 key = replica.key
@@ -165,8 +171,8 @@ class Outlook:
                 if entered is not None:
                     part, most = self.parts.get(key), used if enforce else 0 if key in observed else granted or used
                     entered.account(key, part, granted, used, now, most=most)
-                if granted:
-                    turn = replica.served = turn or self.throttle.next_turn()
+                if granted and turns is not None:
+                    replica.served = turns[key]
                     replica.used(size, granted)
                     reserved += granted
                     # In observe mode more may come than was granted, since nothing was asked to be less.
@@ -176,15 +182,14 @@ class Outlook:
                 else:
                     ungranted += used
         finally:  # the loop is left here if the connection ends in one of its pauses; what went on until then counts
-            usage = Usage(
-                in_sync, catching_up, reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld
-            )
-            self.throttle.account(self.claim, usage, now)
+            self.throttle.account(
+                self.claim, now, in_sync, catching_up,
+                reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
+            )  # fmt: skip
+        self.replicas.turnaround.records_go_on(now, in_sync=in_sync > 0)
         if reserved and not self.is_timed:
             self.is_timed = True
             self.throttle.timings.answered(now - self.admitted_at)
-        elif in_sync and not catching_up:
-            self.replicas.appends_since = now
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -240,3 +245,18 @@ def _look_at_batches(brought: list[tuple[Replica, int, int, int]], buffer: Bytes
     for replica, size, _, records_at in paced(brought):
         if size > replica.largest_batch_bytes and replica.standing is not Standing.IN_SYNC:
             replica.saw_batch(first_batch_size(buffer, records_at, end))
+
+
+def _turns(
+    grants: Mapping[PartitionKey, int], known: Mapping[PartitionKey, Replica], next_turn: Callable[[], int]
+) -> dict[PartitionKey, int]:
+    """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
+    those that share one fetch would have nothing but the rest of the room in each."""
+    if len(grants) == 1:
+        return dict.fromkeys(grants, next_turn())
+    cut: list[PartitionKey] = []
+    whole: list[PartitionKey] = []
+    for key, granted in paced(grants.items()):
+        replica = known.get(key)
+        (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
+    return {key: next_turn() for key in paced((*cut, *whole))}

@@ -18,6 +18,7 @@ from .absences import Absences
 from .chosen import Chosen
 from .meter import GrowthMeter, Meter
 from .replica import Replica, Standing
+from .timings import Turnaround
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,8 +40,8 @@ class Replicas:
     """Those of one connection, by (topic, partition)."""
 
     __slots__ = (
-        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "appends_since", "behind", "changed",
-        "fetch_version", "gain", "generation", "growth", "known", "new", "not_remembered",
+        "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version", "gain",
+        "generation", "growth", "known", "new", "not_remembered", "turnaround",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
@@ -59,7 +60,7 @@ class Replicas:
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
-        self.appends_since: float | None = None  # when records of replicas in sync alone went on to the follower
+        self.turnaround = Turnaround()
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0

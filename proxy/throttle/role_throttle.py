@@ -7,7 +7,7 @@ Invariant: everything accounted here passed to the follower; what was withheld i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from admission.budget import Budget, Kip73Budget, StrictBudget
 from admission.simple_rate import SimpleRate
@@ -15,6 +15,7 @@ from protocol.session.registry import FetchSessions
 
 from .finer import Bound, FinerBudgets, renewed
 from .needs import Needs
+from .racks import NO_RACK_DOUBTS, RackDoubts, Racks
 from .remembered import Remembered
 from .selection import Selection
 from .timings import Timings
@@ -30,23 +31,14 @@ if TYPE_CHECKING:
     from ..roles import Role
     from ..statistics import RoleStatistics
     from .ledger import Ledger
+    from .racks import Relayed
     from .replicas import Replicas
 
 
-class Usage(NamedTuple):
-    """Throttled bytes of one response, or of the part of it that has come.
-
-    All of them together are `in_sync` and `catching_up`. By what pays for them: `granted` are covered by grants, which
-    were of `reserved` bytes; `ungranted` had no grant and are taken from the budget all the same; `observed` would have
-    been withheld if quotas were enforced, and are not taken from it.
-    """
-
-    in_sync: int = 0
-    catching_up: int = 0
-    reserved: int = 0
-    granted: int = 0
-    ungranted: int = 0
-    observed: int = 0
+AUTO_GATE_SECONDS = 0.02
+"""What a rate with `auto` is granted in at most, in seconds of the rate: acks=all records on the same connection wait
+for what catches up before them. At 10 MB/s a gate of 100 ms is half a megabyte beside them, 25 ms on a link of
+20 MB/s."""
 
 
 class OpenLink(Protocol):
@@ -54,6 +46,7 @@ class OpenLink(Protocol):
 
     peer: str
     replicas: Replicas
+    relayed: Relayed
 
 
 class RoleThrottle:
@@ -71,6 +64,7 @@ class RoleThrottle:
         names: TopicNames | None = None,
         remembered: Remembered | None = None,
         needs: Needs | None = None,
+        racks: Racks | None = None,
     ) -> None:
         self.role = role
         self.statistics = statistics
@@ -94,10 +88,15 @@ class RoleThrottle:
         self.needs = Needs(self.selection.names) if needs is None else needs
         """Which partitions are in need; the same of both roles."""
         self.needs.apply(quotas.priorities)
+        self.racks = Racks() if racks is None else racks
+        """Which rack each broker is in; the same of both roles."""
         self.budget = _budget(settings, self.quota.bytes_per_second, now)
         self._settings = settings
+        self.budget.change_gate(self._gate_seconds, now)
+        self.floor_bytes_per_second = 0.0
+        """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
         self.finer: FinerBudgets | None = None
-        """What peers and topics may have of it; None: the quotas have no such rate."""
+        """What racks, peers and topics may have of it; None: the quotas have no such rate."""
         self._renew_finer(now)
         self.is_idle = ledger is None and self.quota.selects_nothing
         """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
@@ -112,7 +111,18 @@ class RoleThrottle:
         self.selection.apply(self.quota)
         self.needs.apply(quotas.priorities)
         self.budget.change_rate(self.quota.bytes_per_second, now)
+        self.budget.change_gate(self._gate_seconds, now)
         self._renew_finer(now)
+
+    @property
+    def _gate_seconds(self) -> float:
+        gate = self._settings.gate_seconds
+        return min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate
+
+    @property
+    def is_auto(self) -> bool:
+        """The rate is the one that does not hurt."""
+        return self.quota.source is not None and self.quota.source.auto
 
     def _renew_finer(self, now: float) -> None:
         settings = self._settings
@@ -120,12 +130,37 @@ class RoleThrottle:
         def make(entity: Entity, bytes_per_second: float) -> Bound:
             return Bound(entity, bytes_per_second, _budget(settings, bytes_per_second, now), _simple_rate(settings))
 
-        self.finer = renewed(self.finer, self.quota.finer, self.selection.names, now, make=make)
+        self.finer = renewed(self.finer, self.quota.finer, self.selection.names, self.racks, now, make=make)
+
+    def racks_changed(self) -> bool:
+        """Brokers are in other racks than was known: connections take part in the budgets of these from now on. Return
+        whether there are such budgets."""
+        if self.finer is not None and self.names_racks:
+            self.finer = self.finer.again()
+        return self.names_racks
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
         self.quota = self.quota.at(bytes_per_second)
         self.budget.change_rate(bytes_per_second, now)
+
+    @property
+    def names_racks(self) -> bool:
+        """Some rate inside the role's is of a rack."""
+        return self.finer is not None and self.finer.names_racks
+
+    def rack_doubts(self) -> RackDoubts:
+        """What keeps rates of racks from holding: racks are asked for, and by what is known they are of nobody."""
+        if not self.names_racks:
+            return NO_RACK_DOUBTS
+        fetching = {link.peer for link in self.links if link.replicas.fetch_version is not None}
+        unknown = tuple(sorted(peer for peer in fetching if self.racks.of(peer) is None))
+        return RackDoubts(unknown, self.racks.missing(self.quota.finer))
+
+    def count_crossing(self, link: OpenLink) -> None:
+        """Count what a connection has relayed between racks since the last time."""
+        if self.racks.is_crossed(link.peer):
+            link.relayed.cross(self.statistics)
 
     def recount(self) -> None:
         """Count anew how many replicas are remembered, since connections end and partitions are asked for no more."""
@@ -142,17 +177,34 @@ class RoleThrottle:
         self._turn += 1
         return self._turn
 
-    def account(self, claim: Claim, usage: Usage, now: float) -> None:
-        """Throttled bytes are forwarded: count them, and take them from the budget."""
+    def account(
+        self,
+        claim: Claim,
+        now: float,
+        in_sync: int,
+        catching_up: int,
+        *,
+        reserved: int,
+        granted: int,
+        ungranted: int,
+        observed: int,
+    ) -> None:
+        """Throttled bytes of one response, or of the part of it that has come, are forwarded: count them, and take them
+        from the budget.
+
+        All of them together are `in_sync` and `catching_up`. By what pays for them: `granted` are covered by grants,
+        which were of `reserved` bytes; `ungranted` had no grant and are taken from the budget all the same; `observed`
+        would have been withheld if quotas were enforced, and are not taken from it.
+        """
         statistics = self.statistics
-        self.rate.record(usage.in_sync + usage.catching_up, now)
-        statistics.throttled_bytes_in_sync += usage.in_sync
-        statistics.throttled_bytes_catching_up += usage.catching_up
-        statistics.withheld_bytes += usage.observed
-        if usage.reserved:
-            self.budget.settle(claim, reserved=usage.reserved, used=usage.granted, now=now)
-        if usage.ungranted:
-            self.budget.settle(claim, reserved=0, used=usage.ungranted, now=now)
+        self.rate.record(in_sync + catching_up, now)
+        statistics.throttled_bytes_in_sync += in_sync
+        statistics.throttled_bytes_catching_up += catching_up
+        statistics.withheld_bytes += observed
+        if reserved:
+            self.budget.settle(claim, reserved=reserved, used=granted, now=now)
+        if ungranted:
+            self.budget.settle(claim, reserved=0, used=ungranted, now=now)
 
 
 def quota_in_force(quota: RoleQuota, before: float | None) -> RoleQuota:

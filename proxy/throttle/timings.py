@@ -9,14 +9,25 @@ from __future__ import annotations
 from statistics import median
 
 MOST_SAMPLES = 256
+LEAST_RISE_SECONDS = 0.005
+"""A rise by less says nothing: the loop, the scheduler and the network have such moments."""
+TOLERATED_RISE = 1.0
+"""Twice the best is as much as may be."""
+
+
+def tolerated_rise(best_seconds: float) -> float:
+    """Return how many seconds more than at its best something may take before catch-up hurts."""
+    return max(best_seconds * TOLERATED_RISE, LEAST_RISE_SECONDS)
 
 
 class Timings:
     """Samples of one role's connections."""
 
-    __slots__ = ("_answers", "_turnarounds")
+    __slots__ = ("_answers", "_turnarounds", "are_wanted")
 
     def __init__(self) -> None:
+        self.are_wanted = False
+        """A rate goes by them now: connections are timed too that carry nothing that is throttled."""
         self._answers: list[float] = []
         self._turnarounds: list[float] = []
 
@@ -26,7 +37,7 @@ class Timings:
             self._answers.append(seconds)
 
     def came_back(self, seconds: float) -> None:
-        """A follower in sync has asked again, `seconds` after records went on to it."""
+        """A follower has asked again, `seconds` after an answer with records of replicas in sync began to go on."""
         if len(self._turnarounds) < MOST_SAMPLES:
             self._turnarounds.append(seconds)
 
@@ -35,6 +46,28 @@ class Timings:
         answers, self._answers = self._answers, []
         turnarounds, self._turnarounds = self._turnarounds, []
         return _median(answers), _median(turnarounds)
+
+
+class Turnaround:
+    """Of one connection, which has one fetch on its way at a time: when an answer with records of replicas in sync,
+    listed or not, began to go on. What catches up goes before them in the same answer, and makes them wait."""
+
+    __slots__ = ("_has_in_sync", "_since")
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        self._has_in_sync = False
+
+    def records_go_on(self, now: float, *, in_sync: bool) -> None:
+        if self._since is None:
+            self._since = now
+        self._has_in_sync |= in_sync
+
+    def take_since(self) -> float | None:
+        """The follower asks again: return when its last answer's first records went on; None: none were in sync."""
+        since = self._since if self._has_in_sync else None
+        self._since, self._has_in_sync = None, False
+        return since
 
 
 def _median(values: list[float]) -> float | None:

@@ -69,9 +69,9 @@ class Upstream:
         told."""
         return None if self._expected_at is None else now < self._expected_at
 
-    def look_back(self, now: float, *, is_full: bool) -> None:
-        """If the last grants brought no records although the replica is behind, have the claim rest for a while: the
-        same grants would bring nothing again if given at once."""
+    def look_back(self, demand: Demand, now: float) -> None:
+        """Take the follower's next request. If the grants of the last one brought no records although the replica is
+        behind, have the claim rest for a while: the same grants would bring nothing again if given at once."""
         outlook, self._beside = self._beside, None
         if outlook is None or outlook.first is None or not outlook.brought_nothing:
             return
@@ -79,7 +79,7 @@ class Upstream:
         if replica is None:
             return
         claim = self._admission.claim
-        if is_full:
+        if demand.is_full:
             claim.rest(now)
         elif replica.stalls and self._throttle.budget.turns.others_want(claim):
             claim.rest_longer(now)
@@ -107,7 +107,8 @@ class Upstream:
     def _unshaped(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
         self._expected_at = demand.deadline
         if demand.translation is None:
-            return Forward(None, outlook if self._replicas.known or self._witness is not None else None)
+            wanted = self._replicas.known or self._witness is not None or self._throttle.timings.are_wanted
+            return Forward(None, outlook if wanted else None)
         return self._sent_on(demand, Choice(), outlook, demand.request.max_wait_ms)
 
     def forward(
@@ -122,8 +123,6 @@ class Upstream:
         """Forward the request with the granted replicas first, since the first partition with data brings at least one
         batch (KIP-74), then all others that are not omitted."""
         behind, new = self._replicas.behind, self._replicas.new
-        if demand.translation is None and len(granted) == demand.partitions and self._admission.has_all:
-            return self._forward_all(demand, granted, now)
         replays = demand.is_full
         omitted: dict[PartitionKey, None] = {}
         probed: list[PartitionKey] = []
@@ -158,7 +157,7 @@ class Upstream:
             choice = Choice(omitted.keys(), dict.fromkeys(granted, MAX_INT32))
         return self._sent_on(demand, choice, outlook, max_wait_ms)
 
-    def _forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
+    def forward_all(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
         partition be the first one in turn."""
         outlook = self._outlook(demand, now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
 from admission.stakes import Stake, Stakes
 from admission.token_bucket import FLIGHT_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MIB = 1024 * 1024
 KIB = 1024
@@ -37,15 +40,17 @@ class Grant(NamedTuple):
 
 
 class Fetcher(NamedTuple):
-    """One connection: to which peer, of which topics it is behind, how long an answer takes."""
+    """One connection: to which peer, of which topics it is behind, how long an answer takes; in which rack the peer
+    is."""
 
     peer: str
     topics: tuple[str | None, ...]
     seconds: float
+    rack: str = "none"
 
 
 class Run:
-    """Fetchers that always want more, in virtual time. `rates`: of peers and topics that have one."""
+    """Fetchers that always want more, in virtual time. `rates`: of racks, peers and topics that have one."""
 
     def __init__(self, role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...], seconds: float) -> None:
         self.budgets: dict[str, Budget] = {name: strict(rate) for name, rate in rates.items()}
@@ -60,7 +65,7 @@ class Run:
 
     def _fetches(self, number: int):  # type: ignore[no-untyped-def]
         fetcher = self.fetchers[number]
-        own = [Stake.in_budget(self.budgets[fetcher.peer])] if fetcher.peer in self.budgets else []
+        own = [Stake.in_budget(self.budgets[name]) for name in (fetcher.rack, fetcher.peer) if name in self.budgets]
         role = Stake.in_budget(self.role)
         stakes = Stakes(role, own)
         of_topics = {t: Stake.in_budget(self.budgets[t]) for t in fetcher.topics if t is not None and t in self.budgets}
@@ -79,12 +84,13 @@ class Run:
             for _, part, size in granted:
                 self.role.settle(role.claim, reserved=size, used=size, now=self.now)
                 stakes.settle(part, reserved=size, used=size, now=self.now)
-            served = [topic for topic, _, _ in granted]
-            order = [topic for topic in order if topic not in served] + served
+            served = sorted(granted, key=lambda each: each[2] == MIB)
+            last = [topic for topic, _, _ in served]  # who had less than it wished for goes before who had all of it
+            order = [topic for topic in order if topic not in last] + last
 
     def of(self, name: str) -> list[Grant]:
-        """What passed under a peer's or a topic's rate."""
-        return [each for each in self.grants if name in (self.fetchers[each.connection].peer, each.part)]
+        """What passed under the rate of a rack, a peer or a topic."""
+        return [each for each in self.grants if name in (*self.fetchers[each.connection][::3], each.part)]
 
 
 def most_over(grants: list[Grant], rate: float) -> float:
@@ -104,13 +110,16 @@ def burst(rate: float) -> float:
 
 
 def fair(role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...]) -> float:
-    """What all of them could use together: everything grows alike until something is full."""
-    flows = [
-        {"role", fetcher.peer, topic} & ({"role"} | rates.keys())
-        for fetcher in fetchers
-        for topic in dict.fromkeys(fetcher.topics)
-    ]
-    limits, used, live = {"role": role, **rates}, dict.fromkeys(("role", *rates), 0.0), set(range(len(flows)))
+    """What all of them could use together: everything grows alike until something is full. A partition has no more
+    than a wish for each answer."""
+    limits = {"role": role, **rates}
+    flows = []
+    for number, fetcher in enumerate(fetchers):
+        for topic in dict.fromkeys(fetcher.topics):
+            own = f"{number} {topic}"
+            flows.append({"role", own, fetcher.rack, fetcher.peer, topic} & (limits.keys() | {own}))
+            limits[own] = MIB / fetcher.seconds
+    used, live = dict.fromkeys(limits, 0.0), set(range(len(flows)))
     rate_of = [0.0] * len(flows)
     while live:
         room = {
@@ -129,10 +138,19 @@ def fair(role: float, rates: dict[str, float], fetchers: tuple[Fetcher, ...]) ->
 
 
 TOPICS = st.lists(st.sampled_from(["x", "y", None]), min_size=1, max_size=4, unique=True).map(tuple)
+PLACES = st.sampled_from([("102", "a"), ("103", "a"), ("104", "b"), ("105", "none")])
 FETCHERS = st.lists(
-    st.builds(Fetcher, st.sampled_from(["102", "103", "104"]), TOPICS, st.floats(0.0005, 0.06)), min_size=1, max_size=6
+    st.builds(
+        lambda place, topics, seconds: Fetcher(place[0], topics, seconds, place[1]),
+        PLACES,
+        TOPICS,
+        st.floats(0.0005, 0.06),
+    ),
+    min_size=1,
+    max_size=6,
 ).map(tuple)
-RATES = st.dictionaries(st.sampled_from(["102", "103", "x", "y"]), st.integers(MIB // 2, 30 * MIB), max_size=4)
+BOUNDED = st.sampled_from(["102", "103", "x", "y", "a", "b"])
+RATES = st.dictionaries(BOUNDED, st.integers(MIB // 2, 30 * MIB), max_size=4)
 
 
 @settings(max_examples=60, deadline=None)
@@ -145,31 +163,39 @@ def test_every_budget_holds_in_every_window(role: int, rates: dict[str, float], 
 
 
 SLOW_AND_SMALL = (Fetcher("102", ("x",), 0.0546875), Fetcher("103", ("x",), 0.046875))
-"""Two whose fetches take 50 ms, of which one may have 7 % of the rate: together they have 0.79 of what is possible."""
+"""Two whose fetches take 50 ms, of which one may have 7 % of the rate."""
+TOPIC_NEAR_THE_ROLE = (Fetcher("102", (None, "y"), 0.0513), Fetcher("105", ("y",), 0.0118))
+"""Each is first in one of two budgets, and waited for the other in both: they had two thirds of what is possible."""
+MANY_OF_A_PEER = (Fetcher("103", (None,), 0.02, "a"), *(Fetcher("102", (None,), 0.03 + n / 250, "a") for n in range(5)))
+"""Five connections of a peer that has a seventh of its rack's rate: for each of them the sixth waited in the rack's
+budget, where nobody had the rest."""
+
+TWO_IN_STEP = 2 * (Fetcher("102", ("x", "y", None), 0.03125, "a"),)
+"""In each of their fetches there is room for two of three and a little more: always the same had that little."""
 
 
 @settings(max_examples=60, deadline=None)
 @given(role=st.integers(2 * MIB, 40 * MIB), rates=RATES, fetchers=FETCHERS)
 @example(role=7481338, rates={"x": 7525203, "102": 524289}, fetchers=SLOW_AND_SMALL)
+@example(role=38258896, rates={"y": 31366015}, fetchers=TOPIC_NEAR_THE_ROLE)
+@example(role=40863219, rates={"a": 14361954, "102": 2134376}, fetchers=MANY_OF_A_PEER)
+@example(role=22346041, rates={}, fetchers=TWO_IN_STEP)
 def test_nobody_starves_and_what_one_leaves_the_others_have(
     role: int, rates: dict[str, float], fetchers: tuple[Fetcher, ...]
 ) -> None:
     seconds = 6.0
     run = Run(role, rates, fetchers, seconds)
-    # A fetcher's own most: a wish of each of its partitions for each answer.
-    unhurried = all(len(each.topics) * MIB / each.seconds > role for each in fetchers)
-    if unhurried:
-        possible = fair(role, rates, fetchers)
-        assert sum(each.size for each in run.grants) >= 0.75 * possible * seconds
+    assert sum(each.size for each in run.grants) >= 0.75 * fair(role, rates, fetchers) * seconds
     for number, fetcher in enumerate(fetchers):
         for topic in fetcher.topics:
             got = sum(each.size for each in run.grants if (each.connection, each.part) == (number, topic))
-            bounds = [role, *(rates[name] for name in (fetcher.peer, topic) if name is not None and name in rates)]
+            names = (fetcher.rack, fetcher.peer, topic)
+            bounds = [role, *(rates[name] for name in names if name is not None and name in rates)]
             assert got >= 0.2 * min(bounds) * seconds / (3 * len(fetchers)) - MIB / 4, (number, topic)
 
 
 @pytest.mark.parametrize("make", [strict, kip73])
-def test_what_a_peer_may_not_have_the_others_have(make: type[StrictBudget]) -> None:
+def test_what_a_peer_may_not_have_the_others_have(make: Callable[[float], Budget]) -> None:
     role, peer = make(20 * MIB), make(0)
     held = Stakes(Stake.in_budget(role), [Stake.in_budget(peer)])
     free = Stakes(Stake.in_budget(role), [])
@@ -191,6 +217,15 @@ def test_a_grant_is_the_least_of_its_path() -> None:
         int(0.8 * MIB) - int(0.4 * MIB),
         0,
     ]
+
+
+def test_a_rack_holds_its_peers_together_and_each_peer_keeps_to_its_own() -> None:
+    """102 may have 2 of the rack's 8 MiB/s, 103 has the other 6, and 104 of another rack what the role has beside."""
+    rates = {"a": 8.0 * MIB, "102": 2.0 * MIB}
+    fetchers = tuple(Fetcher(peer, (None,), 0.01, rack) for peer, rack in (("102", "a"), ("103", "a"), ("104", "b")))
+    run = Run(20.0 * MIB, rates, fetchers, 10.0)
+    passed = {each.peer: sum(grant.size for grant in run.of(each.peer)) / (10 * MIB) for each in fetchers}
+    assert passed == pytest.approx({"102": 2.0, "103": 6.0, "104": 12.0}, rel=0.05)
 
 
 def test_unlimited_everywhere_else_the_peers_rate_holds() -> None:

@@ -32,12 +32,12 @@ def test_gate_and_burst(rate: float, gate: float, burst: float) -> None:
 
 def test_starts_with_one_gate_and_opens_again_after_gate_seconds() -> None:
     subject = bucket()
-    assert subject.is_open(0.0)
+    assert subject.holds(subject.gate_bytes, 0.0)
     subject.reserve(subject.gate_bytes)
     subject.settle(reserved=subject.gate_bytes, used=subject.gate_bytes, now=0.0)
-    assert not subject.is_open(0.0)
+    assert not subject.holds(subject.gate_bytes, 0.0)
     assert subject.seconds_until(subject.gate_bytes, 0.0) == pytest.approx(0.1)
-    assert subject.is_open(0.1001)
+    assert subject.holds(subject.gate_bytes, 0.1001)
 
 
 def test_a_batch_larger_than_the_grant_is_repaid_as_debt() -> None:
@@ -48,9 +48,9 @@ def test_a_batch_larger_than_the_grant_is_repaid_as_debt() -> None:
 
 
 def test_rate_zero_never_opens_and_unlimited_always_does() -> None:
-    assert not bucket(0).is_open(1e6)
+    assert not bucket(0).holds(bucket(0).gate_bytes, 1e6)
     assert bucket(0).seconds_until(1, 0.0) == math.inf
-    assert bucket(math.inf).is_open(0.0)
+    assert bucket(math.inf).holds(bucket(math.inf).gate_bytes, 0.0)
     assert bucket(math.inf).seconds_until(1, 0.0) == 0
 
 
@@ -81,7 +81,7 @@ def test_over_any_span_no_more_than_rate_times_length_plus_burst(rate: int, step
     taken: list[tuple[float, float]] = []
     for pause, part in steps:
         now += pause
-        if subject.is_open(now):
+        if subject.holds(subject.gate_bytes, now):
             size = subject.available(now) * part
             subject.reserve(size)
             subject.settle(reserved=size, used=size, now=now)
@@ -141,7 +141,7 @@ def test_however_late_answers_come_no_span_has_more_than_a_burst_too_many(
             came.append((at, used))
         due = [each for each in due if each[0] > now + pause]
         now += pause
-        if pause < math.inf and subject.is_open(now):
+        if pause < math.inf and subject.holds(subject.gate_bytes, now):
             size = subject.available(now)
             subject.reserve(size)
             due.append((now + flight, size, size * part))
@@ -151,3 +151,12 @@ def test_however_late_answers_come_no_span_has_more_than_a_burst_too_many(
         for at, used in came[first:]:
             total += used
             assert total <= (rate * (at - began) + most) * (1 + 1e-9)
+
+
+def test_another_gate_changes_what_opens_it_and_nothing_else() -> None:
+    subject = bucket()
+    tokens = subject.available(1.0)
+    subject.change_gate(0.02, 1.0)
+    assert (subject.available(1.0), subject.gate_bytes) == (tokens, pytest.approx(4 * MIB * 0.02))
+    subject.change_gate(0.001, 1.0)
+    assert subject.gate_bytes == LEAST_GATE_BYTES

@@ -120,7 +120,7 @@ def _said(frame: bytes) -> bytes:
     if head.client_id == pairs.CLIENT_ID:
         return pairs.answer(head.api_version, head.correlation_id)
     if head.api_key == API_METADATA:
-        return with_length(metadata(head.api_version, [topic("t", 1, 0)]))
+        return with_length(metadata(head.api_version, [topic("t", 1, 0)], {101: None}))
     tags = b"\0" if head.api_version >= FIRST_FLEXIBLE_VERSION else b""
     return with_length(frame[CORRELATION_ID] + tags + empty_answer(frame))
 

@@ -153,7 +153,7 @@ class Conversation:
 
 def behind(partitions: int = 1, **options: object) -> Conversation:
     """A follower of so many partitions, all of them behind and known to be."""
-    conversation = Conversation(throttle(**options))  # type: ignore[arg-type]
+    conversation = Conversation(throttle(**options))
     conversation.offsets = {("t", p): 0 for p in range(partitions)}
     conversation.meet()
     return conversation

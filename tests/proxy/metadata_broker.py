@@ -35,9 +35,10 @@ def topic(name: str, partitions: int, error_code: int) -> dict[str, Any]:
     }
 
 
-def metadata(version: int, topics: list[dict[str, Any]]) -> bytes:
+def metadata(version: int, topics: list[dict[str, Any]], racks: Mapping[int, str | None]) -> bytes:
+    brokers = [{"node_id": each, "host": "kafka", "port": 9092, "rack": rack, TAGS: []} for each, rack in racks.items()]
     values = {
-        "throttle_time_ms": 0, "brokers": [], "cluster_id": "c", "controller_id": 101, "topics": topics, TAGS: [],
+        "throttle_time_ms": 0, "brokers": brokers, "cluster_id": "c", "controller_id": 101, "topics": topics, TAGS: [],
         "cluster_authorized_operations": -(2**31), "error_code": 0,
     }  # fmt: skip
     header = response_header(response_header_version(API_METADATA, version)).build({"correlation_id": 0, TAGS: []})
@@ -46,15 +47,17 @@ def metadata(version: int, topics: list[dict[str, Any]]) -> bytes:
 
 @dataclass
 class MetadataBroker:
-    """`has`: partitions by topic. It closes the connection on a version beyond `last_version`, as brokers do."""
+    """`has`: partitions by topic; `racks`: those of brokers, by id. It closes the connection on a version beyond
+    `last_version`, as brokers do."""
 
     has: Mapping[str, int]
     last_version: int = 12
     asked: list[list[str]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     unauthorized: frozenset[str] = frozenset()
+    racks: Mapping[int, str | None] = field(default_factory=dict)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
+    async def serve(self, stream: trio.abc.Stream) -> None:
         async with stream:
             frame = await self._exactly(stream, int.from_bytes(await self._exactly(stream, 4)))
             head = peek_request(frame, 0, len(frame))
@@ -66,14 +69,18 @@ class MetadataBroker:
             body = parse_whole(metadata_request_layout(head.api_version), frame[head.body_at :])
             assert not body.allow_auto_topic_creation
             self.asked.append([each.name for each in body.topics])
-            answers = [topic(name, self.has.get(name, 0), self._error(name)) for name in self.asked[-1]]
-            await stream.send_all(with_length(metadata(head.api_version, answers)))
+            await stream.send_all(with_length(self.answer(self.asked[-1], head.api_version)))
+
+    def answer(self, names: list[str], version: int) -> bytes:
+        """The frame, without its length."""
+        topics = [topic(name, self.has.get(name, 0), self._error(name)) for name in names]
+        return metadata(version, topics, self.racks)
 
     def _error(self, name: str) -> int:
         return 29 if name in self.unauthorized else 0 if name in self.has else 3
 
     @staticmethod
-    async def _exactly(stream: trio.SocketStream, size: int) -> bytes:
+    async def _exactly(stream: trio.abc.Stream, size: int) -> bytes:
         data = b""
         while len(data) < size:
             data += await stream.receive_some(size - len(data))

@@ -146,13 +146,13 @@ async def test_what_is_encrypted_is_throttled(tmp_path: Path, authority: Authori
         async with running(settings(tmp_path, port(listener))) as sidecar:
             follower, leader = await met(sidecar, listener, authority)
             await follower.send_all(with_length(fetch_frame(TWO)))
-            first = parse_fetch_request(await read_frame(leader))  # type: ignore[arg-type]
+            first = parse_fetch_request(await read_frame(leader))
             assert {each.partition_max_bytes for each in first.entries} == {1}
             await leader.send_all(with_length(answer([entry(0), entry(1)])))
-            await read_frame(follower)  # type: ignore[arg-type]
+            await read_frame(follower)
             await follower.send_all(with_length(fetch_frame(TWO)))
             # Behind, and the quota is 0: nobody is asked, and an empty answer comes after max_wait_ms.
-            await read_frame(follower)  # type: ignore[arg-type]
+            await read_frame(follower)
             assert sidecar.statistics.leader.omitted_partitions > 0
             assert sum(sidecar.statistics.leader.undecoded.values()) == 0
             for stream in (follower, leader):

@@ -103,7 +103,7 @@ def test_the_time_to_allow_is_enough() -> None:
 def test_who_may_become_leader_has_a_rate_too() -> None:
     """102 and 103 are listed as leaders; without a rate they would send as fast as they can when 101 fails."""
     rates = {(101, "leader"): 7, (104, "follower"): 5, (105, "follower"): 5}
-    assert standing_in(MOVES, SIZES, rates) == {**rates, (102, "leader"): 7, (103, "leader"): 7}  # type: ignore[arg-type]
+    assert standing_in(MOVES, SIZES, rates) == {**rates, (102, "leader"): 7, (103, "leader"): 7}
 
 
 def test_who_leads_other_partitions_keeps_the_rate_of_those() -> None:

@@ -6,17 +6,17 @@ import hashlib
 import json
 import os
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.last_good import keep_last_good, load_last_good, state_beside
+from proxy.config.last_good import keep_last_good, load_last_good, state_beside, state_place
 from proxy.config.quota_file import load_quotas_file
 from proxy.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 QUOTAS = b'# \xc3\xa4\r\n[brokers.1]\nleader.replication.throttled.rate = "10MB/s"\t# "quoted"\n'
 
@@ -51,6 +51,13 @@ def test_it_is_never_taken_for_a_quotas_file(state: Path) -> None:
 
 def test_it_is_beside_the_file_under_a_name_of_its_own(tmp_path: Path) -> None:
     assert state_beside(tmp_path / "quotas.toml") == tmp_path / ".quotas.toml.last-good"
+    assert state_place(tmp_path / "quotas.toml", {}) == state_beside(tmp_path / "quotas.toml")
+
+
+@pytest.mark.parametrize("said", ["/var/lib/sidecar", "/var/lib/sidecar:/var/lib/other"])
+def test_a_service_manager_names_the_place(said: str) -> None:
+    environ = {"STATE_DIRECTORY": said}
+    assert state_place(Path("/etc/sidecar/quotas.toml"), environ) == Path("/var/lib/sidecar/quotas.toml.last-good")
 
 
 def edited(change: Callable[[dict[str, object]], object]) -> Callable[[Path], object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import shutil
 import statistics
@@ -14,9 +15,11 @@ import trio
 import trio.testing
 
 from proxy.config import reload
-from proxy.config.quota_file import load_quotas_file
+from proxy.config.quota_file import WrittenQuotas, load_quotas_file, read_quotas_file
 from proxy.config.reload import QuotaWatch, ReloadResult
 from proxy.config.working_out import WorkedOut, work_out
+from proxy.errors import ConfigurationError
+from proxy.files import watching
 from proxy.quotas import parse_quotas
 from tests.proxy.recorded_log import RecordedLog
 
@@ -166,6 +169,43 @@ async def test_a_change_of_the_file_is_in_effect_in_time(path: Path, log: Record
                 assert watch.current.leader.bytes_per_second == rate
             nursery.cancel_scope.cancel()
     assert statistics.median(took[1:]) < EFFECT_SECONDS
+
+
+async def test_what_the_machine_had_no_descriptor_to_read_is_read_soon_again(
+    path: Path, log: RecordedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file changed once, while a crowd held all descriptors: nothing tells of it a second time."""
+    watch = open_watch(path, log)
+    seen, refused = watch.current, []
+
+    def read(file: Path) -> WrittenQuotas:
+        if len(refused) < 3:
+            refused.append(file)
+            unread = ConfigurationError(f"{file}: cannot be read: Too many open files")
+            raise unread from OSError(errno.EMFILE, "Too many open files")
+        return read_quotas_file(file)
+
+    monkeypatch.setattr(reload, "read_quotas_file", read)
+    monkeypatch.setattr(watching, "_RETRY_SECONDS", 0.01)
+    write(path, file_of(20))
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch.follow_file)
+            await watch.wait_changed(seen)
+            nursery.cancel_scope.cancel()
+    assert watch.current.leader.bytes_per_second == 20
+    assert log.events == ["quotas_reload_failed", "quotas_reloaded"]
+
+
+async def test_a_bad_file_is_not_read_again_until_it_changes(
+    path: Path, log: RecordedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = open_watch(path, log)
+    monkeypatch.setattr(watching, "_RETRY_SECONDS", 0.01)
+    write(path, "[brokers")
+    with trio.move_on_after(0.3):
+        await watch.follow_file()
+    assert watch.statistics.outcomes[ReloadResult.FAILED] == 1
 
 
 async def test_a_swapped_configmap_is_in_effect(tmp_path: Path, log: RecordedLog) -> None:

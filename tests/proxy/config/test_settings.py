@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,7 +21,6 @@ from proxy.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 MINIMAL = """
 [broker]
@@ -329,3 +329,10 @@ def test_only_one_role_is_fine(tmp_path: Path) -> None:
     settings = load(tmp_path, content.replace('upstream = "127.0.0.1:19092"', "", 1))
     assert settings.ingress is None
     assert settings.egress is not None
+
+
+def test_the_state_is_where_proxy_toml_says_then_where_a_service_manager_says(tmp_path: Path) -> None:
+    environ = {"STATE_DIRECTORY": "/var/lib/sidecar"}
+    assert load(tmp_path, MINIMAL, environ=environ).quotas.state == Path("/var/lib/sidecar/quotas.toml.last-good")
+    said = load(tmp_path, MINIMAL, overrides=["quotas.state=kept"], environ=environ)
+    assert said.quotas.state == tmp_path / "kept"

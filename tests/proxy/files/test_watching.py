@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,16 @@ async def test_a_change_is_seen(tmp_path: Path, change: Callable[[Path], None]) 
         async with FileWatch.open(path) as watch:
             change(path)
             assert await watch.wait_changed()
+
+
+async def test_a_notifier_that_no_descriptor_is_left_to_load_is_an_error_of_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`follow` tries an OSError again every second; an ImportError ended the task, with a traceback in the log."""
+    monkeypatch.setitem(sys.modules, "watchfiles._rust_notify", None)
+    with pytest.raises(OSError, match="watchfiles"):
+        async with FileWatch.open(tmp_path / "file"):
+            pass
 
 
 async def test_a_file_that_appears_is_seen(tmp_path: Path) -> None:

@@ -200,7 +200,7 @@ async def test_what_accept_fails_with_is_counted_and_tried_again(error: int, log
     listener.settimeout(0)
     statistics = HttpStatistics()
     refusing = Refusing(listener, error)
-    server = HttpServer(refusing, log=log, bounds=Bounds(), statistics=statistics)  # type: ignore[arg-type]
+    server = HttpServer(refusing, log=log, bounds=Bounds(), statistics=statistics)
     with closing(server):
         async with trio.open_nursery() as nursery:
             await nursery.start(partial(server.run, Routes(ROUTES), trust=Trust(()), turn=Turn()))

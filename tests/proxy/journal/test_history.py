@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from journal_schema import Kind
 from proxy.config.reload import ReloadOutcome, ReloadResult
 from proxy.config.settings import JournalSettings
-from proxy.journal.history import History
+from proxy.journal.history import History, bounds_text
 from proxy.journal.long_text import Selection
 from proxy.journal.recorder import Journal
 from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.finer_rates import FinerRates
 from proxy.roles import Role
+from proxy.statistics import RoleStatistics
+from proxy.throttle.racks import Racks
+from proxy.throttle.role_throttle import RoleThrottle
+from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -26,20 +32,46 @@ def plain(value: EventValue) -> EventValue:
     return str(value) if isinstance(value, Selection) else value
 
 
+def of_role(role: Role, quotas: Quotas) -> RoleThrottle:
+    return RoleThrottle(role, settings(), quotas=quotas, statistics=RoleStatistics(), now=0.0)
+
+
+def test_rates_inside_a_rate_are_told_with_the_brokers_of_each_rack() -> None:
+    racks, rates = (
+        Racks(),
+        FinerRates(peers={102: 1.0, 103: float("inf")}, racks={"b": 4.0, "c": 2.0}, globs=(("o*", 3.0),)),
+    )
+    racks.learn({104: "b", 102: "b", 103: "a"})
+    assert json.loads(bounds_text(rates, racks) or "") == {
+        "racks": {"b": {"bytes_per_second": 4, "brokers": [102, 104]}, "c": {"bytes_per_second": 2, "brokers": []}},
+        "peers": {"102": 1},
+        "topics": {"o*": 3},
+    }
+    assert bounds_text(FinerRates(peers={103: float("inf")}), racks) is None
+
+
+def test_they_are_worked_out_again_when_they_or_racks_are_others() -> None:
+    history, racks, rates = History(None, "strict"), Racks(), FinerRates(racks={"b": 4.0})
+    first = history._bounds_text(Role.LEADER, rates, racks)
+    assert history._bounds_text(Role.LEADER, rates, racks) is first
+    racks.learn({102: "b"})
+    assert "[102]" in (history._bounds_text(Role.LEADER, rates, racks) or "")
+    assert history._bounds_text(Role.LEADER, FinerRates(), racks) is None
+
+
 async def test_events_have_what_the_schema_asks_for(tmp_path: Path) -> None:
-    settings = JournalSettings(tmp_path, 600, 1 << 20, 1 << 30)
-    journal = Journal(settings, broker=101, log=RecordedLog())
+    journal = Journal(JournalSettings(tmp_path, 600, 1 << 20, 1 << 30), broker=101, log=RecordedLog())
     history = History(journal, "strict")
     history.started(lambda: "1.0")
     for role in Role:
-        history.quota(role, Quotas(leader=RoleQuota.of_every_topic(5.0)).of(role), "start", enforce=True)
+        history.quota(of_role(role, Quotas(leader=RoleQuota.of_every_topic(5.0))), "start")
     history.reloaded(ReloadOutcome(ReloadResult.FAILED, error="bad", reason="put", peer="10.0.0.9"))
     history.stopped()
     told = [(event.kind, tuple(map(plain, event.values))) for event in journal._take_events()]
     assert told == [
         (Kind.START, ("1.0",)),
-        (Kind.QUOTA, ("leader", 5.0, "strict", True, "*", "start")),
-        (Kind.QUOTA, ("follower", None, "strict", True, "{}", "start")),
+        (Kind.QUOTA, ("leader", 5.0, "strict", True, "*", None, "under-min-isr,under-replicated,moves", "start")),
+        (Kind.QUOTA, ("follower", None, "strict", True, "{}", None, "under-min-isr,under-replicated,moves", "start")),
         (Kind.RELOAD, ("failed", "bad", "put", "10.0.0.9")),
         (Kind.STOP, ()),
     ]
@@ -52,7 +84,7 @@ def test_without_a_journal_nothing_happens(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(Journal, "event", lambda *_, **values: made.append(values))
     history = History(None, "strict")
     history.started(lambda: "1.0")
-    history.quota(Role.LEADER, RoleQuota(), "start", enforce=True)
+    history.quota(of_role(Role.LEADER, Quotas()), "start")
     history.reloaded(ReloadOutcome(ReloadResult.UNCHANGED))
     history.stopped()
     assert (made, list(tmp_path.iterdir())) == ([], [])

@@ -90,7 +90,7 @@ async def test_an_old_broker_is_asked_in_its_own_version(clock: trio.testing.Moc
     async with broker.listening() as address, asking.of(address):
         await trio.sleep(CONFIRM_SECONDS + 1)
     assert asking.topics.has == {"a": partitions(2), "b": frozenset()}
-    assert broker.versions == [12, 4, 12, 4]
+    assert broker.versions == [12, 4, 4]
     assert asking.log.lines == []
 
 

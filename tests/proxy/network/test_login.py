@@ -90,14 +90,14 @@ def login(mechanism: str, password: str = PASSWORD, *, in_plaintext: bool = True
 
 async def test_scram_proves_that_both_know_the_password() -> None:
     server = ScramServer()
-    await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", server.answers), client_id="me")  # type: ignore[arg-type]
+    await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", server.answers), client_id="me")
     assert server.accepted
 
 
 async def test_a_wrong_password_is_refused_and_not_shown() -> None:
     wrong = login("SCRAM-SHA-512", "open barley")
     with pytest.raises(SaslRefusedError, match="login refused: nope") as raised:
-        await wrong.run(answering("SCRAM-SHA-512", ScramServer().answers), client_id="me")  # type: ignore[arg-type]
+        await wrong.run(answering("SCRAM-SHA-512", ScramServer().answers), client_id="me")
     assert "barley" not in str(raised.value)
 
 
@@ -108,20 +108,20 @@ async def test_a_server_that_does_not_know_the_password_is_none() -> None:
         return b"v=" + base64.b64encode(bytes(64))
 
     with pytest.raises(SaslRefusedError, match="SCRAM-SHA-512: ValueError"):
-        await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", pretends), client_id="me")  # type: ignore[arg-type]
+        await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", pretends), client_id="me")
 
 
 @pytest.mark.parametrize("says", [b"", b"nonsense", b"r=other,s=x,i=1", b"r=", b"i=99999999999"])
 async def test_a_server_that_says_nonsense_is_refused(says: bytes) -> None:
     with pytest.raises(SaslRefusedError):
-        await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", lambda _: says), client_id="me")  # type: ignore[arg-type]
+        await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", lambda _: says), client_id="me")
 
 
 async def test_plain_and_a_mechanism_that_is_not_there() -> None:
     server = PlainServer(b"sidecar\0sidecar\0sesame")
-    await login("PLAIN").run(answering("PLAIN", server.answers), client_id="me")  # type: ignore[arg-type]
+    await login("PLAIN").run(answering("PLAIN", server.answers), client_id="me")
     with pytest.raises(SaslRefusedError, match="it has no PLAIN, but GSSAPI"):
-        await login("PLAIN").run(answering("GSSAPI", server.answers), client_id="me")  # type: ignore[arg-type]
+        await login("PLAIN").run(answering("GSSAPI", server.answers), client_id="me")
 
 
 async def test_a_token_is_read_anew_each_time_however_long_it_is(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ async def test_a_token_is_read_anew_each_time_however_long_it_is(tmp_path: Path)
     for token in ("first", "x" * 60_000):
         file.write_text(token + "\n")
         server = PlainServer(f"n,,\x01auth=Bearer {token}\x01\x01".encode())
-        await bearer.run(answering("OAUTHBEARER", server.answers), client_id="me")  # type: ignore[arg-type]
+        await bearer.run(answering("OAUTHBEARER", server.answers), client_id="me")
 
 
 def test_a_file_that_is_not_there_is_said_at_the_start(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ class Scene:
             reception = Reception(
                 settings,
                 legs,
-                Redirected(Address(*leader[:2])),  # type: ignore[arg-type]
+                Redirected(Address(*leader[:2])),
                 brokers=KnownBrokers(settings, legs),
                 refused=Statistics().follower,
                 log=self.log,

@@ -249,7 +249,7 @@ async def test_if_nobody_answers_it_is_said_once_and_the_ids_are_awaited_no_long
     async with refusing() as nobody, asking.of(nobody):
         for number in range(3):
             asking.names.of(made_up(number))
-            await eventually(lambda number=number: not asking.names.is_awaited(made_up(number)))  # type: ignore[misc]
+            await eventually(lambda number=number: not asking.names.is_awaited(made_up(number)))
             await trio.sleep(1)
     assert len(asking.failures) == 1
     assert str(nobody) in asking.failures[0]

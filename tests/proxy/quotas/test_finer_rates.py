@@ -1,4 +1,4 @@
-"""Rates of peers and topics: which section says a topic's, when they hold, in which role."""
+"""Rates of racks, peers and topics: which section says a topic's, when they hold, in which role."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ follower.replication.throttled.rate = "1MiB/s"
 until = {LATER.isoformat()}
 [peers.104]
 leader.replication.throttled.rate = "unlimited"
+[racks."eu-1b"]
+leader.replication.throttled.rate = "20MiB/s"
+[racks."eu west.1"]
+leader.replication.throttled.rate = "unlimited"
 [topics.orders]
 leader.replication.throttled.rate = 5000
 leader.replication.throttled.replicas = "*"
@@ -36,6 +40,8 @@ leader.replication.throttled.replicas = "*"
 until = {LATER.isoformat()}
 [schedules.peers.102]
 leader.replication.throttled.rate = "2MiB/s"
+[schedules.racks."eu-1b"]
+follower.replication.throttled.rate = "5MiB/s"
 [schedules.topics.orders]
 leader.replication.throttled.rate = 1
 """
@@ -62,6 +68,7 @@ def test_the_most_specific_section_with_a_rate_is_a_topics_only_one(topic: str, 
 
 def test_only_what_is_limited_is_a_bound() -> None:
     assert dict(quota().finer.bounds()) == {
+        Entity("rack", "eu-1b"): 20 * 2**20,
         Entity("peer", "102"): 10 * 2**20,
         Entity("topic", "orders"): 5000,
         Entity("topic", "clicks-*"): 7000,
@@ -74,7 +81,10 @@ def test_schedules_go_first_and_sections_end() -> None:
     before = dict(quota(NOW).finer.bounds())
     assert before[Entity("peer", "102")] == 2 * 2**20
     assert before[Entity("topic", "orders")] == 1
-    assert dict(quota(NOW, Role.FOLLOWER).finer.bounds()) == {Entity("peer", "103"): 2**20}
+    assert dict(quota(NOW, Role.FOLLOWER).finer.bounds()) == {
+        Entity("rack", "eu-1b"): 5 * 2**20,
+        Entity("peer", "103"): 2**20,
+    }
     quotas = effective(parse_quotas(FILE.encode()), 101, NOW)
     assert quotas.next_change == LATER
     assert quotas.until == {Role.LEADER: LATER, Role.FOLLOWER: LATER}

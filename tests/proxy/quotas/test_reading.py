@@ -73,8 +73,12 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("a = 1\nb =", "not TOML: Invalid value (at"),
         (
             "rate = 5",
-            "quotas.toml: rate: unknown key; expected brokers, peers, topics, mode, schedules",
+            "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode, schedules",
         ),
+        ("[racks.'a\"b']", 'racks."a"b": expected a rack (broker.rack) without quotes and backslashes'),
+        ("[racks.b]\nleader.replication.throttled.replicas = '*'", "a list of replicas belongs to a topic or a broker"),
+        ("[racks.eu.b]\nleader.replication.throttled.rate = 1", 'a rack name with dots needs quotes: [racks."eu.b"]'),
+        ("[racks.b]\nleader.replication.throttled.rate = {}", "a rate that sets itself belongs to a broker"),
         ("schedules = 5", "quotas.toml: schedules: expected tables, each written [[schedules]], found 5"),
         ("[schedules]\nfrom = 1", "schedules: expected tables, each written [[schedules]], found a table"),
         ("schedules = [1]", "schedules: expected tables, each written [[schedules]], found a list"),

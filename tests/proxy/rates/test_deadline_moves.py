@@ -61,7 +61,7 @@ def test_what_cannot_be_done_is_said_within_ten_seconds_and_goes_on_at_the_most(
     assert move.late_at is not None
     assert move.late_at <= 10
     assert set(move.rates()[1:200]) == {100 * MIB}
-    assert move.choices[30][1].needed_bytes_per_second > 300 * MIB  # type: ignore[operator]
+    assert move.choices[30][1].needed_bytes_per_second > 300 * MIB
     assert move.ended == pytest.approx(205, rel=0.05)
     assert not move.choices[-1][1].late
 

@@ -101,12 +101,27 @@ async def test_it_begins_at_the_least_and_is_chosen_at_once(
     nursery.start_soon(rig.steering.run)
     await trio.sleep(0.1)
     chosen = pytest.approx(10 * MIB, rel=0.01)
-    assert rig.rate() == rig.throttles[Role.LEADER].budget._bucket.rate == chosen  # type: ignore[attr-defined]
+    assert rig.rate() == rig.throttles[Role.LEADER].budget._bucket.rate == chosen
     assert [(role, reason) for role, reason, _ in rig.told] == [(Role.LEADER, "rate")]
     assert rig.rate(Role.FOLLOWER) == float("inf")
     assert rig.steering.choice(Role.FOLLOWER) is None
     (line,) = [line for line in rig.log.lines if line["event"] == "rate_chosen"]
     assert (line["role"], line["held_by"], line["bytes_per_second"]) == ("leader", "deadline", rig.rate())
+
+
+async def test_what_a_deadline_needs_is_the_floor_of_what_does_not_hurt(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    rig = Rig(path)
+    await rig.write(WITHIN.replace("within", "auto = true, within"))
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(0.1)
+    assert rig.throttles[Role.LEADER].floor_bytes_per_second == pytest.approx(10 * MIB, rel=0.01)
+    await rig.write(WITHIN.replace('within = "1000s"', 'auto = true, min = "3MiB/s"'))
+    await trio.sleep(2)
+    nursery.start_soon(rig.steering.apply_changes, Role.LEADER)
+    await trio.sleep(2)
+    assert rig.throttles[Role.LEADER].floor_bytes_per_second == 3 * MIB
 
 
 async def test_as_time_goes_by_more_is_needed_and_few_lines_are_written(
@@ -206,6 +221,8 @@ async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
     assert choice.auto
     held = {line["held_by"] for line in rig.log.lines if line["event"] == "rate_chosen"}
     assert "catch_up_reads" in held
+    assert throttle.timings.are_wanted
     rig.looks.found = RoleSurvey()
     rig.steering.step(now + 70)
     assert rig.rate() == 10 * MIB
+    assert not throttle.timings.are_wanted

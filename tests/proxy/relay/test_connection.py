@@ -155,7 +155,7 @@ async def test_a_grant_in_flight_is_given_back(name: str, clock: MockClock) -> N
         await wire.ask(TWO)
         await wire.asked()
         assert reserved_bytes(of) > 0
-        await end(wire)  # type: ignore[misc]
+        await end(wire)
         await wire.finished.wait()
     assert wire.ending["cause"] in causes
     assert wire.ending["replica_fetches"] >= 2

@@ -330,10 +330,10 @@ async def test_an_error_between_two_rounds_is_told_and_survived() -> None:
         assert poller is not None
         with echo(poller, most=1) as (each, peer), trio.fail_after(5):
             serve = poller._serve_line
-            poller._serve_line = lambda _: 1 / 0  # type: ignore[method-assign, assignment, return-value]
+            poller._serve_line = lambda _: 1 / 0
             poller.later(each, each.direction)
             while not told:
                 await settle()
-            poller._serve_line = serve  # type: ignore[method-assign]
+            poller._serve_line = serve
             assert await ask(peer, b"goes on") == b"goes on"
     assert isinstance(told[0], ZeroDivisionError)

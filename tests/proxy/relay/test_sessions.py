@@ -254,7 +254,7 @@ async def test_epochs_differ_after_an_answer_of_our_own_and_that_one_is_kafkas(
         assert trio.current_time() == pytest.approx(0.5)
         assert (body.error_code, body.session_id, len(body.responses), body.throttle_time_ms) == (0, SESSION, 0, 0)
         wire.throttle.apply(quotas(400 * MIB), trio.current_time())
-        trio.lowlevel.current_clock().jump(1)  # type: ignore[attr-defined]
+        trio.lowlevel.current_clock().jump(1)
         request = await asks(wire, frame_of(version, {}, session=(SESSION, 2)))
         assert (request.session_id, request.session_epoch) == (SESSION, 1)
         frame = answer(version, [])
@@ -369,7 +369,7 @@ async def lowered(version: int, frame: bytes, *, pieces: int = 0, session: bool 
         await meet(wire, version, session_id=SESSION if session else 0)
         asked, ids = ({}, (SESSION, 1)) if session else (dict.fromkeys(range(3), 0), (0, 0))
         await asks(wire, frame_of(version, asked, session=ids))
-        trio.lowlevel.current_clock().jump(0.001)  # type: ignore[attr-defined]
+        trio.lowlevel.current_clock().jump(0.001)
         of.apply(quotas(65536), trio.current_time())
         received = await hears(wire, frame, pieces)
         await trio.testing.wait_all_tasks_blocked()
@@ -421,7 +421,7 @@ async def test_emptied_and_replayed_at_once(version: int, clock: trio.testing.Mo
     async with relayed(of) as wire:
         await meet(wire, version, session_id=0)
         assert listed(await asks(wire, frame_of(version, dict.fromkeys(range(3), 0)))) == [GRANTED]
-        trio.lowlevel.current_clock().jump(0.001)  # type: ignore[attr-defined]
+        trio.lowlevel.current_clock().jump(0.001)
         of.apply(quotas(1), trio.current_time())
         received = await hears(wire, answer(version, [entry(GRANTED, batch(500))], tags=version >= 12), 11)
         assert told(version, received) == [(GRANTED, 0, HIGH, 0), (0, 0, HIGH, 0), (2, 0, HIGH, 0)]

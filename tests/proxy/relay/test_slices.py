@@ -170,7 +170,7 @@ def test_a_connection_that_ends_in_a_slice_gives_back_what_it_had(short_slices: 
     both.asks.lost()
     both.tells.lost(0.0)
     both.exchange.close(0.0)
-    assert both.throttle.budget._bucket._reserved == 0  # type: ignore[attr-defined]
+    assert both.throttle.budget._bucket._reserved == 0
 
 
 def test_so_many_are_decided_at_once_and_the_others_wait_with_their_bytes(

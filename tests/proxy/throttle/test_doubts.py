@@ -9,6 +9,7 @@ import pytest
 from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.doubts import ALONE_SECONDS, MOST_NAMED, Reason, RoleDoubts, unknown_replicas
+from proxy.throttle.racks import RackDoubts
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)
@@ -51,6 +52,13 @@ def test_without_a_quota_in_force_nobody_needs_to_be_there(quota: RoleQuota) -> 
     doubts = RoleDoubts(Role.FOLLOWER)
     for now in (0.0, 1000.0):
         assert doubts.look(quota, 0, [], now) == ()
+
+
+def test_a_rack_that_is_not_known_is_a_doubt() -> None:
+    doubts = RoleDoubts(Role.LEADER)
+    (doubt,) = doubts.look(QUOTA, 1, [], 0.0, racks=RackDoubts(("102", "103"), ("c",)))
+    assert (doubt.reason, doubt.size) == (Reason.UNKNOWN_RACKS, 3)
+    assert doubts.look(QUOTA, 1, [], 1.0) == ()
 
 
 @pytest.mark.parametrize(("rate", "doubted"), [(0, False), (1, True), (65_535, True), (65_536, False)])

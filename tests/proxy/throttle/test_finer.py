@@ -1,4 +1,4 @@
-"""Rates of peers and topics inside a role's, in conversations of one link with its follower."""
+"""Rates of racks, peers and topics inside a role's, in conversations of one link with its follower."""
 
 from __future__ import annotations
 
@@ -66,6 +66,53 @@ def test_a_grant_is_the_least_of_its_path() -> None:
     assert sum(sizes.values()) == int(0.8 * MIB)
 
 
+def test_brokers_of_a_rack_share_its_rate_and_keep_to_their_own() -> None:
+    subject = conversation(FinerRates(racks={"b": 2.0 * MIB, "c": 1.0 * MIB}, peers={103: 0.5 * MIB}))
+    subject.throttle.racks.learn({102: "b", 103: "b", 104: "c"})
+    subject.throttle.racks_changed()
+    other = Conversation(subject.throttle)
+    other.offsets = {("x", 0): 0}
+    other.meet()
+    other.link.peer = "103"
+    assert other.throttle.finer is not None
+    assert [str(bound.entity) for bound in other.throttle.finer.of_peer("103")] == ["rack b", "peer 103"]
+    decision = subject.ask()
+    asked_for = subject.asked_for(decision)
+    assert sum(asked_for.values()) == int(0.2 * MIB)
+    subject.answer(decision, asked_for)
+    assert passed(subject) == {"rack b": int(0.2 * MIB) + ENTRY_BYTES * len(asked_for), "rack c": 0, "peer 103": 0}
+
+
+def test_a_rack_that_becomes_known_bounds_what_waits_and_what_was_granted_before_is_settled() -> None:
+    subject = conversation(FinerRates(racks={"b": 1.0 * MIB}, topics={"x": 30.0 * MIB}))
+    on_its_way = subject.ask()
+    assert sum(subject.asked_for(on_its_way).values()) == 3 * MIB
+    subject.throttle.racks.learn({102: "b"})
+    subject.throttle.racks_changed()
+    subject.answer(on_its_way, dict.fromkeys([("x", 0), ("y", 0), ("z", 0)], MIB))
+    subject.now = 1.0
+    assert sum(granted(subject).values()) == int(0.25 * MIB)
+    subject.throttle.racks.learn({102: "c"})
+    subject.throttle.racks_changed()
+    subject.now = 2.0
+    assert sum(granted(subject).values()) == 3 * MIB
+    subject.link.close()
+    assert subject.throttle.finer is not None
+    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())
+
+
+@pytest.mark.parametrize(("told", "held"), [({}, False), ({102: ""}, False), ({102: "b"}, True)])
+def test_a_broker_of_no_rack_or_of_one_that_nobody_told_is_not_held_by_a_racks_rate(
+    told: dict[int, str], *, held: bool
+) -> None:
+    subject = conversation(FinerRates(racks={"b": 0.0}))
+    subject.throttle.racks.learn(told)
+    subject.throttle.racks_changed()
+    assert isinstance(subject.ask(), Hold) is held
+    subject.link.replicas.fetch_version = 3
+    assert subject.throttle.rack_doubts().unknown == (("102",) if not told else ())
+
+
 def test_topics_of_a_glob_share_its_rate_but_for_those_that_are_exempt() -> None:
     finer = FinerRates(topics={"y": float("inf")}, globs=(("[x-z]", 1.0 * MIB),))
     assert granted(conversation(finer)) == {"x": GATE, "y": MIB}
@@ -127,7 +174,7 @@ def test_rates_change_while_answers_are_on_their_way() -> None:
     assert set(granted(subject).values()) == {MIB}
     subject.throttle.apply(quotas(FinerRates(topics={"x": 1.0 * MIB})), 2.0)
     subject.link.close()
-    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())  # type: ignore[attr-defined]
+    assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())
 
 
 def test_records_that_a_lowered_rate_cannot_bear_are_discarded() -> None:

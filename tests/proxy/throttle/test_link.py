@@ -60,6 +60,20 @@ def test_partitions_take_turns() -> None:
     assert asked == [T0, T1, T2, T0, T1, T2]
 
 
+def test_what_had_less_than_others_of_one_fetch_goes_before_them_in_the_next() -> None:
+    """With room for 2.1 of three partitions in each fetch, one of them had 0.1 every time, and the others 1."""
+    conversation = behind(partitions=3, bytes_per_second=21 * MIB)
+    had = dict.fromkeys((T0, T1, T2), 0)
+    for _ in range(30):
+        decision = conversation.ask()
+        asked = conversation.asked_for(decision)
+        conversation.answer(decision, asked)
+        for key, size in asked.items():
+            had[key] += size
+        conversation.now += 0.102
+    assert min(had.values()) >= 0.8 * max(had.values()), had
+
+
 def test_everything_over_quota_is_held_until_the_gate_opens() -> None:
     conversation = drained(behind(partitions=2))
     decision = conversation.ask()

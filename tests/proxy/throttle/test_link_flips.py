@@ -164,7 +164,7 @@ class Flips:
 
     def names(self) -> None:
         if self.talk.version >= 13:
-            self.talk.throttle.selection.names.learn({key[0]: bytes(key[0]).decode()[0] for key in self.keys})  # type: ignore[arg-type]
+            self.talk.throttle.selection.names.learn({key[0]: bytes(key[0]).decode()[0] for key in self.keys})
 
 
 @given(

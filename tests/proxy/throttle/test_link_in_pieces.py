@@ -59,7 +59,7 @@ class Story:
         wants = {key: END if number % 3 == 0 else 0 for number, key in enumerate(keys)}
         self.talk = SessionConversation(throttle(4 * MIB, policy=policy), wants, leader, version)
         if version >= 13:
-            self.talk.throttle.selection.names.learn({key[0]: bytes(key[0]).decode()[0] for key in keys})  # type: ignore[arg-type]
+            self.talk.throttle.selection.names.learn({key[0]: bytes(key[0]).decode()[0] for key in keys})
         self.flip(first)
         for number in steps:
             leader.ends[keys[number]] += 40
@@ -75,7 +75,7 @@ class Story:
         if when == "before":
             self.flip(flip)
         if when == "between":
-            talk.decide = lambda: (self.flip(flip), decide())[1]  # type: ignore[method-assign]
+            talk.decide = lambda: (self.flip(flip), decide())[1]
         told = self.told(talk.ask())
         if when == "after":
             self.flip(flip)
@@ -162,6 +162,6 @@ def test_whose_connection_ends_in_between_gives_back_what_it_was_granted(version
                 assert at > 10
                 return
         story.talk.link.close()
-        assert story.talk.throttle.budget._bucket._reserved == 0  # type: ignore[attr-defined]
+        assert story.talk.throttle.budget._bucket._reserved == 0
         assert all(not place.busy for place in story.talk.throttle.sessions.at("101"))
     pytest.fail("it is never through")

@@ -38,7 +38,7 @@ def opened(bytes_per_second: float = 4 * MIB, **options: int) -> SessionConversa
 
 
 def numbers(keys: object) -> list[int]:
-    return [key[1] for key in keys]  # type: ignore[attr-defined]
+    return [key[1] for key in keys]
 
 
 def cached(talk: SessionConversation) -> list[int]:
@@ -150,7 +150,7 @@ def test_quotas_off_while_a_request_is_held_lets_it_go_on_with_everything(versio
 @each_version
 def test_a_list_that_selects_more_starts_the_session_again_one_that_selects_less_does_not(version: int) -> None:
     talk = opened(0, version=version)
-    talk.throttle.selection.names.learn({topic_of(version): "t"} if version >= 13 else {})  # type: ignore[dict-item]
+    talk.throttle.selection.names.learn({topic_of(version): "t"} if version >= 13 else {})
     talk.throttle.apply(only("t", 0, Partitions(frozenset({0, 1}))), talk.now)
     less = talk.waited(talk.ask())
     assert isinstance(less, Forward)
@@ -265,7 +265,7 @@ def test_a_topic_whose_name_is_awaited_counts_as_listed_one_without_a_name_does_
     assert set(talk.asked_for(first).values()) == {FIRST_CONTACT_BYTES}
     assert isinstance(first, Forward)
     talk.hear(first)
-    names.learn({topic_of(17, "other"): "other"}, [topic_of(17)])  # type: ignore[list-item]
+    names.learn({topic_of(17, "other"): "other"}, [topic_of(17)])
     assert names.unnamed == 1
     decision = talk.ask()
     assert set(talk.asked_for(decision).values()) == {LIMIT}  # restored: it passes
@@ -278,7 +278,7 @@ def test_a_topic_that_turns_out_to_be_listed_stays_throttled() -> None:
     talk = conversation(0, version=17)
     talk.throttle.apply(only("t", 0), 0.0)
     talk.fetch()
-    talk.throttle.selection.names.learn({topic_of(17): "t"})  # type: ignore[dict-item]
+    talk.throttle.selection.names.learn({topic_of(17): "t"})
     assert talk.fetch().error_code == 0
     assert isinstance(talk.ask(), Hold)
 
@@ -286,7 +286,7 @@ def test_a_topic_that_turns_out_to_be_listed_stays_throttled() -> None:
 def test_lists_of_every_topic_need_no_name() -> None:
     talk = conversation(0, version=17)
     talk.fetch()
-    assert not talk.throttle.selection.names.is_awaited(topic_of(17))  # type: ignore[arg-type]
+    assert not talk.throttle.selection.names.is_awaited(topic_of(17))
     assert len(talk.link.replicas.known) == 3
 
 

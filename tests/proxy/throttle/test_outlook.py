@@ -10,7 +10,6 @@ from proxy.roles import Role
 from proxy.throttle.decision import Forward
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.link import Link
-from proxy.throttle.role_throttle import Usage
 from tests.proxy.conversation import ENTRY_BYTES, MIB, Conversation, behind, quotas, response_entry
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def test_only_records_of_one_that_is_behind_are_withheld() -> None:
     assert not outlook.must_discard(0.0)
     assert not outlook.withholds(response_entry(*KEY, 700))
     conversation.throttle.apply(quotas(0.01 * MIB), 1.0)
-    conversation.throttle.account(outlook.claim, Usage(ungranted=MIB), 1.0)
+    conversation.throttle.account(outlook.claim, 1.0, 0, 0, reserved=0, granted=0, ungranted=MIB, observed=0)
     assert outlook.must_discard(1.0)
     assert outlook.withholds(response_entry(*KEY, 700))
     assert not outlook.withholds(response_entry(*KEY, 700, error=6))

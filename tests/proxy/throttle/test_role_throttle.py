@@ -6,7 +6,9 @@ import math
 
 import pytest
 
-from proxy.quotas import Quotas
+from proxy.quotas import Quotas, RoleQuota
+from proxy.quotas.rate_source import RateSource
+from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 from tests.proxy.conversation import MIB, quotas, throttle
 
 
@@ -25,3 +27,16 @@ def test_requests_are_shaped_only_under_a_quota_that_is_enforced(rate: float, *,
     subject = throttle()
     subject.apply(quotas(rate, enforce=enforce), 0.0)
     assert subject.shapes is shapes
+
+
+def test_a_rate_with_auto_is_granted_in_small_portions() -> None:
+    """acks=all records on the same connection wait for what catches up before them."""
+    fixed, auto = RoleQuota(100.0 * MIB), RoleQuota(source=RateSource(400.0 * MIB, 100.0 * MIB, auto=True))
+    subject, riding = throttle(), []
+    claim = subject.budget.turns.join()
+    for now, quota in enumerate((fixed, auto, fixed), 1):
+        subject.apply(Quotas(leader=quota), float(now))
+        riding.append(subject.budget.room(claim, now + 0.9, rides=True) / MIB)
+    before, meanwhile, after = riding
+    assert meanwhile == pytest.approx(100 * AUTO_GATE_SECONDS)
+    assert min(before, after) >= 4.99

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.quotas import Partitions, Quotas, RoleQuota
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics
+from proxy.throttle.decision import Forward
+from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.timings import MOST_SAMPLES, Timings
-from tests.proxy.conversation import Conversation, behind, throttle
+from tests.proxy.conversation import MIB, Conversation, behind, response_entry, settings, throttle
 
 KEY = ("t", 0)
 
@@ -57,3 +62,49 @@ def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
         conversation.now = now
         conversation.answer(conversation.ask())
     assert conversation.throttle.timings.take() == (None, None)
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["listed", "unlisted"])
+def test_what_catches_up_in_the_same_answer_makes_those_in_sync_wait(listed: bool) -> None:
+    """One connection carries both, as with num.replica.fetchers=1: the time is that of the whole answer. The lists of a
+    move name what moves, and producers write to other partitions."""
+    live = ("live", 0)
+    named = RoleQuota(4.0 * MIB, topics={"t": Partitions(frozenset({0}))})
+    quotas = Quotas(leader=RoleQuota.of_every_topic(4.0 * MIB) if listed else named)
+    held = RoleThrottle(Role.LEADER, settings(), quotas=quotas, statistics=RoleStatistics(), now=0.0)
+    conversation = Conversation(held, offsets={KEY: 0, live: 1_000_000})
+    conversation.meet()
+    conversation.now = 1.0
+    answer = conversation.answer(conversation.ask(), {KEY: 200_000})
+    conversation.now = 1.05
+    answer.forwards([response_entry(*live, 5_000, high_watermark=1_000_005)], b"", 0, conversation.now)
+    conversation.now = 1.07
+    conversation.ask()
+    _, turnaround = held.timings.take()
+    assert turnaround == pytest.approx(0.07)
+
+
+def test_a_follower_that_only_catches_up_is_not_timed() -> None:
+    conversation = behind()
+    conversation.now = 1.0
+    conversation.answer(conversation.ask(), {KEY: 200_000})
+    conversation.now = 1.07
+    conversation.ask()
+    _, turnaround = conversation.throttle.timings.take()
+    assert turnaround is None
+
+
+def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_it() -> None:
+    """Another follower of a leader whose link is full: it is sent what producers write, and nothing moves there."""
+    live = ("live", 0)
+    quotas = Quotas(leader=RoleQuota(4.0 * MIB, topics={"t": Partitions(frozenset({0}))}))
+    held = RoleThrottle(Role.LEADER, settings(), quotas=quotas, statistics=RoleStatistics(), now=0.0)
+    conversation = Conversation(held, offsets={live: 1_000_000})
+    decision = conversation.ask()
+    assert isinstance(decision, Forward)
+    assert decision.outlook is None  # its answers pass unread
+    held.timings.are_wanted = True
+    conversation.answer(conversation.ask(), {live: 5_000})
+    conversation.now += 0.03
+    conversation.ask()
+    assert held.timings.take() == (None, pytest.approx(0.03))

@@ -61,7 +61,7 @@ class Keys:
             "keystores": (StoreSettings(self.own),),
             "truststore": StoreSettings(self.authority.certificate),
         }
-        return LegSettings(name, **(values | changed))  # type: ignore[arg-type]
+        return LegSettings(name, **(values | changed))
 
 
 def made(settings: LegSettings, *, most: int = 8, seconds: float = 5.0) -> tuple[Leg, RecordedLog]:

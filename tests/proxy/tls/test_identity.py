@@ -39,7 +39,7 @@ def pkcs12_store(keys: Keys, password: bytes) -> Path:
     key, own, authority = parts(keys)
     path = keys.home / "own.p12"
     encrypted = BestAvailableEncryption(password)
-    path.write_bytes(pkcs12.serialize_key_and_certificates(b"own", key, own, [authority], encrypted))  # type: ignore[arg-type]
+    path.write_bytes(pkcs12.serialize_key_and_certificates(b"own", key, own, [authority], encrypted))
     return path
 
 
@@ -52,7 +52,7 @@ def test_a_pem_file_with_its_key(keys: Keys) -> None:
 
 def test_key_and_certificate_in_files_of_their_own(keys: Keys) -> None:
     key, own, _ = parts(keys)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open"))  # type: ignore[attr-defined]
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open"))
     (keys.home / "tls.key").write_bytes(secret)
     (keys.home / "tls.crt").write_bytes(own.public_bytes(Encoding.PEM))
     (keys.home / "password").write_text("open\n")
@@ -94,7 +94,7 @@ def test_pkcs12_holds_both_and_the_authority(keys: Keys) -> None:
     ],
 )
 def test_what_is_wrong_is_said_by_file_and_without_a_secret(keys: Keys, change: object, message: str) -> None:
-    store = change(keys)  # type: ignore[operator]
+    store = change(keys)
     with pytest.raises(ConfigurationError, match=message) as raised:
         read_identity(store)
     assert "sesame" not in str(raised.value)
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_said_by_file_and_without_a_secret(keys: Keys, change: 
 
 def test_an_encrypted_key_needs_its_password(keys: Keys) -> None:
     key, own, _ = parts(keys)
-    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open"))  # type: ignore[attr-defined]
+    secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"open"))
     path = keys.home / "encrypted.pem"
     path.write_bytes(secret + own.public_bytes(Encoding.PEM))
     for password in (None, Secret("wrong")):
@@ -116,7 +116,7 @@ def test_authorities_without_a_certificate_are_none(keys: Keys) -> None:
     with pytest.raises(ConfigurationError, match=r"empty\.pem"):
         read_authorities(StoreSettings(keys.home / "empty.pem"))
     _, own, _ = parts(keys)
-    empty = pkcs12.serialize_key_and_certificates(None, parts(keys)[0], own, None, NoEncryption())  # type: ignore[arg-type]
+    empty = pkcs12.serialize_key_and_certificates(None, parts(keys)[0], own, None, NoEncryption())
     (keys.home / "some.p12").write_bytes(empty)
     assert read_authorities(StoreSettings(keys.home / "some.p12", StoreType.PKCS12)).expires > 0
 

@@ -1,0 +1,37 @@
+"""How quotas.toml names things: keys with dots, topics and globs, brokers, racks.
+
+Knows names, not what they are of. Pure. Invariant: a name that is accepted can be written in a header as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+TOPIC_OR_GLOB = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
+GLOB_WILDCARD = re.compile(r"[*?\[]")
+BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+RACK = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
+"""broker.rack is any text; one with quotes, backslashes or control characters is refused, for the sake of messages and
+labels, which show it as it is."""
+_BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+
+
+def flattened(
+    table: dict[str, Any], prefix: str = "", *, whole: Collection[str] = frozenset()
+) -> Iterator[tuple[str, Any]]:
+    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name. `whole`: keys
+    whose value may be a table."""
+    for key, value in table.items():
+        if isinstance(value, dict) and value and prefix + key not in whole:
+            yield from flattened(value, f"{prefix}{key}.", whole=whole)
+        else:
+            yield prefix + key, value
+
+
+def quoted(name: str) -> str:
+    """A name as TOML wants it in a key."""
+    return name if _BARE.fullmatch(name) else f'"{name}"'

@@ -1,0 +1,112 @@
+"""In which rack each broker is, as far as a broker has told, and which bytes went from one rack to another.
+
+A broker says which racks there are (`network.rack_asking`); rates of racks (`finer`) and the count of bytes between
+racks go by it. Of both roles, since it is the same cluster. Pure.
+
+Invariant: a broker whose rack nobody has told is bounded by no rack's rate, and nothing counts as going between its
+rack and another; a broker's rack is remembered while the broker is away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ..quotas.finer_rates import FinerRates
+    from ..statistics import RoleStatistics
+
+MOST_NAMED = 5
+MOST_BROKERS = 10_000
+"""The most brokers whose rack is remembered; larger clusters than that are not known."""
+
+
+class Racks:
+    """Of one process. `own`: the id of the broker beside it."""
+
+    def __init__(self, own: int | None = None) -> None:
+        self._own = str(own)
+        self._of: dict[str, str] = {}
+        """By broker id, as peers are called; empty: in none."""
+        self.generation = 0
+        """Another number whenever a rack is another than before."""
+
+    def of(self, peer: str) -> str | None:
+        """Return the rack of a broker, empty if it is in none; None: nobody told."""
+        return self._of.get(peer)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any broker has told."""
+        return bool(self._of)
+
+    def learn(self, told: Mapping[int, str]) -> bool:
+        """Take what a broker says of those that are alive; return whether any rack is another than before."""
+        new = {str(broker_id): rack for broker_id, rack in told.items()}
+        if new.items() <= self._of.items():
+            return False
+        self.generation += 1
+        self._of.update(new)
+        if len(self._of) > MOST_BROKERS:
+            self._of = dict([*new.items()][:MOST_BROKERS])
+        return True
+
+    def brokers_in(self, rack: str) -> list[int]:
+        """Return the ids of those that are known to be in a rack, in order."""
+        return sorted(int(broker_id) for broker_id, found in self._of.items() if found == rack)
+
+    def is_crossed(self, peer: str) -> bool:
+        """Whether traffic with `peer` goes from one rack to another; false also where either is not known."""
+        own, other = self._of.get(self._own), self._of.get(peer)
+        return bool(own) and bool(other) and own != other
+
+    def missing(self, rates: FinerRates) -> list[str]:
+        """Return the racks that have a rate and no broker; none while nothing is known."""
+        known = set(self._of.values())
+        return [rack for rack in rates.racks if known and rack not in known]
+
+
+class Relayed:
+    """What one connection has relayed, and how much of that is counted already as going between racks."""
+
+    __slots__ = ("_counted_request_bytes", "_counted_response_bytes", "request_bytes", "response_bytes")
+
+    def __init__(self) -> None:
+        self.request_bytes = self.response_bytes = 0
+        self._counted_request_bytes = self._counted_response_bytes = 0
+
+    def cross(self, statistics: RoleStatistics) -> None:
+        """It all goes between racks: count what is not counted yet."""
+        statistics.cross_rack_request_bytes += self.request_bytes - self._counted_request_bytes
+        statistics.cross_rack_response_bytes += self.response_bytes - self._counted_response_bytes
+        self._counted_request_bytes, self._counted_response_bytes = self.request_bytes, self.response_bytes
+
+
+class RackDoubts(NamedTuple):
+    """Why rates of racks may not do what was meant."""
+
+    unknown: Collection[str] = ()
+    """Brokers with which there is a connection, and whose rack nobody has told."""
+    missing: Collection[str] = ()
+    """Racks that have a rate, and in which no broker is."""
+
+    def in_words(self) -> str:
+        """Empty if there is nothing to doubt."""
+        words = []
+        if self.unknown:
+            words.append(
+                f"rates of racks do not hold for broker {_some(self.unknown)}, whose rack nobody has told. May a "
+                "broker be asked (names.security.protocol), and does this sidecar know that broker's id (egress.peers)?"
+            )
+        if self.missing:
+            words.append(f"no broker is in rack {_some(self.missing)}, which has a rate: broker.rack says otherwise?")
+        return " ".join(words)
+
+
+def _some(names: Collection[str]) -> str:
+    named = ", ".join(sorted(names)[:MOST_NAMED])
+    return named if len(names) <= MOST_NAMED else f"{named} and {len(names) - MOST_NAMED} more"
+
+
+NO_RACK_DOUBTS = RackDoubts()

@@ -1,0 +1,49 @@
+"""How much catches up beside records of replicas in sync, in the same answer: as much as lets their follower come back
+in time.
+
+A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
+by then. Whoever produces with acks=all waits for the follower's next fetch, so each one says how long that took, and
+the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. Pure.
+
+Invariant: `most_bytes` is `LEAST_BYTES` at least.
+"""
+
+from __future__ import annotations
+
+import math
+
+from .timings import tolerated_rise
+
+LEAST_BYTES = 64 * 1024
+"""Less is asked for by no other rate either (`admission.token_bucket.LEAST_GATE_BYTES`)."""
+AIM = 0.6
+"""Of the rise that is tolerated: where the rate itself would be lowered only at all of it."""
+GROWTH = 1.1
+"""An answer; seven answers make it twice as much."""
+LEAST_CUT = 0.5
+"""One answer that took long, for whatever reason, takes no more than half."""
+BEST_KEPT_SECONDS = 60.0
+"""The best time is that of one to two such whiles: a route that becomes slower for good counts as slow no longer."""
+
+
+class Riding:
+    """Of one connection."""
+
+    __slots__ = ("_best_before", "_best_seconds", "_since", "most_bytes")
+
+    def __init__(self) -> None:
+        self._best_seconds = self._best_before = math.inf
+        self._since = -math.inf
+        self.most_bytes = float(LEAST_BYTES)
+
+    def came_back(self, seconds: float, granted_bytes: float, now: float) -> None:
+        """The follower asks again, so long after records in sync and what was granted beside them began to go on."""
+        if now - self._since >= BEST_KEPT_SECONDS:
+            self._since, self._best_before, self._best_seconds = now, self._best_seconds, math.inf
+        self._best_seconds = min(self._best_seconds, seconds)
+        best = min(self._best_seconds, self._best_before)
+        aim = best + AIM * tolerated_rise(best)
+        if seconds > aim:
+            self.most_bytes = max(self.most_bytes * max(aim / seconds, LEAST_CUT), LEAST_BYTES)
+        elif 2 * granted_bytes >= self.most_bytes:
+            self.most_bytes *= GROWTH

@@ -1,0 +1,140 @@
+"""A connection that carries records in sync and what catches up, on a link that both fill, in virtual time."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from proxy.quotas import Partitions, Quotas, RoleQuota
+from proxy.quotas.rate_source import RateSource
+from proxy.roles import Role
+from proxy.statistics import RoleStatistics
+from proxy.throttle.link import LIVE_SECONDS
+from proxy.throttle.riding import GROWTH, LEAST_BYTES, Riding
+from proxy.throttle.role_throttle import RoleThrottle
+from tests.proxy.conversation import MIB, Conversation, settings
+
+MB = 1e6
+LINK = 40 * MB
+BEST_SECONDS = 0.001
+TOLERATED_SECONDS = BEST_SECONDS + 0.005
+LIVE = ("live", 0)
+
+
+def turnarounds(
+    riding: Riding, live: float, seconds: float, link: float = LINK, *, best: float = BEST_SECONDS, began: float = 0.0
+) -> tuple[list[float], float]:
+    """Of a follower that fetches again and again while producers write `live` bytes a second, after a first answer
+    without anything else; and the bytes a second that caught up."""
+    found, caught_up, waiting, granted = [best], 0.0, 0.0, 0.0
+    riding.came_back(best, 0, began)
+    while sum(found) < seconds:
+        granted = riding.most_bytes
+        took = best + (granted + waiting) / link
+        waiting = live * took
+        caught_up += granted
+        riding.came_back(took, granted, began + sum(found))
+        found.append(took)
+    return found, caught_up / sum(found)
+
+
+@pytest.mark.parametrize("live", [0.0, 8 * MB, 16 * MB])
+def test_as_much_rides_along_as_lets_the_follower_come_back_in_time(live: float) -> None:
+    found, caught_up = turnarounds(Riding(), live, 10.0)
+    late = sum(took > TOLERATED_SECONDS for took in found) / len(found)
+    assert late < 0.01
+    assert caught_up > 0.4 * (LINK - live)
+
+
+def test_a_faster_link_carries_more() -> None:
+    _, slow = turnarounds(Riding(), 4 * MB, 10.0)
+    found, fast = turnarounds(Riding(), 4 * MB, 10.0, link=100 * LINK)
+    assert fast > 50 * slow
+    assert max(found) <= TOLERATED_SECONDS
+
+
+def test_a_link_that_becomes_ten_times_slower_is_noticed_by_its_first_answers() -> None:
+    riding = Riding()
+    turnarounds(riding, 4 * MB, 10.0, link=200 * MB)
+    found, _ = turnarounds(riding, 4 * MB, 1.0)
+    assert max(found[10:]) <= TOLERATED_SECONDS
+
+
+def test_a_route_that_becomes_longer_for_good_counts_as_slow_for_two_minutes_at_most() -> None:
+    riding = Riding()
+    turnarounds(riding, 4 * MB, 10.0)
+    longer = 20 * BEST_SECONDS
+    _, at_first = turnarounds(riding, 4 * MB, 30.0, best=longer, began=10.0)
+    turnarounds(riding, 4 * MB, 95.0, best=longer, began=40.0)
+    _, then = turnarounds(riding, 4 * MB, 10.0, best=longer, began=135.0)
+    assert at_first < 4 * MB < then
+
+
+def test_one_late_answer_takes_no_more_than_half_and_there_is_always_some() -> None:
+    riding = Riding()
+    turnarounds(riding, 4 * MB, 10.0, link=200 * MB)
+    before = riding.most_bytes
+    riding.came_back(5.0, before, 10.0)
+    assert riding.most_bytes == before / 2
+    for _ in range(50):
+        riding.came_back(5.0, before, 10.0)
+    assert riding.most_bytes == LEAST_BYTES
+
+
+def test_what_was_not_used_is_no_reason_for_more() -> None:
+    riding = Riding()
+    for _ in range(50):
+        riding.came_back(BEST_SECONDS, LEAST_BYTES / 4, 10.0)
+    assert riding.most_bytes == LEAST_BYTES
+
+
+def moving(*, auto: bool) -> Conversation:
+    """One partition is behind and listed, another in sync and not."""
+    source = RateSource(400.0 * MIB, 100.0 * MIB, auto=True) if auto else None
+    named = RoleQuota(100.0 * MIB, topics={"t": Partitions(frozenset({0}))}, source=source)
+    held = RoleThrottle(Role.LEADER, settings(), quotas=Quotas(leader=named), statistics=RoleStatistics(), now=0.0)
+    conversation = Conversation(held, offsets={("t", 0): 0, LIVE: 1_000_000})
+    conversation.meet()
+    return conversation
+
+
+def asked_every_tenth(conversation: Conversation) -> list[int]:
+    """The bytes asked for of what is behind, by a follower that comes back after a tenth of a second each time."""
+    asked = []
+    for _ in range(20):
+        conversation.now += 0.1
+        decision = conversation.ask()
+        asked.append(conversation.asked_for(decision)["t", 0])
+        conversation.answer(decision, {("t", 0): 5_000, LIVE: 5_000})
+    return asked
+
+
+@pytest.mark.parametrize("auto", [True, False])
+def test_only_a_rate_that_does_not_hurt_goes_by_it(auto: bool) -> None:
+    """100 MiB/s: half a gate is 1 MiB, or 5 MiB where the rate is fixed."""
+    conversation = moving(auto=auto)
+    assert min(asked_every_tenth(conversation)[1:]) == (LEAST_BYTES * GROWTH // 1 if auto else MIB)
+    assert math.isinf(conversation.link.admission.claim.most_riding_bytes) is not auto
+
+
+def test_a_floor_is_kept_however_long_the_follower_takes() -> None:
+    """A deadline needs 8 MiB/s, and the follower comes back after a tenth of a second each time."""
+    conversation = moving(auto=True)
+    conversation.throttle.floor_bytes_per_second = 8.0 * MIB
+    assert min(asked_every_tenth(conversation)[1:]) == pytest.approx(0.8 * MIB, rel=0.01)
+
+
+def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
+    """The leader's answer had nothing new, so nobody writes at this moment; a second later somebody does."""
+    conversation = moving(auto=True)
+    conversation.answer(conversation.ask(), {LIVE: 5_000})
+    conversation.now += 0.001
+    conversation.link.admission.claim.rest(conversation.now)
+    waiting = conversation.ask(max_wait_ms=100)
+    assert ("t", 0) not in conversation.asked_for(waiting)
+    conversation.now += 0.2
+    conversation.answer(waiting)
+    assert conversation.asked_for(conversation.ask())["t", 0] <= LEAST_BYTES * GROWTH
+    conversation.now += LIVE_SECONDS
+    assert conversation.asked_for(conversation.ask())["t", 0] == MIB
