@@ -219,6 +219,7 @@ def _quotas(quotas: Quotas) -> Json:
                 "bytes_per_second": None
                 if math.isinf(quotas.of(role).bytes_per_second)
                 else quotas.of(role).bytes_per_second,
+                "inside": {str(entity): rate for entity, rate in quotas.of(role).finer.bounds()},
                 "replicas": quotas.of(role).listed(),
             }
             for role in Role

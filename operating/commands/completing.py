@@ -38,6 +38,14 @@ def complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return _complete(_names(ctx, "topics"), incomplete)
 
 
+def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return _complete(_names(ctx, "peers") | _names(ctx, "brokers") - {"default"}, incomplete)
+
+
+def complete_rack(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
+    return _complete(_names(ctx, "racks"), incomplete)
+
+
 def _complete(names: set[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 

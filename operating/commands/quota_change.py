@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
-from proxy.quotas.reading import quoted
+from proxy.quotas.keys import BROKER, RACK
 from proxy.suggestions import did_you_mean
 
 from ..editing.asks import Ask
@@ -30,35 +30,60 @@ if TYPE_CHECKING:
 ENFORCE = "mode.enforce"
 KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)
 DEFAULT_BROKER = "default"
+_OPTIONS = {"peers": "--peer", "racks": "--rack", "topics": "--topic"}
 _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
-def places(key: str, brokers: Sequence[str], topic: str | None) -> list[Place]:
+class Whose(NamedTuple):
+    """What was named by options: brokers; or one peer, rack or topic, of which one alone may be."""
+
+    brokers: tuple[str, ...] = ()
+    peer: str | None = None
+    rack: str | None = None
+    topic: str | None = None
+
+    def section(self) -> tuple[str, str] | None:
+        """None: of brokers. Raises InvalidValueError for more than one, and for what is no name."""
+        found = [("peers", self.peer), ("racks", self.rack), ("topics", self.topic)]
+        named = [(kind, name) for kind, name in found if name is not None]
+        if len(named) > 1:
+            raise InvalidValueError("--peer, --rack and --topic: one of them at a time: each has rates of its own")
+        for kind, name in named:
+            if kind == "peers" and not BROKER.fullmatch(name):
+                raise InvalidValueError(f"--peer: expected the other broker's id, found {shown(name)}")
+            if kind == "racks" and not RACK.fullmatch(name):
+                raise InvalidValueError(f"--rack: expected a rack without quotes and backslashes, found {shown(name)}")
+        return named[0] if named else None
+
+
+def places(key: str, whose: Whose) -> list[Place]:
     """Where `key` stands, for each broker that is named. Raises InvalidValueError for a key that is none, or that does
     not belong there."""
+    section, brokers = whose.section(), whose.brokers
     if key not in KEYS:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
     if key == ENFORCE:
-        if brokers or topic is not None:
-            raise InvalidValueError(f"{key}: holds for the whole file: leave out --broker and --topic")
+        if brokers or section is not None:
+            raise InvalidValueError(f"{key}: holds for the whole file: leave out --broker, --topic, --peer and --rack")
         return [Place(("mode",), "enforce")]
-    if topic is None:
+    if section is None:
         return [Place(("brokers", broker), key) for broker in dict.fromkeys(brokers or (DEFAULT_BROKER,))]
-    if key in RATE_KEYS:
+    if brokers and key in RATE_KEYS:
         raise InvalidValueError(
-            f"{key}: set writes the rate of a broker: --broker N, or neither for every broker; a topic's own is "
-            f"written in quotas.toml, below [topics.{quoted(topic)}]"
+            f"{key}: a rate inside the rate is the same for every broker that reads the file: leave out --broker"
         )
     if brokers:
         raise InvalidValueError(
             f'{key}: of a topic, or of a broker: for one broker write "0:{brokers[0]},1:{brokers[0]}"'
         )
-    return [Place(("topics", topic), key)]
+    if key in REPLICAS_KEYS and section[0] != "topics":
+        raise InvalidValueError(f"{key}: a list is of a topic or a broker: --topic or --broker")
+    return [Place(section, key)]
 
 
-def asks(key: str, wish: Wish, brokers: Sequence[str], topic: str | None) -> list[Ask]:
+def asks(key: str, wish: Wish, whose: Whose) -> list[Ask]:
     """Where no broker is named the default is, and with it every broker. Raises InvalidValueError."""
-    return [Ask(place, wish, alone=DEFAULT_BROKER in brokers) for place in places(key, brokers, topic)]
+    return [Ask(place, wish, alone=DEFAULT_BROKER in whose.brokers) for place in places(key, whose)]
 
 
 class Pair(NamedTuple):
@@ -131,8 +156,8 @@ def _key(place: Place) -> str:
 
 def _whose(group: Sequence[Ask]) -> list[str]:
     kind, *name = map(str, group[0].place.section)
-    if kind == "topics":
-        return ["--topic", *name]
+    if kind in _OPTIONS:
+        return [_OPTIONS[kind], *name]
     if kind != "brokers" or (len(group) == 1 and name == [DEFAULT_BROKER] and not group[0].alone):
         return []
     return [word for ask in group for word in ("--broker", str(ask.place.section[1]))]

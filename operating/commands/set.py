@@ -28,12 +28,12 @@ from ..quota_words import parse_moment
 from ..terminal import say
 from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
-from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_topic
+from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_peer, complete_rack, complete_topic
 from .confirming import confirm
 from .fleet_set import FleetSet
 from .health import url_of
 from .options import fleet_option
-from .quota_change import DEFAULT_BROKER, asks, parse_pairs, parse_value
+from .quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +54,8 @@ class _Typed:
     text: str | None
     brokers: tuple[str, ...]
     topic: str | None
+    peer: str | None
+    rack: str | None
     span: str | None
     until: str | None
     remove: bool
@@ -101,7 +103,19 @@ class _Target:
     "--topic",
     metavar="NAME",
     shell_complete=complete_topic,
-    help="Of this topic, or of a glob like 'clicks-*'. For lists of replicas.",
+    help="Of this topic, or of a glob like 'clicks-*': its list of replicas, or a rate of its own inside the broker's.",
+)
+@click.option(
+    "--peer",
+    metavar="N",
+    shell_complete=complete_peer,
+    help="A rate inside the broker's: of its traffic with broker N.",
+)
+@click.option(
+    "--rack",
+    metavar="NAME",
+    shell_complete=complete_rack,
+    help="The same: of its traffic with all brokers of this rack (broker.rack).",
 )
 @fleet_option
 @click.option(
@@ -142,9 +156,6 @@ def command(
     ctx: click.Context,
     /,
     *,
-    later: bool,
-    dry_run: bool,
-    as_json: bool,
     quotas_path: Path | None,
     config_path: Path | None,
     urls: tuple[str, ...],
@@ -164,6 +175,8 @@ def command(
 
     A rate may set itself: --finish-by or --within with --max, or as VALUE '{ finish_by = "06:00", max = "300MiB/s" }'.
 
+    With --peer, --rack or --topic a rate is one inside the broker's rate: both hold, and what one leaves others have.
+
     Or KEY=VALUE[,KEY=VALUE] as kafka-configs takes it, lists in brackets.
 
     The newest word wins: a value also replaces what --for has set before. Where another section would go first all the
@@ -181,23 +194,24 @@ def command(
       throttle-sidecar set leader.replication.throttled.rate 50MiB/s
       throttle-sidecar set leader.replication.throttled.rate 20MiB/s --broker 101 --for 2h
       throttle-sidecar set leader.replication.throttled.rate --finish-by 06:00 --max 300MiB/s
-      throttle-sidecar set leader.replication.throttled.rate=1MiB/s,follower.replication.throttled.rate=1MiB/s
       throttle-sidecar set follower.replication.throttled.replicas '*' --topic 'clicks-*'
+      throttle-sidecar set leader.replication.throttled.rate 10MiB/s --peer 102
+      throttle-sidecar set leader.replication.throttled.rate 25MiB/s --rack eu-1b --for 2h
+      throttle-sidecar set leader.replication.throttled.rate --topic orders --remove
       throttle-sidecar set mode.enforce false --for 30m         throttle nothing for half an hour
-      throttle-sidecar set leader.replication.throttled.rate --broker 101 --remove
-      throttle-sidecar set follower.replication.throttled.rate 5MB/s --dry-run
       throttle-sidecar set follower.replication.throttled.rate 20MiB/s --fleet fleet.toml --for 2h
     """
+    how = {name: words.pop(name) for name in ("later", "dry_run", "as_json")}
     typed, now = _Typed(**words), datetime.now(UTC).replace(microsecond=0)
     if fleet_path is not None:
         if quotas_path is not None or config_path is not None or urls:
             raise click.UsageError("--fleet says where everything is: leave out --quotas, --config and --url")
-        wanted = FleetSet(fleet_path, _asked(typed, now), at, now, later=later, dry_run=dry_run, as_json=as_json)
+        wanted = FleetSet(fleet_path, _asked(typed, now), at, now, **how)
         fleet_set.run(ctx, wanted)
     elif at:
         raise click.UsageError("--at chooses among the sidecars of a --fleet")
     else:
-        _set(ctx, typed, now, (quotas_path, config_path, urls), later=later, dry_run=dry_run, as_json=as_json)
+        _set(ctx, typed, now, (quotas_path, config_path, urls), **how)
 
 
 def _set(
@@ -238,8 +252,7 @@ def _asked(typed: _Typed, now: datetime) -> list[Ask]:
             lambda pair=pair: asks(  # type: ignore[misc]
                 pair.key,
                 _wish(pair, typed, until),
-                typed.brokers,
-                typed.topic,
+                Whose(typed.brokers, typed.peer, typed.rack, typed.topic),
             )
         )
     ]

@@ -133,7 +133,7 @@ def _bounds(role: RoleState) -> Iterator[str]:
         passes, most = map(format_rate_in_brief, (bound.rate_bytes_per_second, bound.quota_bytes_per_second))
         yield f"{bound.kind} {bound.name} has {passes} of {most}"
     if len(found) > MOST_NAMED:
-        yield f"{len(found) - MOST_NAMED} more rates of peers and topics"
+        yield f"{len(found) - MOST_NAMED} more rates of racks, peers and topics"
 
 
 def _chosen(role: RoleState, rate: RateState) -> str:

@@ -70,7 +70,7 @@ class Brokers(NamedTuple):
         """On whom what is asked for has to hold."""
         section = ask.place.section
         if section[0] != "brokers":
-            # A list of a topic, and the mode, are from the same section for every broker.
+            # What is of a topic, a peer or a rack, and the mode, are from the same section for every broker.
             return [self.every[-1]]
         if section[1] != DEFAULT:
             return [(broker, broker) for broker in _id_in(section)]

@@ -10,13 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files.toml_reading import load_toml
-from proxy.quotas.reading import quoted
+from proxy.quotas.keys import quoted
 from proxy.quotas.section_reading import SCHEDULES
 from proxy.quotas.sections import RATE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+NAMED_KINDS = ("brokers", "peers", "racks", "topics")
+"""Kinds of sections of which each has a name."""
 Path = tuple[str | int, ...]
 Value = str | int | bool | dict[str, Any]
 """A table is that of a rate that sets itself."""
@@ -26,8 +28,8 @@ class Place(NamedTuple):
     """Where a value stands: ``Place(("brokers", "101"), "leader.replication.throttled.rate")``."""
 
     section: Path
-    """``("brokers", id or "default")``, ``("topics", name or glob)`` or ``("mode",)``; led by ``("schedules", number)``
-    in a schedule, and that alone for the schedule's own keys."""
+    """``("brokers", id or "default")``, ``("peers", id)``, ``("racks", name)``, ``("topics", name or glob)`` or
+    ``("mode",)``; led by ``("schedules", number)`` in a schedule, and that alone for the schedule's own keys."""
     key: str
 
     def __str__(self) -> str:
@@ -80,7 +82,7 @@ def is_well_formed(document: Any, lists: Collection[str] = ()) -> bool:
     """Sections are tables, and schedules a list of them, whatever is in them."""
     if not isinstance(document, dict):
         return False
-    sections = [section for kind in ("brokers", "topics") for section in _values(document.get(kind, {}))]
+    sections = [section for kind in NAMED_KINDS for section in _values(document.get(kind, {}))]
     tables = [document.get("mode", {}), *sections]
     schedules = [schedule for key in lists for schedule in _items(document.get(key, []))]
     return all(isinstance(table, dict) for table in tables) and all(map(is_well_formed, schedules))
@@ -96,7 +98,7 @@ def _items(listed: Any) -> list[Any]:
 
 def _layer_facts(table: Any) -> Iterator[tuple[Path, Any]]:
     for kind, value in table.items() if isinstance(table, dict) else ():
-        if kind in ("brokers", "topics") and isinstance(value, dict):
+        if kind in NAMED_KINDS and isinstance(value, dict):
             for name, section in value.items():
                 yield from (((kind, name, *path), found) for path, found in _leaves(section))
         elif kind != SCHEDULES or not isinstance(value, list):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .editing import Assign
 
 Said = float | bool | ReplicaList | RateSource
-_OF_SCHEDULE = re.compile(r"schedules\[([0-9]+)\]\.(?:mode|brokers|topics)")
+_OF_SCHEDULE = re.compile(r"schedules\[([0-9]+)\]\.(?:mode|brokers|peers|racks|topics)")
 _MOST_MOMENTS = 50
 
 
@@ -66,9 +66,10 @@ def found_at(quota_file: QuotaFile, place: Place, broker_id: int, now: datetime)
     if place.section == ("mode",):
         mode = governing_mode(quota_file, now)
         return None if mode is None else (mode, mode.enforce is not False)
-    rate, topic = place.key in RATE_KEYS, str(place.section[1]) if place.section[0] == "topics" else None
+    kind, name = map(str, place.section)
+    rate, of = place.key in RATE_KEYS, None if kind == "brokers" else (kind, name)
     role = (RATE_KEYS | REPLICAS_KEYS)[place.key]
-    section = governing(quota_file, broker_id, now, role, rate=rate, topic=topic)
+    section = governing(quota_file, broker_id, now, role, rate=rate, of=of)
     if section is None:
         return None
     return section, section.rate_of(role) if rate else section.replicas[role]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from operating.commands.quota_change import ENFORCE, Pair, parse_pairs, parse_value, places
+from operating.commands.quota_change import ENFORCE, Pair, Whose, parse_pairs, parse_value, places
 from operating.editing.facts import Place
 from proxy.errors import InvalidValueError
 
@@ -19,11 +19,12 @@ LIST = "follower.replication.throttled.replicas"
         (LIST, None, None, Place(("brokers", "default"), LIST)),
         (LIST, "101", None, Place(("brokers", "101"), LIST)),
         (LIST, None, "a-*", Place(("topics", "a-*"), LIST)),
+        (RATE, None, "a-*", Place(("topics", "a-*"), RATE)),
         (ENFORCE, None, None, Place(("mode",), "enforce")),
     ],
 )
 def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, place: Place) -> None:
-    assert places(key, [] if broker is None else [broker], topic) == [place]
+    assert places(key, Whose(() if broker is None else (broker,), topic=topic)) == [place]
 
 
 @pytest.mark.parametrize(
@@ -32,14 +33,38 @@ def test_where_a_key_stands(key: str, broker: str | None, topic: str | None, pla
         ("bandwidth", None, None, r"bandwidth: unknown key; expected one of .*, mode.enforce$"),
         ("leader.rate", None, None, r"unknown key; .* \(did you mean leader.replication.throttled.rate\?\)"),
         ("leader.replication.throttled.rates", None, None, r"did you mean leader.replication.throttled.rate\?"),
-        (RATE, None, "a", "set writes the rate of a broker"),
+        (RATE, "101", "a", "a rate inside the rate is the same for every broker that reads the file"),
         (LIST, "101", "a", 'of a topic, or of a broker: for one broker write "0:101,1:101"'),
-        (ENFORCE, "101", None, "leave out --broker and --topic"),
+        (ENFORCE, "101", None, "leave out --broker, --topic, --peer and --rack"),
     ],
 )
 def test_where_it_does_not(key: str, broker: str | None, topic: str | None, problem: str) -> None:
     with pytest.raises(InvalidValueError, match=problem):
-        places(key, [] if broker is None else [broker], topic)
+        places(key, Whose(() if broker is None else (broker,), topic=topic))
+
+
+@pytest.mark.parametrize(
+    ("whose", "section"),
+    [(Whose(peer="102"), ("peers", "102")), (Whose(rack="eu 1.b"), ("racks", "eu 1.b"))],
+)
+def test_a_rate_inside_the_rate_stands_in_a_section_of_its_own(whose: Whose, section: tuple[str, str]) -> None:
+    assert places(RATE, whose) == [Place(section, RATE)]
+    with pytest.raises(InvalidValueError, match="a list is of a topic or a broker"):
+        places(LIST, whose)
+
+
+@pytest.mark.parametrize(
+    ("whose", "problem"),
+    [
+        (Whose(peer="102", rack="a"), "one of them at a time"),
+        (Whose(peer="kafka-102"), '--peer: expected the other broker\'s id, found "kafka-102"'),
+        (Whose(rack='a"b'), "--rack: expected a rack without quotes"),
+        (Whose(("101",), peer="102"), "leave out --broker"),
+    ],
+)
+def test_of_whom_no_rate_is(whose: Whose, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        places(RATE, whose)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +87,7 @@ def test_values_are_typed_as_the_file_has_them(key: str, text: str, value: objec
 
 
 def test_brokers_are_named_each_by_itself() -> None:
-    assert places(RATE, ["101", "default", "101"], None) == [
+    assert places(RATE, Whose(("101", "default", "101"))) == [
         Place(("brokers", "101"), RATE), Place(("brokers", "default"), RATE)
     ]  # fmt: skip
 

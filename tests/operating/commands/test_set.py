@@ -77,6 +77,10 @@ def in_force(content: str, leader: float | None, **page: object) -> bytes:
         ([RATE, "5MB/s", "--until", "2100-01-01T01:00:00+01:00"], "[[schedules]]\nuntil = 2100-01-01T00:00:00Z\n"),
         ([LIST, "*", "--topic", "clicks.*-eu"], f'[topics."clicks.*-eu"]\n{LIST} = "*"\n'),
         ([LIST, "", "--topic", "orders"], f'[topics.orders]\n{LIST} = ""\n'),
+        ([RATE, "10MiB/s", "--peer", "102"], f'[peers.102]\n{RATE} = "10MiB/s"\n'),
+        ([RATE, "5", "--rack", "eu.1b", "--for", "2h"], f'[racks."eu.1b"]\n{RATE} = 5\nuntil = '),
+        ([RATE, "1MiB/s", "--topic", "orders"], f'{LIST} = "0:101,1:102"\n{RATE} = "1MiB/s"\n'),
+        ([RATE, "unlimited", "--topic", "clicks-*"], f'[topics."clicks-*"]\n{RATE} = "unlimited"\n'),
         (["mode.enforce", "false", "--for", "30m"], "[mode]\nenforce = false\nuntil = "),
         ([RATE, "--remove"], f'# as the team agreed\n[topics.orders]\n{LIST} = "0:101,1:102"\n'),
     ],
@@ -104,6 +108,37 @@ def test_what_was_what_is_and_what_it_means(sidecar: Sidecar, config: Path, quot
         f"broker 101 ({fake.url}): in force: leader 40.00 MiB/s (41943040 B/s), hash {hash_of(changed.encode())}\n"
     )
     assert quotas.read_text() == changed
+
+
+def test_rates_inside_the_rate_are_told_changed_and_taken_out(sidecar: Sidecar, quotas: Path) -> None:
+    written = sidecar("set", RATE, "10MiB/s", "--peer", "102", "--quotas", quotas)
+    assert "every broker: leader peer 102 unlimited -> 10.00 MiB/s (10485760 B/s)\n" in written.output
+    quotas.write_text(quotas.read_text().replace("[peers.102]", "[peers.102]   # its disk is old"))
+    changed = sidecar("set", RATE, "20MiB/s", "--peer", "102", "--quotas", quotas)
+    assert "leader peer 102 10.00 MiB/s (10485760 B/s) -> 20.00 MiB/s" in changed.output
+    assert f'[peers.102]   # its disk is old\n{RATE} = "20MiB/s"\n' in quotas.read_text()
+    before = quotas.read_text()
+    dry = sidecar("set", RATE, "--peer", "102", "--remove", "--dry-run", "--quotas", quotas)
+    assert f'-{RATE} = "20MiB/s"' in dry.output
+    assert quotas.read_text() == before
+    removed = sidecar("set", RATE, "--peer", "102", "--remove", "--json", "--quotas", quotas)
+    (effect,) = json.loads(removed.output)["brokers"]
+    inside = [effect[when]["leader"]["inside"] for when in ("before", "after")]
+    assert inside == [{"peer 102": 20 * MIB}, {}]
+    assert "--peer" in json.loads(removed.output)["undo"][0]
+    again = sidecar("set", RATE, "--peer", "102", "--remove", "--quotas", quotas)
+    assert again.exit_code == 1
+    assert f"peers.102.{RATE}: not there, so there is nothing to remove" in again.output
+
+
+def test_a_schedules_rate_of_a_peer_goes_first_and_is_named(sidecar: Sidecar, quotas: Path) -> None:
+    quotas.write_text(f'{FILE}[[schedules]]\ndays = ["mon-sun"]\n[schedules.peers.102]\n{RATE} = "1MiB/s"\n')
+    result = sidecar("set", RATE, "10MiB/s", "--peer", "102", "--quotas", quotas)
+    assert result.exit_code == 1
+    assert "schedules[0].peers.102 goes first" in result.output
+    refused = sidecar("set", RATE, "--within", "2h", "--max", "5MiB/s", "--peer", "103", "--quotas", quotas)
+    assert refused.exit_code == 1
+    assert "a rate that sets itself belongs to a broker" in refused.output
 
 
 def test_what_check_refuses_is_not_written(sidecar: Sidecar, quotas: Path) -> None:

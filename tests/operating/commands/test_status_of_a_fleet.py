@@ -67,7 +67,7 @@ def screen(width: int, *, height: int | None = None, which: Filter = Filter(), s
     ],
 )
 def test_it_looks_as_it_did(name: str, options: dict[str, object]) -> None:
-    found, golden = screen(**options), GOLDEN / f"status-{name}.txt"  # type: ignore[arg-type]
+    found, golden = screen(**options), GOLDEN / f"status-{name}.txt"
     if os.environ.get("GOLDEN") == "write":
         golden.write_text(found, "utf-8")
     assert found == golden.read_text("utf-8")

@@ -71,7 +71,7 @@ def test_rates_inside_the_roles_are_told_those_used_most_first() -> None:
     ]
     many = tuple(BoundState("peer", str(each), 1.0, 0.0, 0) for each in range(100))
     lines = shown(page(RoleState(2.0**22, 1.0, bounds=many)))
-    assert lines[-1] == "broker 101, follower: 88 more rates of peers and topics"
+    assert lines[-1] == "broker 101, follower: 88 more rates of racks, peers and topics"
 
 
 def test_what_goes_first_is_told_if_there_is_something() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from operating.commands.quota_change import asks
+from operating.commands.quota_change import Whose, asks
 from operating.editing.editing import Assign
 from operating.fleet.changing import (
     PartlyWrittenError,
@@ -62,11 +62,11 @@ class Shelf:
 
 
 def place(name: str, *brokers: int, **options: object) -> Place:
-    return Place(Shelf(name, **options), tuple(Member(broker, f"http://{broker}") for broker in brokers))  # type: ignore[arg-type]
+    return Place(Shelf(name, **options), tuple(Member(broker, f"http://{broker}") for broker in brokers))
 
 
-def planned(*places: Place, value: str = "5MiB/s", brokers: tuple[str, ...] = ()) -> list[Planned]:
-    return plan(places, worker(asks(RATE, Assign(value), brokers, None), NOW, later=False))
+def planned(*places: Place, value: str = "5MiB/s", brokers: tuple[str, ...] = ()) -> list[Planned[Any]]:
+    return plan(places, worker(asks(RATE, Assign(value), Whose(tuple(brokers))), NOW, later=False))
 
 
 def contents(*places: Place) -> list[bytes]:
@@ -99,7 +99,7 @@ def test_all_are_written_at_once_so_that_the_first_waits_for_no_other() -> None:
 
 
 def test_a_value_of_a_broker_is_for_the_place_that_it_reads() -> None:
-    asked = [*asks(RATE, Assign("1MiB/s"), ("1", "2"), None), *asks("mode.enforce", Assign(value=False), (), None)]
+    asked = [*asks(RATE, Assign("1MiB/s"), Whose(("1", "2"))), *asks("mode.enforce", Assign(value=False), Whose())]
     names = [
         [ask.place.section for ask in asks_at(each, asked)] for each in (place("a", 1), place("b", 2), place("c", 3))
     ]

@@ -118,7 +118,7 @@ listen = "{addresses.http(HERE)}:9404"
         await self.until("the sidecar is ready", lambda: self.answers("ingress") and self.answers("egress"))
 
     async def until(self, what: str, condition: object, seconds: float = 30) -> None:
-        await wait_until(condition, process=self.processes[0], what=what, timeout_seconds=seconds)  # type: ignore[arg-type]
+        await wait_until(condition, process=self.processes[0], what=what, timeout_seconds=seconds)
 
     def said(self, role: str) -> list[Said]:
         text = (self.folder / f"{role}.log").read_text()

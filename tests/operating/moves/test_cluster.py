@@ -23,7 +23,7 @@ def orders(**more: object) -> FakeClient:
         {("orders", 0): (101, [101, 103], [101]), ("orders", 1): (-1, [102], []), ("clicks", 0): (102, [102], [102])},
         ongoing={("orders", 0): ([101, 103], [103], [])},
         sizes={(101, "orders", 0): 900, (103, "orders", 0): 300, (101, "clicks", 0): 7},
-        **more,  # type: ignore[arg-type]
+        **more,
     )
 
 
@@ -48,7 +48,7 @@ def test_old_brokers_are_not_asked_for_more_than_they_know(method: str, unknown:
     """Before 2.4 nobody lists reassignments (KIP-455), before 1.0 nobody tells sizes (KIP-113)."""
     whole = Cluster(orders()).look(["orders"])
     found = Cluster(orders(errors={method: IncompatibleBrokerVersion("0.10.1")})).look(["orders"])
-    assert found == whole._replace(**unknown)  # type: ignore[arg-type]
+    assert found == whole._replace(**unknown)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
         connected(
             ("127.0.0.1:9092",),
             None,
-            tmp_path / "hosts",  # type: ignore[operator]
+            tmp_path / "hosts",
         ),
     ):
         pass

@@ -170,7 +170,7 @@ def test_of_what_plan_writes_nothing_is_left(
     moves = move_map(proposed, current, {})
     rates = {(b, role): 5 for move in moving(moves).values() for b in (*move.sources, *move.destinations)
              for role in ("leader", "follower")}  # fmt: skip
-    text = OURS + quotas_toml(throttle(moves, rates), comment="A move.")  # type: ignore[arg-type]
+    text = OURS + quotas_toml(throttle(moves, rates), comment="A move.")
     clean = leftovers_in_file(text, proposed, NOW, source="q.toml").text
     before, after = parse_quotas(OURS.encode()), parse_quotas(clean.encode())
     for broker in range(101, 107):

@@ -117,7 +117,7 @@ def test_a_time_that_cannot_be_kept_is_refused() -> None:
     ],
 )  # fmt: skip
 def test_what_is_odd_about_the_cluster_is_said(change: dict[str, object], warning: str) -> None:
-    assert warning in plan_move(ground(VIEW._replace(**change)), Wanted()).warnings  # type: ignore[arg-type]
+    assert warning in plan_move(ground(VIEW._replace(**change)), Wanted()).warnings
 
 
 def test_disks_are_none_of_ours() -> None:
