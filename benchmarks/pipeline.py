@@ -197,12 +197,18 @@ JOBS = {
     "ask will-it-finish": Job("ask will-it-finish {tables}", "Yes, in"),
     "report": Job("report {tables} --out {folder}/report.html --json {folder}/report.json", "Yes, the bound was kept"),
     "stream": Job("stream {journal} --into {folder}/live --once"),
+    "summarise": Job("summarise {tables}", "times_behind:"),
 }
+KEPT = ", days kept"
+"""How the names of jobs end that come after `summarise`."""
+JOBS |= {f"{name}{KEPT}": JOBS[name] for name in ("lag", "moves", "ask will-it-finish", "report")}
 """What is asked of the generated truth, which is in the tables when they begin."""
 
 
-def measure(rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[str]) -> Iterator[Cost]:
-    """Generate, ingest and do `jobs` on so many rows below `folder`.
+def measure(
+    rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[str], made: bool = False
+) -> Iterator[Cost]:
+    """Generate, ingest and do `jobs` on so many rows below `folder`. made: generated and ingested before.
 
     Raises RuntimeError if what comes out is not true.
     """
@@ -210,15 +216,15 @@ def measure(rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[
     places = {"tables": folder / "tables", "journal": folder / "journal", "folder": folder}
     # Each file has a last line that says how many are before it, and each broker tells two quotas.
     lines = cluster.lines + 2 * cluster.brokers + cluster.brokers + 1
-    wanted = {
+    first = {
         "generate": Job(
             f"generate {{journal}} --brokers {cluster.brokers} --partitions {cluster.partitions}"
             f" --hours {SECONDS / 3600} --files {cluster.brokers}",
             f"{cluster.lines} lines of traffic, {rows} seconds of partitions",
         ),
         "ingest": Job("ingest {journal} --into {tables}", f"lines: {lines}, of them set aside: 0"),
-        **{name: JOBS[name] for name in jobs},
     }
+    wanted = ({} if made else first) | {name: JOBS[name] for name in jobs}
     _write_reassignment(cluster, folder)
     for name, job in wanted.items():
         arguments = [part.format(**places) for part in job.arguments.split()]
@@ -232,6 +238,7 @@ def measure(rows: int, folder: Path, *, cores: int, memory: str, jobs: Sequence[
 def _check(name: str, cluster: Cluster, folder: Path) -> None:
     """Raises RuntimeError if what the job wrote is not what was generated."""
     roles, rows = 2 * cluster.brokers, cluster.rows
+    name = name.removesuffix(KEPT)
     found: object
     expected: object
     if name == "audit":
@@ -300,21 +307,28 @@ def main() -> None:
     """Entry point of `python -m benchmarks.pipeline`."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=ROWS, help="such as 1e6 5e7")
-    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
+    parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--memory", default="2g", help="heap of the driver, which in local mode does it all")
     parser.add_argument("--folder", type=Path, default=Path("build/pipeline"), help="needs some 12 bytes a row")
+    parser.add_argument("--keep", action="store_true", help="leave the tables there, for a run with more --jobs")
+    parser.add_argument("--kept", action="store_true", help="begin with those that a run with --keep left")
     options = parser.parse_args()
+    if (options.keep or options.kept) and len(options.rows) > 1:
+        parser.error("--keep and --kept: expected one --rows")
     smaller: dict[str, Cost] = {}
     print(HEAD)
     for rows in options.rows:
-        shutil.rmtree(options.folder, ignore_errors=True)
-        options.folder.mkdir(parents=True)
+        if not options.kept:
+            shutil.rmtree(options.folder, ignore_errors=True)
+            options.folder.mkdir(parents=True)
         folder = options.folder.resolve()
-        for cost in measure(rows, folder, cores=options.cores, memory=options.memory, jobs=options.jobs):
+        settings = {"cores": options.cores, "memory": options.memory, "jobs": options.jobs, "made": options.kept}
+        for cost in measure(rows, folder, **settings):
             print(row(cost, smaller.get(cost.job)), flush=True)
             smaller[cost.job] = cost
-        shutil.rmtree(options.folder)
+        if not options.keep:
+            shutil.rmtree(options.folder)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import sys
 try:
     from pipeline.cli import main
 except ModuleNotFoundError as error:
-    if error.name not in {"py4j", "pyspark", "matplotlib"}:
+    if error.name not in {"py4j", "pyspark", "vl_convert"}:
         raise
     advice = "pip install 'kafka-throttle-sidecar[pipeline]'"
     sys.exit(f"Error: python -m pipeline needs the extra pipeline: {advice} ({error})")

@@ -1,12 +1,14 @@
 """What would have been said beforehand of what was recorded, beside what was: the error of the model and of `plan`.
 
-Pure, over a row per pair of brokers. Invariant: all that ended is tested, also where the error is large.
+Pure, over a row per pair of brokers. Invariant: all is tested that there is something to hold against, also where the
+error is large; what is not tested is counted, by why.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reassignment import Deadline, Load
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from reassignment import RoleName
 
     from .curve import Recorded
+    from .waves import Pair
 
 ROLES: tuple[RoleName, ...] = ("leader", "follower")
 LEAST_SECONDS = 10
@@ -46,41 +49,74 @@ class Errors(NamedTuple):
     worst: Tested
 
 
-def errors(found: Sequence[Tested]) -> Errors | None:
-    if not found:
-        return None
-    sizes = sorted(abs(one.error) for one in found)
-    return Errors(len(found), sizes[len(sizes) // 2], max(found, key=lambda one: abs(one.error)))
+class BackTest(NamedTuple):
+    """left_out: why something could not be tested, to how often."""
+
+    tested: tuple[Tested, ...]
+    left_out: dict[str, int]
+
+    @property
+    def errors(self) -> Errors | None:
+        if not self.tested:
+            return None
+        sizes = sorted(abs(one.error) for one in self.tested)
+        return Errors(len(sizes), sizes[len(sizes) // 2], max(self.tested, key=lambda one: abs(one.error)))
+
+    def as_json(self) -> dict[str, Any]:
+        """An error that is not finite, as of a model that says never, is null."""
+        errors = self.errors
+        found: dict[str, Any] = {}
+        if errors is not None:
+            worst = errors.worst.error if math.isfinite(errors.worst.error) else None
+            median = errors.median if math.isfinite(errors.median) else None
+            found = {"median_error": median, "worst": errors.worst.what, "worst_error": worst}
+        return {"tests": len(self.tested), **found, "left_out": self.left_out}
 
 
-def of_links(found: Recorded, *, line_bytes_per_second: float) -> list[Tested]:
+def of_links(found: Recorded, *, line_bytes_per_second: float) -> BackTest:
     """How long the moves of each pair of brokers took, by the model with the recorded quotas and demand."""
     ends = found.finishes(line_bytes_per_second=line_bytes_per_second)
-    return [
-        Tested(
-            f"{pair.source} to {pair.destination}",
-            math.inf if end is None else end - stream.starts,
-            pair.ended - pair.began,
-        )
-        for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True)
-        if not pair.unfinished and pair.ended - pair.began >= LEAST_SECONDS
-    ]
+    tested, left_out = [], Counter[str]()
+    for pair, stream, end in zip(found.pairs, found.streams, ends, strict=True):
+        why = _untold([pair], pair.ended - pair.began)
+        if why:
+            left_out[why] += 1
+            continue
+        said = math.inf if end is None else end - stream.starts
+        tested.append(Tested(f"{pair.source} to {pair.destination}", said, pair.ended - pair.began))
+    return BackTest(tuple(tested), dict(left_out))
 
 
-def of_plan(found: Recorded) -> list[Tested]:
+def of_plan(found: Recorded) -> BackTest:
     """Had `plan` been asked beforehand to bring as many bytes in the time that it took, which rate it would have said,
     beside the quota that was in force: of each broker and role whose quota set the pace."""
-    tests = []
+    tested, left_out = [], Counter[str]()
     for (broker, role), limit in sorted(found.quotas.items()):
-        own = [
-            pair
-            for pair in found.pairs
-            if broker == (pair.source if role == "leader" else pair.destination) and pair.share_held >= HELD
-        ]
-        seconds = busy((pair.began, pair.ended) for pair in own)
-        if not own or any(pair.unfinished for pair in own) or seconds < LEAST_SECONDS or not limit:
-            continue
         kind = ROLES[role != "leader"]
+        own = [pair for pair in found.pairs if broker == (pair.source if kind == "leader" else pair.destination)]
+        if not own:
+            continue
+        seconds = busy((pair.began, pair.ended) for pair in own)
+        why = _untold(own, seconds)
+        if not why and (not limit or _held(own, kind) < HELD):
+            why = "its own quota did not set the pace"
+        if why:
+            left_out[why] += 1
+            continue
         load = Load(int(broker), kind, float(sum(pair.bytes for pair in own)), 0.0, 0.0)
-        tests.append(Tested(f"broker {broker} as {role}", load.needed(Deadline(seconds)), limit))
-    return tests
+        tested.append(Tested(f"broker {broker} as {role}", load.needed(Deadline(seconds)), limit))
+    return BackTest(tuple(tested), dict(left_out))
+
+
+def _untold(own: Sequence[Pair], seconds: float) -> str:
+    """Why what these took is not known; empty: it is."""
+    if any(pair.unfinished for pair in own):
+        return "not all of it ended"
+    return "" if seconds >= LEAST_SECONDS else f"it took less than {LEAST_SECONDS} s"
+
+
+def _held(own: Sequence[Pair], role: RoleName) -> float:
+    """Of the time of these, by bytes, in which this role's quota set the pace."""
+    whole = sum(pair.bytes for pair in own)
+    held = sum((pair.leader_held if role == "leader" else pair.follower_held) * pair.bytes for pair in own)
+    return held / whole if whole else 0.0

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from .causes import first_line
-from .commands import ask, ingest, live, looking, planning, report
+from .commands import ask, ingest, live, looking, planning, report, summarise
 from .errors import InputError
 from .terminal import printable
 
@@ -21,6 +21,7 @@ def group() -> None:
 
     \b
     First    ingest   journals to tables, incrementally
+             summarise  what jobs need of whole days, worked out once
     Look     rates    bytes per second, KIP-73's windowed rate
              audit    was the bound kept, in every window
              lag      how far behind, ETA, stalls and their causes
@@ -39,6 +40,7 @@ def group() -> None:
 
 COMMANDS = (
     ingest.command,
+    summarise.command,
     looking.rates_command,
     looking.audit_command,
     looking.lag_command,

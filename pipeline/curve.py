@@ -12,9 +12,10 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from .bounds import Inside, inside
 from .fluid import Change, finish_times
 from .measured import inflow
-from .moves import moves
+from .moves import moves_of
 from .quotas import UNLIMITED, periods
 from .waves import Pair, pairs
 
@@ -45,6 +46,7 @@ class Recorded(NamedTuple):
     quotas: of each broker and role that had one, in the mean of the time in which it had something to move.
     inflow: broker to what it takes in in sync, bytes per second in all but its busiest minutes.
     changes: of quotas while something moved, as they were in force; none if each had one alone.
+    inside: rates of peers and racks inside the quotas, which are not scaled with them.
     """
 
     streams: tuple[Stream, ...]
@@ -52,6 +54,7 @@ class Recorded(NamedTuple):
     pairs: tuple[Pair, ...]
     inflow: dict[str, float]
     changes: tuple[Change, ...] = ()
+    inside: Inside = Inside()
 
     @property
     def finished(self) -> bool:
@@ -71,7 +74,10 @@ class Recorded(NamedTuple):
     def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
         """What the model says all of it takes at so many times the quotas; infinity if it never ends."""
         scaled = {key: limit * factor for key, limit in self.quotas.items()}
-        return self._took(finish_times(self.streams, scaled, line_bytes_per_second=line_bytes_per_second))
+        bounds = self.inside.bounds
+        return self._took(
+            finish_times(self.streams, scaled, bounds=bounds, line_bytes_per_second=line_bytes_per_second)
+        )
 
     @property
     def seconds_modelled(self) -> float:
@@ -81,7 +87,11 @@ class Recorded(NamedTuple):
     def finishes(self, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> list[float | None]:
         """When the model says each stream has caught up with the quotas as they were in force."""
         return finish_times(
-            self.streams, self.quotas, changes=self.changes, line_bytes_per_second=line_bytes_per_second
+            self.streams,
+            self.quotas,
+            changes=self.changes,
+            bounds=self.inside.bounds,
+            line_bytes_per_second=line_bytes_per_second,
         )
 
     def _took(self, ends: Sequence[float | None]) -> float:
@@ -127,11 +137,11 @@ def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, flo
 def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
     """Work it out: a row per pair of brokers and one per quota.
 
-    found_moves: what `moves.moves` says of these tables, if somebody has it.
+    found_moves: what `moves.moves_of` says of these tables, if somebody has it.
     """
     events = tables.events
     if found_moves is None:
-        found_moves = moves(tables.traffic, events, tables.seconds)
+        found_moves = moves_of(tables)
     links = tuple(pairs(found_moves))
     said = defaultdict(list)
     for row in periods(events).orderBy("since").collect():
@@ -139,7 +149,7 @@ def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
         said[str(row.broker), row.role].append((row.since, row.until or math.inf, limit))
     quotas, changes = in_force(said, links)
     taken_in = {str(row.broker): row.inflow_bytes_per_second for row in inflow(tables.seconds).collect()}
-    return Recorded(tuple(link.stream for link in links), quotas, links, taken_in, changes)
+    return Recorded(tuple(link.stream for link in links), quotas, links, taken_in, changes, inside(events))
 
 
 def in_force(

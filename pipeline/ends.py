@@ -16,7 +16,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 REPLICA = ("source", "destination", "topic", "partition")
 """Ids of brokers as text, or addresses of those that have not said their id."""
@@ -59,6 +59,11 @@ def seconds_of_ends(traffic: DataFrame) -> DataFrame:
             F.max("log_start_offset").alias("log_start_offset"),
         )
     )
+
+
+def own_broker() -> Column:
+    """The id of the broker whose sidecar saw it."""
+    return F.when(F.col("role") == "leader", F.col("source")).otherwise(F.col("destination")).cast("long")
 
 
 def one_end(traffic: DataFrame) -> DataFrame:

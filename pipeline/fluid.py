@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .bounds import Bound
     from .simulation import Quotas
 
     Numbers = NDArray[np.float64]
@@ -64,6 +65,13 @@ class Change(NamedTuple):
     bytes_per_second: float
 
 
+class _Inside(NamedTuple):
+    """A rate inside a role's quota, of some of its flows."""
+
+    flows: Indices
+    bytes_per_second: float
+
+
 class _Network(NamedTuple):
     """Flows as indices into two lists of capacities; infinity for a role without a quota."""
 
@@ -74,6 +82,7 @@ class _Network(NamedTuple):
     line: float
     places: dict[tuple[str, str], int]
     """Of a broker and role in its list."""
+    inside: tuple[_Inside, ...]
 
     def changed(self, change: Change) -> None:
         place = self.places.get((change.broker, change.role))
@@ -82,15 +91,21 @@ class _Network(NamedTuple):
 
 
 def finish_times(
-    streams: Sequence[Stream], quotas: Quotas, *, changes: Sequence[Change] = (), line_bytes_per_second: float
+    streams: Sequence[Stream],
+    quotas: Quotas,
+    *,
+    changes: Sequence[Change] = (),
+    bounds: Sequence[Bound] = (),
+    line_bytes_per_second: float,
 ) -> list[float | None]:
     """Return when each has caught up, in the seconds of `starts`; None: never.
 
-    quotas: (broker, role) to bytes per second, until one of `changes`, which are in their order.
+    quotas: (broker, role) to bytes per second, until one of `changes`, which are in their order. bounds: rates of peers
+    and racks inside them.
     """
     if not streams:
         return []
-    network = _network(streams, quotas, line_bytes_per_second)
+    network = _network(streams, quotas, line_bytes_per_second)._replace(inside=_inside(streams, bounds))
     starts = np.array([one.starts for one in streams])
     quiet = starts + np.array([one.written_seconds for one in streams])
     grows = np.array([one.written_bytes_per_second for one in streams])
@@ -111,7 +126,7 @@ def finish_times(
         ends = np.divide(left, drains, out=np.full(len(left), np.inf), where=behind & (drains > 0))
         next_change = [one.at - now for one in itertools.islice(to_come, 1)]
         coming = np.concatenate([starts[~begun] - now, quiet[begun & (quiet > now)] - now, ends[behind], next_change])
-        soonest = float(coming.min(initial=math.inf))
+        soonest = float(coming.min()) if coming.size else math.inf
         if math.isinf(soonest):
             return [None if math.isinf(one) else float(one) for one in finished]
         # Whoever ends within the step still ends at its own time; what it leaves is shared out after it.
@@ -135,6 +150,8 @@ def _together(now: float, starts: Numbers, ends: Numbers, gains: NDArray[np.bool
 def _least_seconds(network: _Network, left: Numbers) -> Numbers:
     """How long each stream takes if it has everything to itself."""
     widest = np.minimum(np.minimum(network.out[network.source], network.into[network.destination]), network.line)
+    for each in network.inside:
+        widest[each.flows] = np.minimum(widest[each.flows], each.bytes_per_second)
     return np.divide(left, widest, out=np.zeros(len(left)), where=widest > 0)
 
 
@@ -149,7 +166,16 @@ def _network(streams: Sequence[Stream], quotas: Mapping[tuple[str, str], float],
 
     source, out = side([one.source for one in streams], "leader")
     destination, into = side([one.destination for one in streams], "follower")
-    return _Network(source, destination, out, into, line, places)
+    return _Network(source, destination, out, into, line, places, ())
+
+
+def _inside(streams: Sequence[Stream], bounds: Sequence[Bound]) -> tuple[_Inside, ...]:
+    found = []
+    for bound in bounds:
+        flows = [place for place, one in enumerate(streams) if bound.holds_for(one.source, one.destination)]
+        if flows:
+            found.append(_Inside(np.array(flows, dtype=np.int64), bound.bytes_per_second))
+    return tuple(found)
 
 
 def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> Numbers:
@@ -157,6 +183,7 @@ def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> N
     taken_out = np.bincount(network.source, weights=in_sync, minlength=len(network.out))
     taken_into = np.bincount(network.destination, weights=in_sync, minlength=len(network.into))
     out, into = np.maximum(network.out - taken_out, 0.0), np.maximum(network.into - taken_into, 0.0)
+    inside = [max(each.bytes_per_second - float(in_sync[each.flows].sum()), 0.0) for each in network.inside]
     rates = np.zeros(len(behind))
     growing = behind.copy()
     while growing.any():
@@ -164,14 +191,29 @@ def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> N
         of_out = out / np.maximum(np.bincount(source, minlength=len(out)), 1)
         of_into = into / np.maximum(np.bincount(destination, minlength=len(into)), 1)
         share = np.minimum(np.minimum(of_out[source], of_into[destination]), network.line)
+        growing_inside = [_among(each.flows, growing) for each in network.inside]
+        of_inside = [left / max(len(members), 1) for left, members in zip(inside, growing_inside, strict=True)]
+        for members, most in zip(growing_inside, of_inside, strict=True):
+            share[members] = np.minimum(share[members], most)
         # A budget is full if none of its flows is held by another one more: what others leave only makes those larger.
         least_out, least_into = np.full(len(out), np.inf), np.full(len(into), np.inf)
         np.minimum.at(least_out, source, share)
         np.minimum.at(least_into, destination, share)
         full = (least_out >= of_out * NEAR)[source] | (least_into >= of_into * NEAR)[destination]
         full |= share >= network.line * NEAR
+        for members, most in zip(growing_inside, of_inside, strict=True):
+            if len(members) and share[members].min() >= most * NEAR:
+                full[members] = True
         rates[np.flatnonzero(growing)[full]] = share[full]
         out = np.maximum(out - np.bincount(source[full], weights=share[full], minlength=len(out)), 0.0)
         into = np.maximum(into - np.bincount(destination[full], weights=share[full], minlength=len(into)), 0.0)
+        for place, members in enumerate(growing_inside):
+            inside[place] = max(inside[place] - float(share[members][full[members]].sum()), 0.0)
         growing[np.flatnonzero(growing)[full]] = False
     return rates
+
+
+def _among(flows: Indices, growing: NDArray[np.bool_]) -> Indices:
+    """Where those of `flows` that are growing stand among all that are."""
+    found: Indices = (np.cumsum(growing) - 1)[flows[growing[flows]]]
+    return found

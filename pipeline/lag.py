@@ -14,10 +14,13 @@ from pyspark.sql import functions as F
 
 from .quotas import ROLE, periods, with_limit
 from .rates import LEVELS, per_second
+from .summaries import DAY_SECONDS, Summary, read
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.window import WindowSpec
+
+    from .tables import Tables
 
 HELD_SECONDS = 30
 """A replica behind that is silent for longer is gone: its connection, its leader, or itself."""
@@ -61,14 +64,40 @@ def per_replica(traffic: DataFrame) -> DataFrame:
 def sum_replica_lag(replicas: DataFrame) -> DataFrame:
     """Per broker, role and second with any news: `lag` (messages, summed), `behind` (replicas), and of that second
     `moved` and `written` (messages), `record_bytes`, `lost` (replicas behind that fell silent)."""
+    return added_up(_steps(replicas))
+
+
+def steps_by_day(replicas: DataFrame) -> DataFrame:
+    """Per broker, role, second and `day` of the lines that say so: by how much `lag` and `behind` change, and the rest
+    as `sum_replica_lag` says it. A replica may fall silent on the day after its last line."""
+    return _summed(_steps(replicas), "day")
+
+
+def added_up(steps: DataFrame) -> DataFrame:
+    """The same as `sum_replica_lag`, from its steps, in however many rows those of a second are."""
+    so_far = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return _summed(steps).select(
+        *ROLE, "time", F.sum("lag").over(so_far).alias("lag"), F.sum("behind").over(so_far).alias("behind"),
+        "moved", "written", "record_bytes", "lost",
+    )  # fmt: skip
+
+
+def _summed(steps: DataFrame, *more: str) -> DataFrame:
+    names = ("lag", "behind", "moved", "written", "record_bytes", "lost")
+    return steps.groupBy(*ROLE, *more, "time").agg(*(F.sum(name).alias(name) for name in names))
+
+
+def _steps(replicas: DataFrame) -> DataFrame:
     was_held = F.col("time") - F.col("time_before") <= HELD_SECONDS
     before = F.when(was_held, F.col("lag_before")).otherwise(0)
+    # What passed unseen during a silence has no bytes beside it that would say how large a message is.
+    was_behind = was_held & (F.col("lag_before") > 0)
     step = F.struct(
         "time",
         (F.col("lag") - F.coalesce(before, F.lit(0))).alias("lag"),
         ((F.col("lag") > 0).cast("int") - F.coalesce((before > 0).cast("int"), F.lit(0))).alias("behind"),
-        F.when(F.col("lag_before") > 0, _growth("fetch_offset")).otherwise(0).alias("moved"),
-        F.when(F.col("lag_before") > 0, _growth("high_watermark")).otherwise(0).alias("written"),
+        F.when(was_behind, _growth("fetch_offset")).otherwise(0).alias("moved"),
+        F.when(was_behind, _growth("high_watermark")).otherwise(0).alias("written"),
         F.when(F.col("in_sync"), 0).otherwise(F.col("record_bytes")).alias("record_bytes"),
         F.lit(0).alias("lost"),
     )
@@ -84,14 +113,8 @@ def sum_replica_lag(replicas: DataFrame) -> DataFrame:
         F.lit(0).cast("long").alias("record_bytes"),
         F.lit(1).alias("lost"),
     )
-    steps = replicas.select(*ROLE, F.inline(F.when(falls_silent, F.array(step, end)).otherwise(F.array(step))))
-    names = ("lag", "behind", "moved", "written", "record_bytes", "lost")
-    seconds = steps.groupBy(*ROLE, "time").agg(*(F.sum(name).alias(name) for name in names))
-    so_far = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return seconds.select(
-        *ROLE, "time", F.sum("lag").over(so_far).alias("lag"), F.sum("behind").over(so_far).alias("behind"),
-        "moved", "written", "record_bytes", "lost",
-    )  # fmt: skip
+    day = F.floor(F.col("time") / DAY_SECONDS).alias("day")
+    return replicas.select(*ROLE, day, F.inline(F.when(falls_silent, F.array(step, end)).otherwise(F.array(step))))
 
 
 def _growth(name: str) -> Column:
@@ -199,3 +222,11 @@ def _cause() -> Column:
         .when(~moves, "nobody asks for it")
         .otherwise("the journals do not say why")
     )
+
+
+SUMMARY = Summary("lag_steps", lambda traffic: per_replica(traffic.where("throttled")), steps_by_day)
+
+
+def of_tables(tables: Tables) -> DataFrame:
+    """What `sum_replica_lag` says of throttled replicas, without reading each second of the days that are kept."""
+    return added_up(read(tables, SUMMARY))

@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from reassignment import Size, TopicPartition
 
-from .ends import one_end
-from .moves import MOVE, partition_sizes
+from .sizes import partition_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,19 +21,12 @@ BUSIEST = 0.95
 """Of the minutes: a plan has to hold in all but the busiest few."""
 
 
-def written(traffic: DataFrame) -> DataFrame:
-    """Per source, topic and partition: `written_bytes_per_second`, by the growth of its high watermark while it was
-    seen."""
-    seen = one_end(traffic)
-    in_order = Window.partitionBy(*MOVE).orderBy("time")
-    grown = F.greatest(F.col("high_watermark") - F.lag("high_watermark").over(in_order), F.lit(0))
-    steps = seen.withColumn("messages", grown)
-    per_link = steps.groupBy(*MOVE).agg(
-        F.sum("messages").alias("messages"), (F.max("time") - F.min("time")).alias("seconds")
-    )
-    rate = F.try_divide("messages", "seconds")
-    per_partition = per_link.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
-    sizes = partition_sizes(traffic)
+def written(replicas: DataFrame) -> DataFrame:
+    """Per source, topic and partition: what `partition_sizes` says, and `written_bytes_per_second`, by the growth of
+    its high watermark while it was seen. replicas: what `sizes.whole` says."""
+    rate = F.try_divide("grown", F.col("last") - F.col("first"))
+    per_partition = replicas.groupBy("source", "topic", "partition").agg(F.max(rate).alias("messages_per_second"))
+    sizes = partition_sizes(replicas)
     return sizes.join(per_partition, on=["source", "topic", "partition"], how="left").select(
         "source", "topic", "partition", "size_bytes", "last_seen",
         F.coalesce(F.col("messages_per_second") * F.col("bytes_per_message"), F.lit(0.0)).alias(
@@ -63,23 +55,20 @@ def inflow(traffic: DataFrame) -> DataFrame:
     return minutes.groupBy("broker").agg(F.percentile("rate", F.lit(BUSIEST)).alias("inflow_bytes_per_second"))
 
 
-def measure(
-    traffic: DataFrame, link_seconds: DataFrame | None = None
-) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
+def measure(replicas: DataFrame, link_seconds: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
     """Return sizes by partition and inflow by broker. Of several brokers that led a partition the last one counts; a
     partition whose size cannot be told has none.
 
-    link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
+    replicas: what `sizes.whole` says. link_seconds: the seconds table, or what `traffic` says of them.
     """
     sizes = {
         TopicPartition(row.topic, row.partition): Size(
             _broker(row.source), row.size_bytes, row.written_bytes_per_second
         )
-        for row in sorted(written(traffic).collect(), key=lambda row: (row.last_seen, row.source))
+        for row in sorted(written(replicas).collect(), key=lambda row: (row.last_seen, row.source))
         if row.size_bytes is not None
     }
-    brokers = inflow(traffic if link_seconds is None else link_seconds).collect()
-    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in brokers}
+    return sizes, {int(row.broker): row.inflow_bytes_per_second for row in inflow(link_seconds).collect()}
 
 
 def _broker(source: str) -> int | None:

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from journal_schema import LINE_SECONDS
-
-from .ends import END, REPLICA, one_end, seconds_of_ends
-from .lag import HELD_SECONDS
+from .ends import END, REPLICA
 from .quotas import ROLE, UNLIMITED, with_limit
 from .rates import LEVELS, per_second
+from .summaries import read
+from .times_behind import BITS, SUMMARY, second_bit, whole
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.window import WindowSpec
+
+    from .tables import Tables
 
 MOVE = REPLICA
 SATURATED, HELD_BACK = 0.9, 0.7
@@ -30,53 +30,6 @@ SATURATED, HELD_BACK = 0.9, 0.7
 left anything out meanwhile. Moves begin slowly, and a fetch of a single partition waits and leaves nothing out."""
 PACE_SECONDS = 11
 MOSTLY = 0.5
-BITS = 60
-"""Seconds of a minute: each is a bit of a number."""
-
-
-def episodes(ends: DataFrame) -> DataFrame:
-    """Number each end's times behind of a replica: its seconds behind and the one that ended each, with `active` (it
-    is one of those behind), `caught_up`, and `moved`, the bytes that count.
-
-    A replica counts as in sync on a connection on which nothing is known of it yet, so that its first answers are in a
-    line in sync though it is behind: such a *contact* belongs to the move. It is told by what comes next, since its
-    offsets are interpolated up to where it was in sync for good.
-    """
-    in_order = Window.partitionBy(*END).orderBy("time")
-    told = ends.select("*", *_neighbours(in_order))
-    new = F.col("gap").isNull() | (F.col("gap") > HELD_SECONDS)
-    soon_behind = F.coalesce((F.col("next_gap") <= LINE_SECONDS) & F.col("next_behind"), F.lit(False))
-    goes_back = soon_behind & (F.col("next_behind_offset") < F.col("sync_offset"))
-    was_behind = F.coalesce(~new & F.col("before_behind"), F.lit(False))
-    reconnects = was_behind & (F.col("sync_offset") < F.col("before_watermark"))
-    unknown = new & (F.col("sync_offset") < F.col("sync_watermark"))
-    contact = F.col("in_sync") & soon_behind & (goes_back | unknown | reconnects)
-    caught_up = F.col("behind") & F.col("in_sync") & ~goes_back & (F.col("sync_offset") >= F.col("behind_watermark"))
-    all_counts = contact | (F.col("in_sync") & (new | (was_behind & ~caught_up)))
-    marked = told.select(
-        *END, "time", "fetch_offset_before", "fetch_offset", "fetch_offset_reached", "high_watermark",
-        (F.col("behind") | contact).alias("active"),
-        F.coalesce(caught_up, F.lit(False)).alias("caught_up"),
-        F.when(all_counts, F.col("bytes")).otherwise(F.col("behind_bytes")).alias("moved"),
-        (F.col("gap") <= HELD_SECONDS).alias("follows"),
-    )  # fmt: skip
-    goes_on = F.col("active") & ~F.col("caught_up")
-    was_open = F.coalesce(F.lag(goes_on).over(in_order) & F.col("follows"), F.lit(False))
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    opened = marked.withColumn("was_open", was_open)
-    begins = F.col("active") & ~F.col("was_open")
-    return opened.withColumn("number", F.sum(begins.cast("int")).over(so_far)).where("active or was_open")
-
-
-def _neighbours(in_order: WindowSpec) -> tuple[Column, ...]:
-    return (
-        (F.col("time") - F.lag("time").over(in_order)).alias("gap"),
-        F.lag("behind").over(in_order).alias("before_behind"),
-        F.lag("behind_watermark").over(in_order).alias("before_watermark"),
-        (F.lead("time").over(in_order) - F.col("time")).alias("next_gap"),
-        F.lead("behind").over(in_order).alias("next_behind"),
-        F.lead("behind_offset").over(in_order).alias("next_behind_offset"),
-    )
 
 
 def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None = None) -> DataFrame:
@@ -87,15 +40,23 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
 
     link_seconds: the table that is exact in every second; without it what `traffic` says of a second has to do.
     """
-    rows = episodes(seconds_of_ends(traffic.where("throttled")))
-    pace = saturation(traffic if link_seconds is None else link_seconds, events)
-    return _told(_summed(rows).join(_paces(_minutes(rows), pace), on=[*END, "number"], how="left"))
+    behind = SUMMARY.of(traffic)
+    return _paced(whole(behind), saturation(traffic if link_seconds is None else link_seconds, events))
 
 
-def catch_ups(traffic: DataFrame) -> DataFrame:
-    """The same moves without what set their pace, which is most of the work."""
+def moves_of(tables: Tables) -> DataFrame:
+    """The same from the tables, without reading each second of the days that are kept."""
+    return _paced(whole(read(tables, SUMMARY)), saturation(tables.seconds, tables.events))
+
+
+def catch_ups(days: DataFrame) -> DataFrame:
+    """The same moves without what set their pace, which is most of the work. days: as `summaries` keeps them."""
     nobodys = {"held_share": F.lit(0.0), "destinations": F.lit(1.0), "sources": F.lit(1.0)}
-    return _told(_summed(episodes(seconds_of_ends(traffic.where("throttled")))).withColumns(nobodys))
+    return _told(whole(days).withColumns(nobodys))
+
+
+def _paced(behind: DataFrame, pace: DataFrame) -> DataFrame:
+    return _told(behind.join(_paces(behind, pace), on=[*END, "number"], how="left"))
 
 
 def _told(found: DataFrame) -> DataFrame:
@@ -119,41 +80,14 @@ def _told(found: DataFrame) -> DataFrame:
     return told.drop("messages", "backlog", "written")
 
 
-def _summed(rows: DataFrame) -> DataFrame:
-    """One row per end and time behind."""
-    active = F.col("active")
-    known = F.when(active & (F.col("high_watermark") >= 0), F.col("time"))
-    summed = rows.groupBy(*END, "number").agg(
-        F.min("time").alias("began"),
-        F.max("time").alias("ended"),
-        F.bool_or(F.col("caught_up") | ~active).alias("finished"),
-        F.sum(F.when(active, F.col("moved"))).alias("bytes"),
-        F.min("fetch_offset_before").alias("from_offset"),
-        F.max("fetch_offset_reached").alias("to_offset"),
-        F.min_by("high_watermark", known).alias("from_watermark"),
-        F.max_by("high_watermark", known).alias("to_watermark"),
-    )
-    seconds = F.col("ended") - F.col("began") + F.when(F.col("finished"), 0).otherwise(1)
-    return summed.withColumn("seconds", F.greatest(seconds, F.lit(1)))
-
-
-def _minutes(rows: DataFrame) -> DataFrame:
-    """One row per end, time behind and minute: `active`, a bit for each of its seconds. What is asked of ends together
-    is asked of these: a sixtieth of the rows, exact to the second."""
-    minute = F.floor(F.col("time") / BITS).alias("minute")
-    return rows.where("active").groupBy(*END, "number", minute).agg(F.bit_or(_bit()).alias("active"))
-
-
-def _bit() -> Column:
-    second = F.pmod(F.col("time"), F.lit(BITS)).cast("int")
-    return F.call_function("shiftleft", F.lit(1).cast("long"), second)
-
-
-def _paces(minutes: DataFrame, pace: DataFrame) -> DataFrame:
+def _paces(behind: DataFrame, pace: DataFrame) -> DataFrame:
     """Per end and time behind: `held_share` of its seconds, in which its own side's quota set the pace, and how many
-    `destinations` its source and how many `sources` its destination had in the mean of them, this one among them."""
+    `destinations` its source and how many `sources` its destination had in the mean of them, this one among them.
+
+    What is asked of ends together is asked of minutes: a sixtieth of the rows, exact to the second."""
+    minutes = behind.select(*END, "number", F.inline("minutes"))
     held = pace.where("saturated").groupBy(*ROLE, F.floor(F.col("time") / BITS).alias("minute"))
-    saturated = held.agg(F.bit_or(_bit()).alias("saturated")).withColumn("broker", F.col("broker").cast("string"))
+    saturated = held.agg(F.bit_or(second_bit()).alias("saturated")).withColumn("broker", F.col("broker").cast("string"))
     links = minutes.groupBy("source", "destination", "role", "minute").agg(F.bit_or("active").alias("active"))
     out = links.groupBy("source", "role", "minute").agg(F.collect_list("active").alias("out"))
     into = links.groupBy("destination", "role", "minute").agg(F.collect_list("active").alias("into"))
@@ -270,29 +204,3 @@ def by_source(found: DataFrame, sizes: DataFrame) -> DataFrame:
     joined = moved.join(data_to_move, on="source", how="left").join(held, on="source", how="left")
     return joined.select("source", "partitions", "to_move_bytes", "data_bytes", ratio, "moved_bytes", "move_seconds",
                          "finished").orderBy("source")  # fmt: skip
-
-
-def partition_sizes(traffic: DataFrame) -> DataFrame:
-    """Per source, topic and partition: `size_bytes`, messages in the leader's log by the bytes that a message took, and
-    `last_seen`, the last second in which that broker was seen to lead it.
-
-    A partition whose bytes per message were never seen has the average of all. What a message took is what was brought
-    over the offsets that it was brought for: each offset counts once, and those that passed unseen do not.
-    """
-    seconds = one_end(traffic)
-    in_order = Window.partitionBy(*MOVE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
-    from_there = F.greatest("fetch_offset_before", F.max("fetch_offset_reached").over(in_order))
-    steps = seconds.withColumn("messages", F.greatest(F.col("fetch_offset_reached") - from_there, F.lit(0)))
-    log = F.when(F.col("high_watermark") >= 0, F.col("high_watermark") - F.greatest("log_start_offset", F.lit(0)))
-    partitions = steps.groupBy("source", "topic", "partition").agg(
-        F.max_by(log, "time").alias("log_messages"),
-        F.sum("bytes").alias("bytes"),
-        F.sum("messages").alias("messages"),
-        F.max("time").alias("last_seen"),
-    )
-    everywhere = partitions.where("messages > 0").agg(F.try_divide(F.sum("bytes"), F.sum("messages")).alias("average"))
-    each = F.coalesce(F.try_divide("bytes", "messages"), "average")
-    return partitions.crossJoin(F.broadcast(everywhere)).select(
-        "source", "topic", "partition", each.alias("bytes_per_message"),
-        (F.col("log_messages") * each).alias("size_bytes"), "last_seen",
-    )  # fmt: skip

@@ -57,7 +57,7 @@ def periods(events: DataFrame) -> DataFrame:
 
 
 def _rank(reason: Column) -> Column:
-    return F.when(reason == "change", 2).when(reason == "rate", 1).otherwise(0)
+    return F.when(reason == "racks", 3).when(reason == "change", 2).when(reason == "rate", 1).otherwise(0)
 
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:

@@ -16,14 +16,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
 from .ends import one_end
-from .moves import MOVE, partition_sizes
+from .moves import MOVE
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
+from .sizes import SUMMARY, partition_sizes, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from .bounds import Bound
     from .fluid import Stream
 
 LINK = ("source", "destination")
@@ -66,8 +68,9 @@ class WhatIf(NamedTuple):
                 found[link.destination, "follower"] = self.follower_bytes_per_second
         return found
 
-    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float) -> Scenario:
-        return Scenario(self.name, self.policy, self.quotas(flows), line_bytes_per_second, most_seconds=MOST_SECONDS)
+    def scenario(self, flows: Sequence[Flow], line_bytes_per_second: float, bounds: tuple[Bound, ...] = ()) -> Scenario:
+        quotas = self.quotas(flows)
+        return Scenario(self.name, self.policy, quotas, line_bytes_per_second, most_seconds=MOST_SECONDS, bounds=bounds)
 
 
 def demand(traffic: DataFrame) -> DataFrame:
@@ -83,7 +86,9 @@ def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
     """Per link: `starts`, `backlog_bytes`, `partitions` as in `demand`, and aggregates of its seconds: `time`, `begins`
     and `bytes`, what was written in each."""
     seen = one_end(traffic.where("throttled"))
-    sizes = partition_sizes(traffic.where("throttled")).select("source", "topic", "partition", "bytes_per_message")
+    sizes = partition_sizes(whole(SUMMARY.of(traffic.where("throttled")))).select(
+        "source", "topic", "partition", "bytes_per_message"
+    )
     in_order = Window.partitionBy(*MOVE).orderBy("time")
     first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
     lines = (
@@ -129,12 +134,18 @@ def flows_of(demand_rows: DataFrame) -> list[Flow]:
 
 
 def replay(
-    spark: SparkSession, flows: Sequence[Flow], what_ifs: Sequence[WhatIf], *, line_bytes_per_second: float
+    spark: SparkSession,
+    flows: Sequence[Flow],
+    what_ifs: Sequence[WhatIf],
+    *,
+    line_bytes_per_second: float,
+    bounds: tuple[Bound, ...] = (),
 ) -> DataFrame:
-    """One row per scenario: `name`, `policy`, `finishes` per link, `seconds` per broker, role and second."""
+    """One row per scenario: `name`, `policy`, `finishes` per link, `seconds` per broker, role and second. `bounds`:
+    rates of peers and racks, in every scenario."""
 
     def run(index: int) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
-        return _rows(flows, simulate(flows, what_ifs[index].scenario(flows, line_bytes_per_second)))
+        return _rows(flows, simulate(flows, what_ifs[index].scenario(flows, line_bytes_per_second, bounds)))
 
     # No Spark function decides whether a budget is spent; the sidecar's code does, and it is Python.
     simulated = F.udf(run, RESULT, useArrow=False)

@@ -52,10 +52,14 @@ def _numbers(*names: str) -> list[StructField]:
     return [StructField(name, LongType()) for name in names]
 
 
+def _texts(*names: str) -> list[StructField]:
+    return [StructField(name, StringType()) for name in names]
+
+
 TRAFFIC = StructType(
     [
         *map(_column, _LINK),
-        StructField("topic", StringType()),
+        *_texts("topic"),
         *_numbers("partition"),
         *map(_column, _STATE),
         *_numbers(*_COUNTS, *_OFFSETS),
@@ -76,21 +80,72 @@ _OF_EVENTS = [field for field in all_fields() if field.name not in {"broker", *_
 EVENTS = StructType([*map(_column, _OF_EVENTS), *_PARTITIONS])
 """One row per line of any other kind; partitioned likewise."""
 
-QUARANTINE = StructType(
-    [StructField("value", StringType()), StructField("problem", StringType()), StructField("source", StringType())]
+TIMES_BEHIND = StructType(
+    [
+        *_texts("source", "destination", "topic"),
+        *_numbers("partition"),
+        *_texts("role"),
+        StructField("opens", BooleanType()),
+        *_numbers("began", "ended"),
+        StructField("finished", BooleanType()),
+        *_numbers("bytes", "from_offset", "to_offset"),
+        *_numbers("from_watermark", "first_known", "to_watermark", "last_known"),
+        StructField("minutes", ArrayType(StructType(_numbers("minute", "active")))),
+    ]
 )
+"""Summary: one row per end of a link, replica, time behind and day (`times_behind`): `opens` says that it begins here,
+and `first_known` and `last_known` are the seconds of its first and last high watermark."""
+
+LAG_STEPS = StructType(
+    [
+        *_texts("role"),
+        *_numbers("time", "lag", "behind", "moved", "written", "record_bytes", "lost"),
+    ]
+)
+"""Summary: one row per broker, role and second in which what its replicas lag changed, and by how much (`lag`)."""
+
+HELD_MINUTES = StructType(
+    [
+        *_texts("role", "peer", "topic"),
+        *_numbers("partition", "minute", "bytes"),
+    ]
+)
+"""Summary: one row per replica and minute in which it was behind and held back all through (`questions.starved`)."""
+
+REPLICA_DAYS = StructType(
+    [
+        *_texts("source", "destination", "topic"),
+        *_numbers("partition"),
+        *_texts("role"),
+        *_numbers("first", "last", "seconds", "bytes", "reached", "log_messages", "grown"),
+        *_numbers("first_watermark", "last_watermark"),
+        StructField("brought", ArrayType(StructType(_numbers("since", "until")))),
+    ]
+)
+"""Summary: one row per end of a replica and day (`sizes`): the seconds with news of it, its log at the last, and the
+offsets `brought`, in as many pieces as there are gaps between them."""
+
+SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes": HELD_MINUTES,
+             "replica_days": REPLICA_DAYS}  # fmt: skip
+
+
+def kept(summary: StructType) -> StructType:
+    """What is kept of a summary: by date, broker, and the fingerprint of what it was made from."""
+    return StructType([*summary, StructField("of", StringType()), *_PARTITIONS])
+
+
+QUARANTINE = StructType(_texts("value", "problem", "source"))
 """One row per line that is not one of a journal; partitioned by source, the file."""
 
 FILES = StructType(
     [
-        StructField("source", StringType()),
+        *_texts("source"),
         StructField("size_bytes", LongType()),
         StructField("modified", TimestampType()),
-        StructField("state", StringType()),
+        *_texts("state"),
         StructField("lines", LongType()),
         StructField("quarantined", IntegerType()),
-        StructField("path", StringType()),
-        StructField("why", StringType()),
+        *_texts("path", "why"),
     ]
 )
 """One row per file of a journal, by its name once it is closed: copies, and what it was while it was open, are the

@@ -33,6 +33,14 @@ class Scope(NamedTuple):
     def reaching_back(self, seconds: int) -> Scope:
         return self if self.since is None else self._replace(since=self.since - seconds)
 
+    def wider(self, seconds: int) -> Scope:
+        until = None if self.until is None else self.until + seconds
+        return self.reaching_back(seconds)._replace(until=until)
+
+    def holds(self, first: int, until: int) -> bool:
+        """Whether all seconds from `first` to the one before `until` are within."""
+        return (self.since is None or self.since <= first) and (self.until is None or until <= self.until)
+
     def from_the_beginning(self) -> Scope:
         return self._replace(since=None)
 

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from admission.budget import Budget, Kip73Budget, StrictBudget, Wish
 from admission.simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS
+from admission.stakes import Stake, Stakes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from admission.turns import Claim
+    from .bounds import Bound
 
 PARTITION_FETCH_BYTES = 1 << 20
 """replica.fetch.max.bytes, Kafka's default."""
@@ -66,6 +67,8 @@ class Scenario(NamedTuple):
     burst_seconds: float = 0.25
     most_seconds: float = 86_400.0
     """Of each flow, from when it starts."""
+    bounds: tuple[Bound, ...] = ()
+    """Rates of peers and racks inside the quotas, or without them."""
 
 
 @dataclass(slots=True)
@@ -78,9 +81,31 @@ class Outcome:
 
 
 class _Side(NamedTuple):
+    """One end of a flow: its claim on its broker's budget (`whole`), and on those inside it that concern the flow."""
+
     role: str
-    budget: Budget
-    claim: Claim
+    whole: Stake
+    stakes: Stakes
+
+    def admit(self, wish: Wish, now: float) -> list[int]:
+        if self.stakes.own:
+            return [size for size in self.stakes.admit([wish], [None], now) if size]
+        return self.whole.budget.admit(self.whole.claim, [wish], now)
+
+    def due(self, at: float, *, held: bool = False) -> None:
+        for stake in (self.whole, *self.stakes.own):
+            stake.claim.due, stake.claim.is_held = at, held or stake.claim.is_held
+
+    def settle(self, *, reserved: int, used: int, now: float) -> None:
+        self.whole.settle(reserved=reserved, used=used, now=now)
+        self.stakes.settle(None, reserved=reserved, used=used, now=now)
+
+    def seconds_until_turn(self, now: float) -> float:
+        stakes = (self.whole, *self.stakes.own)
+        return max(stake.budget.seconds_until_turn(stake.claim, now) for stake in stakes)
+
+    def must_discard(self, asked: float, now: float) -> bool:
+        return self.whole.budget.must_discard(asked, now) or self.stakes.must_discard(asked, now)
 
 
 @dataclass(slots=True)
@@ -116,7 +141,11 @@ class _Running:
 def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
     """Run until every flow has caught up and no more is written, or `most_seconds` are over."""
     budgets = {key: _budget(scenario, rate) for key, rate in scenario.quotas.items()}
-    running = [_Running(flow, _sides(flow, budgets)) for flow in flows]
+    for bound in scenario.bounds:
+        if (bound.broker, bound.role) not in budgets:
+            budgets[bound.broker, bound.role] = _budget(scenario, math.inf)
+    inside = [(bound, _budget(scenario, bound.bytes_per_second)) for bound in scenario.bounds]
+    running = [_Running(flow, _sides(flow, budgets, inside)) for flow in flows]
     outcome = Outcome([None] * len(flows))
     # Of those that wake at once it is not always the same that goes first: here it is the one that got least.
     moments = [(flow.starts, 0.0, index) for index, flow in enumerate(flows)]
@@ -148,15 +177,25 @@ def _budget(scenario: Scenario, rate: float) -> Budget:
     )
 
 
-def _sides(flow: Flow, budgets: Mapping[tuple[str, str], Budget]) -> list[_Side]:
-    keys = ((flow.destination, "follower"), (flow.source, "leader"))
-    found = ((key[1], budgets[key]) for key in keys if key in budgets)
-    return [_Side(role, budget, budget.turns.join()) for role, budget in found]
+def _sides(
+    flow: Flow, budgets: Mapping[tuple[str, str], Budget], inside: Sequence[tuple[Bound, Budget]]
+) -> list[_Side]:
+    sides = []
+    for key in ((flow.destination, "follower"), (flow.source, "leader")):
+        if key in budgets:
+            own = [
+                Stake.in_budget(budget)
+                for bound, budget in inside
+                if (bound.broker, bound.role) == key and bound.holds_for(flow.source, flow.destination)
+            ]
+            whole = Stake.in_budget(budgets[key])
+            sides.append(_Side(key[1], whole, Stakes(whole, own)))
+    return sides
 
 
 def _stop(one: _Running) -> None:
     for side in one.sides:
-        side.claim.wants = False
+        side.stakes.want_nothing()
 
 
 def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
@@ -168,8 +207,8 @@ def _ask(one: _Running, left: float, scenario: Scenario, now: float) -> float:
         one.deadline = math.inf
     limit = one.limit_bytes
     for side in one.sides:
-        granted = side.budget.admit(side.claim, [Wish(limit, NEED_BYTES)], now)
-        side.claim.due = now
+        granted = side.admit(Wish(limit, NEED_BYTES), now)
+        side.due(now)
         if not granted:
             return _wait(one, side, now)
         one.grants.append(granted[0])
@@ -186,14 +225,14 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
     given back."""
     if math.isinf(one.deadline):
         one.deadline = now + WAIT_SECONDS
-    until_turn = refuses.budget.seconds_until_turn(refuses.claim, now)
+    until_turn = refuses.seconds_until_turn(now)
     turn = now + max(until_turn, LEAST_WAIT_SECONDS)
-    refuses.claim.is_held = True
-    refuses.claim.due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
+    due = max(min(turn, one.deadline), now + LEAST_WAIT_SECONDS)
+    refuses.due(due, held=True)
     for side, granted in zip(one.sides, one.grants, strict=False):
-        side.budget.settle(side.claim, reserved=granted, used=0, now=now)
+        side.settle(reserved=granted, used=0, now=now)
     one.grants.clear()
-    return math.inf if math.isinf(until_turn) else refuses.claim.due - now
+    return math.inf if math.isinf(until_turn) else due - now
 
 
 def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
@@ -204,9 +243,9 @@ def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
     for role, broker in (("leader", one.flow.source), ("follower", one.flow.destination)):
         if role in granted:
             side, reserved = granted[role]
-            if side.budget.must_discard(one.asked, now):
+            if side.must_discard(one.asked, now):
                 size, one.takes_all = 0, False
-            side.budget.settle(side.claim, reserved=reserved, used=size, now=now)
+            side.settle(reserved=reserved, used=size, now=now)
         if size:
             outcome.moved[broker, role, int(now)] += size
     one.grants.clear()

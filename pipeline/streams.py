@@ -15,12 +15,18 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from .bounds import Bound
     from .fluid import Stream
     from .replay import WhatIf
 
 
 def fluid(
-    spark: SparkSession, links: Sequence[Stream], what_ifs: Sequence[WhatIf], *, line_bytes_per_second: float
+    spark: SparkSession,
+    links: Sequence[Stream],
+    what_ifs: Sequence[WhatIf],
+    *,
+    line_bytes_per_second: float,
+    bounds: Sequence[Bound] = (),
 ) -> DataFrame:
     """What `replay.durations` says, by the fluid model, at the driver; `began` is since the first link's.
 
@@ -31,7 +37,7 @@ def fluid(
     for one in what_ifs:
         if one.policy != "strict":
             raise ValueError(f"the fluid model is the strict policy's, found {one.policy}")
-        found = finish_times(links, one.quotas(links), line_bytes_per_second=line_bytes_per_second)
+        found = finish_times(links, one.quotas(links), bounds=bounds, line_bytes_per_second=line_bytes_per_second)
         rows += [
             (one.name, one.policy, link.source, link.destination, link.starts - zero, end and end - link.starts)
             for link, end in zip(links, found, strict=True)

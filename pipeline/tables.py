@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from .errors import InputError
 from .paths import literal
-from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, TRAFFIC
+from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, SUMMARIES, TRAFFIC, kept
 from .scope import Scope
 from .settled import settled
 from .storage import Storage
@@ -31,6 +31,7 @@ SCHEMAS: dict[str, StructType] = {
     "events": EVENTS,
     "files": FILES,
     "quarantine": QUARANTINE,
+    **{name: kept(schema) for name, schema in SUMMARIES.items()},
 }
 
 
@@ -84,11 +85,12 @@ class Tables:
             return self._spark.createDataFrame([], schema)
         if name in DATED and not self.scope.is_everything:
             # Named one by one, the others are not even listed.
-            found = self.partitions(name, self._directories(name))
+            found = self.partitions(name, self.directories(name))
             return self._spark.createDataFrame([], schema) if found is None else self.scope.cut(found)
         return self._spark.read.schema(schema).parquet(literal(path))
 
-    def _directories(self, name: str) -> list[str]:
+    def directories(self, name: str) -> list[str]:
+        """Return those of a table by date and broker that may have rows within the scope, as they are below it."""
         days = self.scope.dates(self._dates(name))
         if not self.scope.brokers:
             return days
@@ -99,11 +101,13 @@ class Tables:
 
     def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
         """Read only those partitions of a table, named as they are below it; None if none of them is there."""
-        paths = [path for one in directories if self.storage.exists(path := self.storage.under(name, one))]
-        if not paths:
-            return None
+        found = [one for one in directories if self.storage.exists(self.storage.under(name, one))]
+        return self.there(name, found) if found else None
+
+    def there(self, name: str, directories: Iterable[str]) -> DataFrame:
+        """The same of partitions that are there, at least one."""
         reader = self._spark.read.schema(SCHEMAS[name]).option("basePath", self.storage.under(name))
-        return reader.parquet(*map(literal, paths))
+        return reader.parquet(*(literal(self.storage.under(name, one)) for one in directories))
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""

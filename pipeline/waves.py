@@ -40,6 +40,10 @@ class Pair(NamedTuple):
     """What its moves had to bring when each began."""
     written_bytes: float = 0.0
     """And what was written to them while they were under way."""
+    leader_held: float = 0.0
+    """Of the moves' seconds, those in which the source's quota set the pace."""
+    follower_held: float = 0.0
+    """And the destination's."""
 
     @property
     def stream(self) -> Stream:
@@ -59,11 +63,14 @@ def pairs(found_moves: DataFrame) -> Sequence[Pair]:
     apart = F.coalesce(F.col("began") - reached > APART_SECONDS, F.lit(False)).cast("int")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     numbered = found_moves.withColumn("apart", apart).withColumn("wave", F.sum("apart").over(so_far))
-    held = F.greatest("leader_share", "follower_share") * F.col("seconds")
+    shares = (F.greatest("leader_share", "follower_share"), F.col("leader_share"), F.col("follower_share"))
+    held, *by_side = (F.try_divide(F.sum(share * F.col("seconds")), F.sum("seconds")) for share in shares)
     rows = numbered.groupBy(*link, "wave").agg(
         F.count("*").alias("moves"), F.count_if(~F.col("finished")).alias("unfinished"),
         F.sum("bytes").alias("bytes"), F.min("began").alias("began"), F.max(ends).alias("ended"),
-        F.coalesce(F.try_divide(F.sum(held), F.sum("seconds")), F.lit(0.0)).alias("share_held"),
+        F.coalesce(held, F.lit(0.0)).alias("share_held"),
         F.sum("backlog_bytes").alias("backlog_bytes"), F.sum("written_bytes").alias("written_bytes"),
+        F.coalesce(by_side[0], F.lit(0.0)).alias("leader_held"),
+        F.coalesce(by_side[1], F.lit(0.0)).alias("follower_held"),
     ).drop("wave")  # fmt: skip
     return [Pair(*row) for row in rows.orderBy(F.desc("ended"), *link, "began").collect()]

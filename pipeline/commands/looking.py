@@ -8,6 +8,7 @@ import click
 from pyspark.sql import functions as F
 
 from .. import audit, lag, rates
+from ..audited_bounds import with_bounds
 from .options import Wanted, output_options, put_out, scope_options, session, spark_options, tables, tell
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def audit_command(
     spark_settings: SparkSettings,
 ) -> None:
     """For each broker, role and quota in force: the worst windows, the mean, the smoothness, what was over the bound.
+    Rates of peers and racks inside a quota are told like roles of their own: leader, rack b.
 
     Exit status 0 says that the job ran, not that the bound was kept: see the column `verdict`. A batch larger than the
     gate (100 ms of quota) comes whole, so with quotas below 10 batches a second a second may bring more than 1.3. In
@@ -80,7 +82,7 @@ def audit_command(
     with session("audit", spark_settings) as spark:
         found = tables(spark, path, wanted)
         before = found.reaching_back(audit.longest(promises) - 1)
-        seconds = audit.seconds_with_quota(before.seconds, before.events).cache()
+        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events)).cache()
         found_all = audit.summary(seconds, promises, since=found.scope.since).cache()
         put_out(found_all, output)
         _tell_doubts(found_all)
@@ -132,7 +134,7 @@ def lag_command(
     with session("lag", spark_settings) as spark:
         found = tables(spark, path, wanted)
         before = found.reaching_back(lag.LOOKS_BACK_SECONDS)
-        seconds = lag.sum_replica_lag(lag.per_replica(before.traffic.where("throttled")))
+        seconds = lag.of_tables(before)
         rows = lag.progress(seconds, before.events)
         rows = found.scope.cut(lag.stalls(rows, before.seconds, before.events) if only_stalls else rows)
         if not (only_stalls or history):

@@ -12,7 +12,9 @@ from reassignment import Capacity, Deadline
 
 from .. import moves as moves_job
 from .. import replay as replay_job
+from .. import sizes as sizes_job
 from .. import streams
+from ..bounds import Bound, Inside, inside
 from ..errors import InputError
 from ..fluid import Stream
 from ..generate import Cluster, write
@@ -20,6 +22,8 @@ from ..measured import measure
 from ..moves import catch_ups
 from ..planning import Wanted, plan, quotas_toml, read_reassignment
 from ..simulation import POLICIES, Flow
+from ..summaries import read
+from ..times_behind import SUMMARY
 from ..waves import pairs
 from .options import Wanted as WantedScope
 from .options import output_options, put_out, scope_options, session, spark_options, tables, tell
@@ -55,9 +59,9 @@ def moves_command(
     """
     with session("moves", spark_settings) as spark:
         found = tables(spark, path, wanted)
-        rows = moves_job.moves(found.traffic, found.events, found.seconds)
+        rows = moves_job.moves_of(found)
         if by_source:
-            put_out(moves_job.by_source(rows, moves_job.partition_sizes(found.traffic)), output)
+            put_out(moves_job.by_source(rows, sizes_job.partition_sizes(sizes_job.of_tables(found))), output)
         else:
             put_out(rows.orderBy("began", *moves_job.MOVE), output)
 
@@ -106,8 +110,10 @@ def replay_command(
 
     Every --leader, --follower and --both is a scenario, under every --policy. The exact model takes half a millisecond
     for each second of a link; the fluid one shares quotas out as the strict policy does in the mean, knows no peaks,
-    and takes seconds for thousands of links. To the exact one a link's recording is one catch-up, begun when its first
-    replica was behind: of several choose one by --since and --until. The fluid one tells each by itself.
+    and takes seconds for thousands of links. Rates of peers and racks inside the quotas hold as they did last when it
+    was recorded; what neither model holds to (rates of topics, who goes first) is said. To the exact one a link's
+    recording is one catch-up, begun when its first replica was behind: of several choose one by --since and --until.
+    The fluid one tells each by itself.
 
     \b
     Examples:
@@ -130,15 +136,28 @@ def replay_command(
         raise click.UsageError("--model fluid is of the strict policy, and has no --peaks")
     with session("replay", spark_settings) as spark:
         planned = [_flow(text, round(batch)) for text in flows]
-        traffic = None if path is None else tables(spark, path, wanted).traffic
+        found = None if path is None else tables(spark, path, wanted)
+        bounds = () if found is None else _bounds(inside(found.events))
         if model == "fluid":
-            links = _streams(planned) if traffic is None else [one.stream for one in pairs(catch_ups(traffic))]
-            shown = streams.fluid(spark, _some(links, path), what_ifs, line_bytes_per_second=line)
+            waves = [] if found is None else [one.stream for one in pairs(catch_ups(read(found, SUMMARY)))]
+            links = _some(waves or _streams(planned), path)
+            shown = streams.fluid(spark, links, what_ifs, line_bytes_per_second=line, bounds=bounds)
         else:
-            demand = planned if traffic is None else replay_job.flows_of(replay_job.demand(traffic))
-            replayed = replay_job.replay(spark, _some(demand, path), what_ifs, line_bytes_per_second=line)
+            demand = planned if found is None else replay_job.flows_of(replay_job.demand(found.traffic))
+            replayed = replay_job.replay(
+                spark, _some(demand, path), what_ifs, line_bytes_per_second=line, bounds=bounds
+            )
             shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
         put_out(shown.orderBy(*shown.columns[:4]), output)
+
+
+def _bounds(found: Inside) -> tuple[Bound, ...]:
+    """Say which rates inside the quotas hold in every scenario, and what of them does not."""
+    if found.bounds:
+        tell(f"in every scenario hold as recorded: {found.in_words()}")
+    for text in found.left_out:
+        tell(f"left out: {text}")
+    return found.bounds
 
 
 def _some(links: list[Link], path: str | None) -> list[Link]:
@@ -199,7 +218,7 @@ def plan_command(
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
     with session("plan", spark_settings) as spark:
         found = tables(spark, path, wanted)
-        sizes, inflow = measure(found.traffic, found.seconds)
+        sizes, inflow = measure(sizes_job.of_tables(found), found.seconds)
     goal = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
     planned = plan(target, before, sizes, inflow, goal)
     for load in planned.loads:

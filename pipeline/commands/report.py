@@ -37,7 +37,7 @@ def command(
 ) -> None:
     """What moved, was the bound kept, what to set next time and why; then who, when, and what was the matter.
 
-    One HTML file: nothing is loaded from elsewhere; light and dark, phone and paper.
+    One HTML file: nothing is loaded from elsewhere; light and dark, phone and paper. Its plots answer to a pointer.
 
     \b
     Examples:
@@ -52,6 +52,7 @@ def command(
         for place, text in texts.items():
             _write(spark, place, text)
             tell(f"written to {place}")
+    click.echo(printable(facts.moved))
     for answer in facts.answers:
         click.echo(printable(answer.sentence))
     if check:

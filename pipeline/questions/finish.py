@@ -42,7 +42,7 @@ def facts(tables: Tables, progress: DataFrame | None = None) -> Finish:
     """Work it out. progress: what `lag.progress` says of these tables, if somebody has it."""
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     if progress is None:
-        seconds = lag.sum_replica_lag(lag.per_replica(before.traffic.where("throttled")))
+        seconds = lag.of_tables(before)
         progress = lag.progress(seconds, before.events)
     progress = tables.scope.cut(progress)
     ends = progress.groupBy(*ROLE).agg(

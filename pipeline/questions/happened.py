@@ -76,7 +76,7 @@ def _rates(traffic: DataFrame, at: int, around: int) -> list[Row]:
 
 def _stalls(near: Tables) -> list[Row]:
     before = near.reaching_back(lag.LOOKS_BACK_SECONDS)
-    progress = lag.progress(lag.sum_replica_lag(lag.per_replica(before.traffic.where("throttled"))), before.events)
+    progress = lag.progress(lag.of_tables(before), before.events)
     found = near.scope.cut(lag.stalls(progress, before.seconds, before.events)).groupBy(*ROLE, "cause")
     rows = found.agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
     return rows.orderBy(F.desc("seconds"), *ROLE).limit(MOST_ROWS).collect()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from .. import audit
+from ..audited_bounds import with_bounds
 from ..quotas import ROLE
 from .answer import Answer, Verdict, counted, moment, who
 
@@ -62,7 +63,7 @@ def facts(
     """
     if seconds is None:
         before = tables.reaching_back(audit.longest(promises) - 1)
-        seconds = audit.seconds_with_quota(before.seconds, before.events)
+        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events))
     roles = audit.summary(seconds, promises, since=tables.scope.since).cache()
     names = [f"{promise.seconds}s" for promise in promises]
     over, undecided = (sum((F.col(f"{what}_{name}") for name in names), F.lit(0)) for what in ("over", "undecided"))

@@ -32,10 +32,12 @@ def answer(found: Recorded, units: Units, *, wanted_seconds: float | None = None
     took = found.seconds if found.finished else found.seconds_modelled
     if wanted_seconds is None and math.isinf(took):
         sentence = f"Say with --finish-in how long it may take: with {_quotas(found, units)} it never ends."
-        return Answer(QUESTION, Verdict.UNKNOWN, sentence, None, "B/s", (_recording(found, units),), (_trust(found),))
+        return Answer(QUESTION, Verdict.UNKNOWN, sentence, None, "B/s", (recording(found, units),), (_trust(found),))
     highest = max(found.quotas.values())
-    evidence = [_recording(found, units), _pace(found)]
-    doubts = [_trust(found)]
+    evidence = [recording(found, units), _pace(found)]
+    doubts = [_trust(found), *found.inside.left_out]
+    if found.inside.bounds:
+        doubts.append(f"rates inside the quotas stay as they are: {found.inside.in_words()}")
     if wanted_seconds is None and found.share_held < HELD:
         sentence = (
             f"Leave it at {units.rate(highest)}: a quota set the pace in {found.share_held:.0%} of the moves' time, so"
@@ -79,7 +81,8 @@ def _quotas(found: Recorded, units: Units) -> str:
     return f"{_range(found.quotas.values(), units)}{mean}"
 
 
-def _recording(found: Recorded, units: Units) -> str:
+def recording(found: Recorded, units: Units) -> str:
+    """What moved, over how many links, in which time."""
     moved = sum(pair.bytes for pair in found.pairs)
     number = sum(pair.moves for pair in found.pairs)
     links = len({(pair.source, pair.destination) for pair in found.pairs})

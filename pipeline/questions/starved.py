@@ -13,6 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..quotas import ROLE
+from ..summaries import DAY_SECONDS, Summary, read
 from ..terminal import printable
 from .answer import Answer, Verdict, counted, moment
 
@@ -46,7 +47,7 @@ class Starved(NamedTuple):
 
 def facts(tables: Tables) -> Starved:
     """Work it out: some rows, however many replicas."""
-    minutes = by_minute(tables.traffic.where("throttled")).cache()
+    minutes = shared(read(tables, SUMMARY)).cache()
     in_order = Window.partitionBy(*REPLICA).orderBy("minute")
     still = minutes.where("bytes = 0 and others > 0")
     run = F.col("minute") - F.row_number().over(in_order)
@@ -58,9 +59,9 @@ def facts(tables: Tables) -> Starved:
     )  # fmt: skip
     found = long.select(*REPLICA, "worst.*").cache()
     rows = found.orderBy(F.desc("minutes"), *REPLICA).limit(MOST_REPLICAS).collect()
-    shared = minutes.where("replicas > 1 and bytes > 0")
+    in_turns = minutes.where("replicas > 1 and bytes > 0")
     share = F.col("bytes") * F.col("replicas") / (F.col("bytes") + F.col("others"))
-    least = shared.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()
+    least = in_turns.select(*REPLICA, "minute", share.alias("share")).orderBy("share", *REPLICA).first()
     answered = Starved(minutes.count(), found.count(), tuple(rows), least)
     minutes.unpersist()
     found.unpersist()
@@ -68,19 +69,26 @@ def facts(tables: Tables) -> Starved:
 
 
 def by_minute(traffic: DataFrame) -> DataFrame:
-    """Replicas that were behind in all of a minute: `bytes`, and of the others that were so in the same budget `others`
-    (bytes) and `replicas` (with itself)."""
+    """Replicas that were behind, and held back, in all of a minute: `bytes`, and the `day`."""
     held = F.count_if(~F.col("in_sync")).alias("behind")
-    of_replica = traffic.groupBy(*REPLICA, F.floor(F.col("time") / MINUTE).alias("minute")).agg(
+    minute = F.floor(F.col("time") / MINUTE).alias("minute")
+    of_replica = traffic.groupBy(*REPLICA, F.floor(F.col("time") / DAY_SECONDS).alias("day"), minute).agg(
         held, F.sum("record_bytes").alias("bytes"), F.sum("omitted").alias("omitted")
     )
-    all_through = of_replica.where((F.col("behind") >= WHOLE) & (F.col("omitted") > 0))
+    return of_replica.where((F.col("behind") >= WHOLE) & (F.col("omitted") > 0)).drop("behind", "omitted")
+
+
+def shared(minutes: DataFrame) -> DataFrame:
+    """Add of the others that were so in the same budget `others` (bytes), and `replicas` (with itself)."""
     budget = Window.partitionBy(*ROLE, "minute")
-    return all_through.select(
+    return minutes.select(
         *REPLICA, "minute", "bytes",
         (F.sum("bytes").over(budget) - F.col("bytes")).alias("others"),
         F.count("*").over(budget).alias("replicas"),
     )  # fmt: skip
+
+
+SUMMARY = Summary("held_minutes", lambda traffic: traffic.where("throttled"), by_minute)
 
 
 def answer(found: Starved, units: Units) -> Answer:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from .. import audit, backtest, lag
 from ..curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..errors import InputError
-from ..moves import moves
+from ..moves import moves_of
 from ..questions import finish, kept, rate, starved
 from ..questions.asking import units_of
 from ..troubles import of_tables
@@ -23,7 +23,7 @@ from .buckets import Grid, buckets, busiest, grid, outliers
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
-    from ..backtest import Errors
+    from ..backtest import BackTest
     from ..curve import Recorded
     from ..questions.answer import Answer
     from ..tables import Tables
@@ -53,17 +53,23 @@ class Facts:
     units: Units
     seconds_per_point: int
     answers: tuple[Answer, ...]
-    """Was it kept, will it finish, who was starved, what rate."""
+    """Was it kept, what rate, will it finish, who was starved."""
     grid: Grid
     outliers: tuple[Outlier, ...]
     """The worst of them; if there are none, the busiest broker."""
     all_outliers: int
     recorded: Recorded
     curve: Curve | None
-    model_errors: Errors | None
-    plan_errors: Errors | None
+    model: BackTest
+    plan: BackTest
+    """How far off each was of what was recorded."""
     files: dict[str, int]
     quarantined: int
+
+    @property
+    def moved(self) -> str:
+        """What moved, in a sentence."""
+        return f"{rate.recording(self.recorded, self.units)}." if self.recorded.pairs else "Nothing moved."
 
     @property
     def kept(self) -> Answer:
@@ -71,9 +77,8 @@ class Facts:
 
     def as_json(self) -> dict[str, Any]:
         """What scripts want of it."""
-        errors = {"model": self.model_errors, "plan": self.plan_errors}
         return {
-            "began": self.began, "ended": self.ended, "brokers": self.brokers,
+            "began": self.began, "ended": self.ended, "brokers": self.brokers, "moved": self.moved,
             "answers": {answer.question: answer.as_json() for answer in self.answers},
             "outliers": [one.broker for one in self.outliers[: self.all_outliers]], "all_outliers": self.all_outliers,
             "links": [pair._asdict() for pair in self.recorded.pairs],
@@ -81,12 +86,7 @@ class Facts:
                 {"bytes_per_second": quota, "seconds": seconds if math.isfinite(seconds) else None}
                 for quota, seconds in (self.curve.points if self.curve else ())
             ],
-            "backtest": {
-                name: None if one is None else
-                {"tests": one.tests, "median_error": one.median, "worst": one.worst.what,
-                 "worst_error": one.worst.error}
-                for name, one in errors.items()
-            },
+            "backtest": {"model": self.model.as_json(), "plan": self.plan.as_json()},
             "files": self.files, "quarantined": self.quarantined,
         }  # fmt: skip
 
@@ -101,22 +101,22 @@ def collect(tables: Tables) -> Facts:
     step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
-    replicas = lag.per_replica(before.traffic.where("throttled"))
-    progress = lag.progress(lag.sum_replica_lag(replicas), before.events).cache()
+    progress = lag.progress(lag.of_tables(before), before.events).cache()
     seconds = audit.seconds_with_quota(before.seconds, before.events).cache()
     by_bucket = buckets(tables.scope.cut(audit.judged(seconds)), tables.scope.cut(progress), step).cache()
     matters = outliers(by_bucket)
     shown = matters[:MOST_BROKERS] or busiest(by_bucket)
-    found_moves = moves(tables.traffic, tables.events, tables.seconds).cache()
+    found_moves = moves_of(tables).cache()
     scaled = recorded(tables, found_moves)
+    kept_facts = kept.facts(tables, None if scaled.inside.bounds else seconds)
     rates = rate.answer(scaled, units)
     answers = (
-        kept.answer(kept.facts(tables, seconds), units).doubted(*of_tables(tables.files)),
+        kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
+        rates,
         finish.answer(finish.facts(tables, progress), units),
         starved.answer(starved.facts(tables), units),
-        rates,
     )
-    files = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
+    files, quarantined = _files(tables)
     facts = Facts(
         began=whole.began,
         ended=whole.ended,
@@ -129,14 +129,20 @@ def collect(tables: Tables) -> Facts:
         all_outliers=len(matters),
         recorded=scaled,
         curve=_curve(scaled, rates.number),
-        model_errors=backtest.errors(backtest.of_links(scaled, line_bytes_per_second=LINE_BYTES_PER_SECOND)),
-        plan_errors=backtest.errors(backtest.of_plan(scaled)),
-        files={row.state: row.n for row in files},
-        quarantined=sum(row.bad for row in files),
+        model=backtest.of_links(scaled, line_bytes_per_second=LINE_BYTES_PER_SECOND),
+        plan=backtest.of_plan(scaled),
+        files=files,
+        quarantined=quarantined,
     )
     for frame in (seconds, progress, by_bucket, found_moves):
         frame.unpersist()
     return facts
+
+
+def _files(tables: Tables) -> tuple[dict[str, int], int]:
+    """How many journal files there are by what they were, and how many lines were set aside."""
+    rows = tables.files.groupBy("state").agg(F.count("*").alias("n"), F.sum("quarantined").alias("bad")).collect()
+    return {row.state: row.n for row in rows}, sum(row.bad for row in rows)
 
 
 def _curve(found: Recorded, wanted: float | None) -> Curve | None:

@@ -54,15 +54,23 @@ def lag_map(grid: Grid, units: Units) -> str:
 def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell], str], colour: str, title: str) -> str:
     height = CELL_HEIGHT * len(grid.rows)
     width = LABEL_WIDTH + WIDTH
-    parts = [f'<svg class="heat" viewBox="0 0 {width} {height + FOOT_HEIGHT}" role="img" aria-label="{title}">']
+    size = f'viewBox="0 0 {width} {height + FOOT_HEIGHT}"'
+    parts = [f'<svg class="heat" {size} role="img" aria-label="{title}"><g style="fill:var({colour})">']
     for place, (broker, role) in enumerate(grid.rows):
         top = place * CELL_HEIGHT
         name = html.escape(f"{broker} {role}")
-        parts.append(f'<text class="row" x="{LABEL_WIDTH - 6}" y="{top + 11}">{name}</text>')
+        parts.append(f'<g transform="translate(0,{top})"><text class="row" x="{LABEL_WIDTH - 6}" y="11">{name}</text>')
         for column in range(grid.columns):
             cell = grid.cells.get((broker, role, column))
             if cell is not None:
-                parts.append(_square(grid, cell, column, top, strength(cell), says(cell), colour, name))
+                framed = cell.broken and colour == "--share"
+                parts.append(
+                    _square(
+                        grid, column, strength(cell), f"{name}, {_clock(grid, column)}: {says(cell)}", framed=framed
+                    )
+                )
+        parts.append("</g>")
+    parts.append("</g>")
     every = max(-(-grid.columns // TICKS), 1)
     for column in range(0, grid.columns, every):
         left = LABEL_WIDTH + column * WIDTH / grid.columns
@@ -71,14 +79,13 @@ def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell],
     return "".join([*parts, "</svg>"])
 
 
-def _square(grid: Grid, cell: Cell, column: int, top: int, strength: float, says: str, colour: str, name: str) -> str:
-    frame = ' class="broken"' if cell.broken and colour == "--share" else ""
+def _square(grid: Grid, column: int, strength: float, says: str, *, framed: bool) -> str:
+    frame = ' class="broken"' if framed else ""
     shown = min(max(strength, 0.0), 1.0)
     each = WIDTH / grid.columns
     return (
-        f'<rect x="{LABEL_WIDTH + column * each:.1f}" y="{top}" width="{each - 1:.1f}" height="{CELL_HEIGHT - 1}"'
-        f'{frame} style="fill:var({colour});fill-opacity:{0.06 + 0.94 * shown:.2f}">'
-        f"<title>{name}, {_clock(grid, column)}: {says}</title></rect>"
+        f'<rect x="{LABEL_WIDTH + column * each:.1f}" width="{each - 1:.1f}" height="{CELL_HEIGHT - 1}"{frame}'
+        f' fill-opacity="{0.06 + 0.94 * shown:.2f}"><title>{says}</title></rect>'
     )
 
 

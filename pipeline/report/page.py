@@ -1,7 +1,7 @@
 """The page: one HTML file with everything in it, for a screen, a phone, and paper.
 
 Pure: facts in, text out. First what is answered, in sentences; then who and when; then only those that something was
-the matter with. Invariant: whatever comes from a journal is escaped; nothing is loaded, nothing runs.
+the matter with. Invariant: whatever comes from a journal is escaped; nothing is loaded, and the page itself forbids it.
 """
 
 from __future__ import annotations
@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING
 
 from ..questions.answer import counted, moment
 from ..units import duration
+from .drawing import figure, library
 from .facts import MOST_PAIRS
 from .heat_map import lag_map, share_map
-from .plots import curve_plot, moves_plot, outlier_plot
+from .overviews import curve_plot, moves_plot
+from .plots import outlier_plot
 from .style import STYLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..backtest import Errors
+    from ..backtest import BackTest
     from ..questions.answer import Answer
     from .facts import Facts
     from .outlier import Outlier
+
+FORBIDDEN = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
+"""Content Security Policy: no address is asked for anything. Vega compiles its expressions, which is called eval."""
+POINTED = "Pointed at, a plot says what it was then."
+CURVE = "How long it takes by the quota"
+ZOOMED = "Wheel with Ctrl, or two fingers on a touchpad: nearer; drag: earlier and later; double click: all of it."
 
 
 def render(facts: Facts) -> str:
@@ -31,6 +39,7 @@ def render(facts: Facts) -> str:
     parts = [
         "<h1>Replication under quotas</h1>",
         f'<p class="quiet">{_text(between)}, as their sidecars recorded it.</p>',
+        f'<p class="moved">{_text(facts.moved)}</p>',
         *(_answer(answer) for answer in facts.answers),
         _grid(facts),
         _outliers(facts),
@@ -41,9 +50,10 @@ def render(facts: Facts) -> str:
     head = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{FORBIDDEN}">'
         f"<title>Replication report</title><style>{STYLE}</style></head>"
     )
-    return f"{head}<body><main>{''.join(parts)}</main></body></html>\n"
+    return f"{head}<body><main>{''.join(parts)}</main>{library()}</body></html>\n"
 
 
 def _answer(answer: Answer) -> str:
@@ -61,7 +71,7 @@ def _grid(facts: Facts) -> str:
     squares = f"A square is {duration(grid.seconds_per_column)}; pointed at, it says what it is."
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
-        + _legend(("--share", "all of the quota"), ("--bad", "framed: over the bound"))
+        + _legend(("--share", "all of the quota"), ("--bad", "over the bound", "frame"))
         + f'<div class="wide">{share_map(grid)}</div>'
         + "<h3>How far behind each was</h3>"
         + _legend(("--lag", f"{facts.units.size(grid.most_lag_bytes)}, the most"))
@@ -69,10 +79,11 @@ def _grid(facts: Facts) -> str:
     )
 
 
-def _legend(*entries: tuple[str, str]) -> str:
+def _legend(*entries: tuple[str, ...]) -> str:
+    """entries: a colour of the page, what it means, and the kind of its mark if that is no square."""
     inner = "".join(
-        f'<span class="swatch" style="background:var({variable})"></span>{_text(meaning)}'
-        for variable, meaning in entries
+        f'<span><i class="swatch {"".join(kind)}" style="--of:var({variable})"></i>{_text(meaning)}</span>'
+        for variable, meaning, *kind in entries
     )
     return f'<p class="legend">{inner}</p>'
 
@@ -83,11 +94,17 @@ def _outliers(facts: Facts) -> str:
         shown = '<p class="quiet">No broker: none was over its bound, stalled, or behind at the end. The busiest:</p>'
     if facts.all_outliers > len(facts.outliers):
         shown = f'<p class="quiet">The {len(facts.outliers)} worst of {counted(facts.all_outliers, "broker")}.</p>'
+    legend = _legend(
+        ("--leader", "as leader", "line"), ("--follower", "as follower", "line"), ("--muted", "quota", "dashes"),
+        ("--limit", "the quota changed", "dots"), ("--muted", "by the trend, with its 95 % interval", "dots"),
+        *([("--leader-band", "up to the worst second")] if facts.seconds_per_point > 1 else ()),
+    )  # fmt: skip
     marks = (
-        '<p class="legend">Dotted upright lines: the quota changed. After the last second: where the lag goes by the'
-        " trend of its last minute, with the 95 % interval. Lines end where nothing was recorded.</p>"
+        f'<p class="quiet">{POINTED} {ZOOMED} After the last second: where the lag goes by the trend of its last'
+        " minute. Lines end where nothing was recorded.</p>"
     )
-    return f"<h2>Out of the ordinary</h2>{shown}{marks}" + "".join(_outlier(one, facts) for one in facts.outliers)
+    figures = "".join(_outlier(one, facts) for one in facts.outliers)
+    return f"<h2>Out of the ordinary</h2>{shown}{marks}{legend}{figures}"
 
 
 def _outlier(one: Outlier, facts: Facts) -> str:
@@ -100,8 +117,9 @@ def _outlier(one: Outlier, facts: Facts) -> str:
         f"{facts.units.size(side.end.lag_bytes)} behind at the end as {side.role}" for side in one.sides if side.end
     ]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
-    plot = outlier_plot(one, facts.units, facts.seconds_per_point)
-    return f'<figure><h3>Broker {one.broker}</h3><ul>{items}</ul><div class="wide">{plot}</div></figure>'
+    spec = outlier_plot(one, facts.units, facts.seconds_per_point)
+    plot = figure(spec, f"Rates, quotas and lag of broker {one.broker} as leader and as follower")
+    return f"<figure><h3>Broker {one.broker}</h3><ul>{items}</ul>{plot}</figure>"
 
 
 def _moves(facts: Facts) -> str:
@@ -118,30 +136,37 @@ def _moves(facts: Facts) -> str:
         for pair in shown
     ]  # fmt: skip
     names = ("from → to", "moves", "ended", "bytes", "time", "of it at a quota's pace")
-    plot = moves_plot(shown, facts.units)
-    return f'<h2>What moved</h2>{left_out}<figure class="wide">{plot}</figure>{table(names, rows)}'
+    legend = _legend(("--bar", "share of the moves that ended"), ("--grid", "not ended"))
+    plot = figure(moves_plot(shown, facts.units), "When each pair of brokers had something to move", left=0)
+    return f"<h2>What moved</h2>{left_out}{legend}<figure>{plot}</figure>{table(names, rows)}"
 
 
 def _what_if(facts: Facts) -> str:
     if facts.curve is None:
         return ""
-    told = [_error(facts.model_errors, "the model, for each pair of brokers that moved something: how long it took")]
-    told += [
-        _error(facts.plan_errors, "plan, for each broker whose quota set the pace: the rate that it would have said")
+    told = [
+        _error(facts.model, "the model, for each pair of brokers that moved something: how long it took"),
+        _error(facts.plan, "plan, for each broker whose quota set the pace: the rate that it would have said"),
     ]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
+    legend = _legend(
+        ("--leader", "by the model", "line"), ("--limit", "recorded", "dot"), ("--follower", "to be set", "dashes")
+    )
     return (
         '<h2>What if</h2><p class="quiet">The same demand under other quotas, shared by turns: the strict policy in the'
-        f" long run.</p><figure class='wide'>{curve_plot(facts.curve, facts.units)}</figure>"
+        f" long run.</p>{legend}<figure>{figure(curve_plot(facts.curve, facts.units), CURVE)}</figure>"
         f"<h3>How far off it is: what would have been said of what was recorded</h3><ul>{items}</ul>"
     )
 
 
-def _error(errors: Errors | None, what: str) -> str:
+def _error(found: BackTest, what: str) -> str:
+    left_out = "; ".join(f"{count} not tested: {why}" for why, count in sorted(found.left_out.items()))
+    more = f"; {left_out}" if left_out else ""
+    errors = found.errors
     if errors is None:
-        return f"{what}: nothing ended that could be held against it"
+        return f"{what}: nothing could be held against it{more}"
     worst = f"the worst {errors.worst.error:+.0%} ({errors.worst.what})"
-    return f"{what}: off by {errors.median:.0%} in the middle of {counted(errors.tests, 'test')}, {worst}"
+    return f"{what}: off by {errors.median:.0%} in the middle of {counted(errors.tests, 'test')}, {worst}{more}"
 
 
 def _sources(facts: Facts) -> str:

@@ -64,6 +64,33 @@ def test_audit_prints_the_verdict_and_the_evidence(tables: Path, capsys: pytest.
     assert "catch-up over the bound" in evidence
 
 
+def test_rates_inside_a_quota_are_audited_and_hold_in_every_scenario(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 10 kB/s of the broker 2 kB/s are the peer's, which has 1018 B/s of them."""
+    bounds = {"peers": {"102": 2000.0}, "topics": {"orders": 5.0}}
+    quota = event_line(
+        Kind.QUOTA, FIRST, role="leader", bytes_per_second=10_000.0, policy="strict", enforce=True, selection="*",
+        reason="start", bounds=json.dumps(bounds),
+    )  # fmt: skip
+    lines = [
+        traffic_line(FIRST + n, fetch_offset_before=[max(5 * n - 5, 0)], fetch_offset=5 * n, omitted=1)
+        for n in range(30)
+    ]
+    write_file(tmp_path / "journal", lines=[quota, *lines])
+    assert main(["ingest", str(tmp_path / "journal"), "--into", str(tmp_path / "tables"), *MASTER]) == 0
+    assert main(["audit", str(tmp_path / "tables"), *MASTER]) == 0
+    assert "leader, peer 102" in capsys.readouterr().out
+    replay = ["replay", str(tmp_path / "tables"), "--leader", "1MB/s", "--model", "fluid", *MASTER]
+    assert main(replay) == 0
+    printed = capsys.readouterr()
+    assert "in every scenario hold as recorded: peer 102 of broker 101 as leader" in printed.err
+    assert "left out: broker 101 as leader had rates of topics (orders)" in printed.err
+    header, row = [line.split() for line in printed.out.splitlines() if line]
+    behind = 900 * 1000 / 5  # messages, each a fifth of what a second brought
+    assert float(row[-1]) == pytest.approx(behind / 2000.0, rel=0.1), header
+
+
 def test_lag_prints_the_last_word(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lag", str(tables), *MASTER]) == 0
     header, row = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -149,21 +176,18 @@ def test_what_is_missing_is_printed_and_is_the_exit_status(tmp_path: Path, capsy
     assert "not complete: of 2 journal files 1 torn, 2 lines set aside" in capsys.readouterr().err
 
 
-def test_a_report_goes_to_any_path_that_hadoop_understands(tables: Path, tmp_path: Path) -> None:
-    assert main(["report", str(tables), "--out", f"file:{tmp_path}/{{a}}/report.html", *MASTER]) == 0
-    assert "<h1>Replication" in (tmp_path / "{a}" / "report.html").read_text("utf-8")
-
-
-def test_a_report_goes_to_an_object_store_and_takes_the_place_of_the_one_there(
+def test_a_report_goes_to_any_path_and_in_an_object_store_takes_the_place_of_the_one_there(
     spark: SparkSession, tables: Path, tmp_path: Path
 ) -> None:
     """A store's rename refuses what is there already, and its paths are no files of this machine."""
     out = tmp_path / "reports" / "report.html"
     out.parent.mkdir()
     out.write_text("the one before", "utf-8")
-    assert main(["report", str(tables), "--out", f"{object_store(spark)}{out}", *MASTER]) == 0
+    places = ["--out", f"{object_store(spark)}{out}", "--json", f"file:{tmp_path}/{{a}}/report.json"]
+    assert main(["report", str(tables), *places, *MASTER]) == 0
     assert "<h1>Replication" in out.read_text("utf-8")
     assert [path.name for path in out.parent.iterdir()] == ["report.html"]
+    assert json.loads((tmp_path / "{a}" / "report.json").read_text("utf-8"))["brokers"] == 1
 
 
 def test_a_topic_from_the_wire_does_not_reach_the_terminal_as_it_is(

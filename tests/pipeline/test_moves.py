@@ -6,7 +6,8 @@ import pytest
 
 from pipeline.lag import HELD_SECONDS
 from pipeline.lines import parse
-from pipeline.moves import by_source, moves, partition_sizes
+from pipeline.moves import by_source, moves
+from pipeline.sizes import SUMMARY, partition_sizes, whole
 from pipeline.unfold import replica_seconds
 from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journals import FIRST
@@ -36,6 +37,10 @@ def drain(
 def found(spark: SparkSession, rows: list[dict[str, Any]], events: DataFrame | None = None) -> list[Any]:
     said = quotas(spark, [(0, QUOTA)]) if events is None else events
     return moves(traffic(spark, rows), said).orderBy("topic", "partition", "began").collect()
+
+
+def sizes(lines: DataFrame) -> DataFrame:
+    return partition_sizes(whole(SUMMARY.of(lines)))
 
 
 def test_a_move_lasts_from_the_first_line_behind_to_the_first_in_sync(spark: SparkSession) -> None:
@@ -121,7 +126,7 @@ def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession)
         {"at": at, "partition": 1, "fetch_offset": 200, "high_watermark": 200, "in_sync": True} for at in range(3)
     ]
     lines = traffic(spark, rows)
-    (row,) = by_source(moves(lines, quotas(spark, [(0, QUOTA)])), partition_sizes(lines)).collect()
+    (row,) = by_source(moves(lines, quotas(spark, [(0, QUOTA)])), sizes(lines)).collect()
     assert (row.source, row.partitions, row.finished, row.move_seconds) == ("101", 1, True, 20)
     assert row.move_ratio == pytest.approx(0.5, rel=0.05)
 
@@ -158,7 +163,7 @@ def test_moves_are_exact_to_the_byte_and_each_is_one_whatever_the_clocks_say(
 
 def test_sizes_are_exact_however_short_the_recording(both_ends: DataFrame) -> None:
     told = bytes_moved(catch_up())
-    for row in partition_sizes(both_ends).collect():
+    for row in sizes(both_ends).collect():
         assert row.size_bytes == pytest.approx(told[row.partition], rel=1e-9)
 
 

@@ -10,13 +10,14 @@ from operating.cli import cli as sidecar
 from pipeline.errors import InputError
 from pipeline.measured import measure
 from pipeline.planning import Wanted, plan, quotas_toml, read_reassignment
+from pipeline.sizes import SUMMARY, whole
 from reassignment import Capacity, Deadline, Size, TopicPartition
 from tests.pipeline.frames import traffic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 MB = 1_000_000.0
 ORDERS_0, ORDERS_1, PAYMENTS = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("pay.ments", 0)
@@ -24,6 +25,10 @@ CURRENT = {ORDERS_0: (101, 102), ORDERS_1: (101, 103), PAYMENTS: (102, 101)}
 TARGET = {ORDERS_0: (104, 102), ORDERS_1: (101, 104), PAYMENTS: (102, 101)}
 SIZES = {ORDERS_0: Size(101, 1000 * MB, 0.5 * MB), ORDERS_1: Size(101, 2000 * MB)}
 WANTED = Wanted(Deadline(1000), Capacity(100 * MB, 2))
+
+
+def measured(lines: DataFrame) -> tuple[dict[TopicPartition, Size], dict[int, float]]:
+    return measure(whole(SUMMARY.of(lines)), lines)
 
 
 def test_rates_end_the_move_in_time() -> None:
@@ -93,7 +98,7 @@ def test_what_the_journals_measured(spark: SparkSession) -> None:
          "high_watermark": 30 * at, "record_bytes": 3000}
         for at in range(60)
     ]  # fmt: skip
-    sizes, inflow = measure(traffic(spark, rows))
+    sizes, inflow = measured(traffic(spark, rows))
     assert inflow == {101: pytest.approx(3000)}
     size = sizes[ORDERS_0]
     assert size.leader == 102
@@ -109,7 +114,7 @@ def test_of_two_brokers_that_led_a_partition_the_last_one_counts(spark: SparkSes
         for at in range(60)
     ]  # fmt: skip
     for ordered in (rows, rows[30:] + rows[:30]):
-        size = measure(traffic(spark, ordered))[0][ORDERS_0]
+        size = measured(traffic(spark, ordered))[0][ORDERS_0]
         assert (size.leader, size.bytes) == (105, pytest.approx(60_000, rel=0.05))
 
 
@@ -120,4 +125,4 @@ def test_minutes_that_are_not_over_count_as_long_as_they_were(spark: SparkSessio
          "record_bytes": 3000}
         for at in range(90)
     ]  # fmt: skip
-    assert measure(traffic(spark, rows))[1] == {101: pytest.approx(3000)}
+    assert measured(traffic(spark, rows))[1] == {101: pytest.approx(3000)}

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.backtest import errors, of_links, of_plan
+from pipeline.backtest import of_links, of_plan
 from pipeline.curve import Recorded
 from pipeline.moves import catch_ups
+from pipeline.times_behind import SUMMARY
 from pipeline.waves import Pair, pairs
 from tests.pipeline.frames import traffic
 from tests.pipeline.journals import FIRST
@@ -45,7 +46,7 @@ def drain(first: int, *, written: int = 3, partition: int = 0, base: int = 0) ->
 def test_two_migrations_over_one_link_are_two(spark: SparkSession, later: int, base: int) -> None:
     """40 000 bytes each, and 300 a second that are written meanwhile: 24 seconds at 2000."""
     rows = drain(0) + drain(WEEKS, partition=later, base=base)
-    found = pairs(catch_ups(traffic(spark, rows)))
+    found = pairs(catch_ups(SUMMARY.of(traffic(spark, rows))))
     assert [(pair.began - FIRST, pair.moves, pair.unfinished) for pair in found] == [(WEEKS, 1, 0), (0, 1, 0)]
     for pair in found:
         assert (pair.ended - pair.began, pair.bytes) == (24, 48_000)
@@ -56,17 +57,17 @@ def test_two_migrations_over_one_link_are_two(spark: SparkSession, later: int, b
     assert (recorded.seconds, recorded.error) == (48, pytest.approx(0.0, abs=0.05))
     assert recorded.seconds_at(2) == pytest.approx(2 * 40_000 / 3700, rel=0.05)
     for tested in (of_links(recorded, line_bytes_per_second=125e6), of_plan(recorded._replace(pairs=held(found)))):
-        worst = errors(tested)
+        worst = tested.errors
         assert worst is not None
         assert abs(worst.worst.error) < 0.05
 
 
 def held(found: Any) -> tuple[Pair, ...]:
-    return tuple(pair._replace(share_held=1.0) for pair in found)
+    return tuple(pair._replace(leader_held=1.0) for pair in found)
 
 
 def test_moves_near_each_other_are_one_wave(spark: SparkSession) -> None:
-    (pair,) = pairs(catch_ups(traffic(spark, drain(0) + drain(60, partition=1) + drain(70, partition=2))))
+    (pair,) = pairs(catch_ups(SUMMARY.of(traffic(spark, drain(0) + drain(60, partition=1) + drain(70, partition=2)))))
     assert (pair.moves, pair.ended - pair.began) == (3, 94)
     assert pair.backlog_bytes == pytest.approx(120_000, rel=0.03)
 
@@ -77,6 +78,6 @@ def test_what_fell_silent_and_went_on_is_not_to_be_brought_twice(spark: SparkSes
     rows = drain(0, written=0)
     after = [{**row, "at": row["at"] + 60} for row in rows[10:]]
     silent = [{**row, "partition": 1} for row in rows[:10]]
-    (pair,) = pairs(catch_ups(traffic(spark, [*rows[:10], *after, *silent])))
+    (pair,) = pairs(catch_ups(SUMMARY.of(traffic(spark, [*rows[:10], *after, *silent]))))
     assert (pair.moves, pair.unfinished) == (3, 2)
     assert pair.backlog_bytes == pytest.approx(2 * 40_000)

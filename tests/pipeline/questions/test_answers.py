@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import Row
 
 from pipeline.audit import STRICT_PROMISES
-from pipeline.backtest import errors, of_links, of_plan
+from pipeline.backtest import BackTest, of_links, of_plan
+from pipeline.bounds import Bound, Inside
 from pipeline.curve import Recorded, in_force
 from pipeline.fluid import Stream
 from pipeline.questions import finish, happened, kept, rate, starved
@@ -87,12 +88,23 @@ def test_will_it_finish(found: Finish, verdict: Verdict, number: float | None, s
     assert json.loads(json.dumps(answer.as_json(), allow_nan=False))["verdict"] == verdict.name.lower()
 
 
+def test_rates_inside_the_quotas_stay_and_what_the_model_is_without_is_a_doubt() -> None:
+    """Of 4 MiB/s the peer had 2, so that it took 500 s; no factor of the quota makes that less."""
+    bound = Bound("101", "leader", "peer 102", frozenset(["102"]), 2.0 * MIB)
+    held = RECORDED._replace(inside=Inside((bound,), ("broker 101 as leader had rates of topics (o)",)))
+    assert held.seconds_at(1.0) == held.seconds_at(8.0) == pytest.approx(500.0)
+    answer = rate.answer(held, Units.BINARY, wanted_seconds=250.0)
+    assert answer.verdict is Verdict.BAD
+    assert "rates inside the quotas stay as they are: peer 102 of broker 101 as leader" in answer.uncertainty
+    assert "broker 101 as leader had rates of topics (o)" in answer.uncertainty
+
+
 def test_who_fell_silent_while_behind_is_a_doubt() -> None:
     answer = finish.answer(finishing(lost=3), Units.DECIMAL)
     assert any("3 replicas fell silent" in text for text in answer.uncertainty)
 
 
-PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97)
+PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97, leader_held=0.97)
 RECORDED = Recorded((Stream("101", "102", 1000.0 * MIB, 3.0),), {("101", "leader"): 4.0 * MIB}, (PAIR,), {"102": 0.0})
 UNFINISHED = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
 
@@ -127,11 +139,12 @@ def test_the_model_is_held_against_the_recording() -> None:
         in rate.answer(faster, Units.BINARY).uncertainty[0]
     )
     assert "could not be held against" in rate.answer(UNFINISHED, Units.BINARY).uncertainty[0]
-    found = errors(of_links(faster, line_bytes_per_second=125e6))
+    found = of_links(faster, line_bytes_per_second=125e6).errors
     assert found is not None
     assert (found.tests, found.worst.what, found.worst.error) == (1, "101 to 102", pytest.approx(0.25))
-    assert of_links(UNFINISHED, line_bytes_per_second=125e6) == of_plan(UNFINISHED) == []
-    assert errors([]) is None
+    nothing = BackTest((), {"not all of it ended": 1})
+    assert of_links(UNFINISHED, line_bytes_per_second=125e6) == of_plan(UNFINISHED) == nothing
+    assert nothing.errors is None
 
 
 def test_a_quota_that_changed_while_something_moved_is_a_mean_and_the_model_knows_of_the_change() -> None:
@@ -156,10 +169,17 @@ def test_a_quota_that_changed_while_something_moved_is_a_mean_and_the_model_know
 
 
 def test_plan_is_asked_again_for_what_was_recorded() -> None:
-    """1000 MiB in 250 s need 4 MiB/s, which was the quota; what no quota held says nothing of `plan`."""
-    (tested,) = of_plan(RECORDED)
+    """1000 MiB in 250 s need 4 MiB/s, which was the quota. One that did not set the pace says nothing of `plan`, also
+    where the other end's did; what is not tested is counted."""
+    quotas = {("101", "leader"): 4.0 * MIB, ("102", "follower"): 8.0 * MIB, ("103", "leader"): 4.0 * MIB}
+    found = of_plan(RECORDED._replace(quotas=quotas))
+    (tested,) = found.tested
     assert (tested.what, tested.said, tested.was) == ("broker 101 as leader", 4.0 * MIB, 4.0 * MIB)
-    assert of_plan(RECORDED._replace(pairs=(PAIR._replace(share_held=0.2),))) == []
+    assert found.left_out == {"its own quota did not set the pace": 1}
+    short = of_plan(RECORDED._replace(pairs=(PAIR._replace(ended=FIRST + 9),)))
+    assert short == BackTest((), {"it took less than 10 s": 1})
+    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert (told["tests"], told["worst"], told["worst_error"]) == (1, "broker 101 as leader", 0.0)
 
 
 def test_a_rate_below_what_is_written_in_sync_is_doubted() -> None:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from pipeline.report.buckets import Cell, Grid
+from pipeline.report.drawing import figure
+from pipeline.report.facts import Curve
 from pipeline.report.heat_map import lag_map, share_map
 from pipeline.report.outlier import End, Outlier, Point, Side
+from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
+from pipeline.waves import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pipeline.report.drawing import Spec
 
 FIRST = 1_795_250_400
 MB = 1_000_000
+MIB = 1 << 20
 SPOKEN = (*range(20), *range(920, 940))
 """Two recordings fifteen silent minutes apart."""
-
-
-def lines_of(svg: str, colour: str) -> int:
-    """How many unbroken lines of that colour there are: each begins with a move."""
-    drawn = [path for path in re.findall(r"<path[^>]*>", svg) if f"stroke: var({colour})" in path]
-    return sum(len(re.findall(r"M ", path)) for path in drawn)
 
 
 def side(*, rates: bool = False, lags: bool = False, **values: object) -> Side:
@@ -28,17 +34,28 @@ def side(*, rates: bool = False, lags: bool = False, **values: object) -> Side:
     return Side("leader", points, (), None)._replace(**values)
 
 
-def drawn(one: Side) -> str:
-    return outlier_plot(Outlier(101, (one,), 0, ()), Units.DECIMAL, 1)
+def layers(spec: Spec, kind: str) -> Iterator[Spec]:
+    """All layers with marks of that kind, of all its plots."""
+    for view in spec.get("vconcat", [spec]):
+        yield from (layer for layer in view["layer"] if layer["mark"]["type"] == kind)
 
 
-def test_a_lag_is_not_drawn_through_silence() -> None:
-    assert lines_of(drawn(side(lags=True)), "--leader") - lines_of(drawn(side()), "--leader") == 2
+def drawn(one: Side, units: Units = Units.DECIMAL) -> Spec:
+    return outlier_plot(Outlier(101, (one,), 0, ()), units, 1)
 
 
-def test_neither_is_a_rate() -> None:
-    """One line more is the legend's."""
-    assert lines_of(drawn(side(rates=True)), "--leader") - lines_of(drawn(side()), "--leader") == 2
+def lines(one: Side) -> list[list[dict[str, Any]]]:
+    """The values of each line, in the order of its layers."""
+    return [layer["data"]["values"] for layer in layers(drawn(one), "line")]
+
+
+@pytest.mark.parametrize("one", [side(lags=True), side(rates=True)], ids=["lag", "rate"])
+def test_no_line_is_drawn_through_silence(one: Side) -> None:
+    (values,) = lines(one)
+    assert [row["at"] for row in values if row["value"] is None] == [1000 * (FIRST + 20)]
+    assert len(values) == len(SPOKEN) + 1
+    (layer,) = layers(drawn(one), "line")
+    assert layer["mark"]["invalid"] == "break-paths-show-domains"
 
 
 def test_points_that_stand_for_minutes_are_joined_while_there_is_one_in_each() -> None:
@@ -49,16 +66,83 @@ def test_points_that_stand_for_minutes_are_joined_while_there_is_one_in_each() -
 
 def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None:
     quotas = ((FIRST, 5.0 * MB), (FIRST + 10, 8.0 * MB), (FIRST + 15, math.inf))
-    assert lines_of(drawn(side(rates=True, quotas=quotas)), "--limit") == 2
-    assert lines_of(drawn(side(rates=True, quotas=quotas[:1])), "--limit") == 0
+    spec = drawn(side(rates=True, quotas=quotas))
+    marked = [row["told"] for layer in layers(spec, "rule") for row in layer["data"].get("values", ()) if "told" in row]
+    assert marked == ["5 MB/s → 8 MB/s", "8 MB/s → unlimited"]
+    _, limits = lines(side(rates=True, quotas=quotas))
+    assert [row["value"] for row in limits] == [5 * MB, 8 * MB, None, None]
+    assert {layer["name"] for layer in layers(drawn(side(rates=True, quotas=quotas[:1])), "rule")} == {
+        "at_rate",
+        "at_lag",
+    }
 
 
 def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_none() -> None:
     ending = End(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
     unknown = End(FIRST + 939, 9.0 * MB, None, None, None)
-    plain = drawn(side(lags=True))
-    assert drawn(side(lags=True, end=ending)).count("--leader-band") == plain.count("--leader-band") + 1
-    assert drawn(side(lags=True, end=unknown)).count("--leader-band") == plain.count("--leader-band")
+    (band,) = layers(drawn(side(lags=True, end=ending)), "area")
+    rows = band["data"]["values"]
+    assert (rows[0]["value"], rows[0]["to"]) == (9 * MB, 9 * MB)
+    assert (rows[-1]["value"], rows[-1]["to"]) == (0, 0)
+    assert all(row["value"] <= row["to"] for row in rows)
+    assert len(lines(side(lags=True, end=ending))) == 2
+    assert not list(layers(drawn(side(lags=True, end=unknown)), "area"))
+
+
+def test_a_pointer_is_told_in_the_units_of_the_quotas_and_both_plots_move_together() -> None:
+    quotas = ((FIRST, 4.0 * MIB), (FIRST + 930, 8.0 * MIB))
+    spec = drawn(side(rates=True, lags=True, quotas=quotas), Units.BINARY)
+    told = [layer for layer in layers(spec, "rule") if "name" in layer]
+    assert [layer["name"] for layer in told] == spec["params"][0]["views"] == ["at_rate", "at_lag"]
+    assert [layer["data"] for layer in told] == [{"name": "told"}] * 2
+    rows = spec["datasets"]["told"]
+    assert len(rows) == len(SPOKEN)
+    assert (rows[0]["leader"], rows[0]["leader_behind"]) == ("4.77 MiB/s of 4 MiB/s", "8.58 MiB")
+    assert rows[-1]["leader"] == "4.77 MiB/s of 8 MiB/s"
+    axis = next(layers(spec, "line"))["encoding"]["y"]["axis"]
+    assert axis["values"] == [0, 2 * MIB, 4 * MIB, 6 * MIB, 8 * MIB]
+    assert axis["labelExpr"].startswith('({"0": "0 B/s", "2097152": "2 MiB/s"')
+
+
+def test_bars_are_as_long_as_the_moves_and_as_dark_as_they_ended() -> None:
+    pairs = (
+        Pair("101", "102", 4, 1, 8 * MIB, FIRST, FIRST + 100, 0.5), Pair("103", "102", 1, 1, 0, FIRST, FIRST, 0.0)
+    )  # fmt: skip
+    rows = moves_plot(pairs, Units.BINARY)["data"]["values"]
+    assert [(row["at"], row["done"], row["to"]) for row in rows] == [
+        (1000 * FIRST, 1000 * (FIRST + 75), 1000 * (FIRST + 100)),
+        (1000 * FIRST, 1000 * FIRST, 1000 * (FIRST + 1)),
+    ]
+    assert [row["told"] for row in rows] == ["101 → 102: 3 of 4 ended, 8 MiB", "103 → 102: 0 of 1 ended, 0 B"]
+
+
+def test_the_curve_has_what_was_recorded_on_it_and_nothing_of_what_never_ends() -> None:
+    curve = Curve(((1.0 * MIB, math.inf), (2.0 * MIB, 40.0), (4.0 * MIB, 20.0)), (2.0 * MIB, 41.0), 4.0 * MIB)
+    spec = curve_plot(curve, Units.BINARY)
+    (line,), (point,) = layers(spec, "line"), layers(spec, "point")
+    assert [row["took"] for row in spec["datasets"][line["data"]["name"]]] == ["40 s", "20 s"]
+    assert [(row["quota"], row["value"]) for row in point["data"]["values"]] == [(2 * MIB, 41)]
+    assert line["encoding"]["y"]["axis"]["values"] == [20, 30]
+
+
+def test_a_drawing_is_seen_without_a_script_and_has_no_colour_of_its_own() -> None:
+    """Each of them is drawn by Vega; a name from a journal can end neither the drawing nor its data."""
+    pairs = (Pair("</script><b>", "102", 1, 0, 8 * MIB, FIRST, FIRST + 100, 0.5),)
+    quotas = ((FIRST, 5.0 * MB), (FIRST + 10, 8.0 * MB))
+    ending = End(FIRST + 939, 9.0 * MB, 60.0, 50.0, 80.0)
+    specs = (
+        drawn(side(rates=True, lags=True, quotas=quotas, end=ending)),
+        moves_plot(pairs, Units.BINARY),
+        curve_plot(Curve(((1.0 * MB, 40.0), (2.0 * MB, 20.0)), (1.0 * MB, 41.0), 2.0 * MB), Units.DECIMAL),
+    )
+    for spec in specs:
+        text = figure(spec, "what <it> is")
+        still, _, data = text.partition('<script type="application/json">')
+        assert 'role="img" aria-label="what &lt;it&gt; is"' in still
+        assert "<b>" not in text
+        assert data.count("<") == data.count("</") == 2  # the ends of the script and of the figure
+        assert "#" not in still.replace("url(#", "")
+        assert "var(--" in still
 
 
 def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
@@ -75,5 +159,5 @@ def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
     assert lags.count('class="broken"') == 0
     assert "101 leader, 08:42:00: 90% of its quota, the worst second 2.00 x, over its bound" in shares
     assert "101 leader, 08:40:00: 4 MB behind" in lags
-    assert "fill-opacity:0.53" in shares
+    assert 'fill-opacity="0.53"' in shares
     assert "<b>" not in shares + lags

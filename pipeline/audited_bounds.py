@@ -1,0 +1,86 @@
+"""Rates of peers and racks for the audit: each as if it were a role's quota, beside the roles' own.
+
+DataFrame → DataFrame. What is asked of a role's quota, in every second and in every eleven, is asked of these in the
+same way: a rate of a rack is told as the quota of a role called ``leader, rack b``, whose bytes are those of the links
+that it bounds. Rates of topics are not among them: journals have the bytes of topics in shapes, those of links exactly.
+Invariant: the rows of the roles themselves are as they were.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DoubleType, LongType, MapType, StringType, StructField, StructType
+
+from journal_schema import Kind
+
+from .quotas import ROLE
+from .tables import accounted_bytes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ENTRIES = "array<struct<key:string,value:struct<peers:array<string>,bytes_per_second:double>>>"
+_RACK = StructType([StructField("bytes_per_second", DoubleType()), StructField("brokers", ArrayType(LongType()))])
+BOUNDS = StructType(
+    [
+        StructField("peers", MapType(StringType(), DoubleType())),
+        StructField("racks", MapType(StringType(), _RACK)),
+    ]
+)
+"""Of the field `bounds` of quota events what is audited."""
+
+
+def with_bounds(seconds: DataFrame, events: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Return rows of the seconds table and of events, with those of rates inside a quota added."""
+    said = events.where(F.col("kind") == Kind.QUOTA.value)
+    if said.where(F.col("bounds").isNotNull()).isEmpty():
+        return seconds, events
+    told = said.withColumn("told", F.from_json("bounds", BOUNDS)).withColumn("of", _by_name())
+    names = (
+        told.select(*ROLE, F.explode("of").alias("name", "bound"))
+        .groupBy(*ROLE, "name")
+        .agg(F.array_distinct(F.flatten(F.collect_list("bound.peers"))).alias("peers"))
+    )
+    return seconds.unionByName(_seconds(seconds, names)), events.unionByName(_events(told, names, events.columns))
+
+
+def _by_name() -> Column:
+    """A map: by name the other brokers that a rate is of, and bytes per second."""
+    peers = F.transform(
+        F.map_entries("told.peers"), lambda one: _entry("peer ", one["key"], F.array(one["key"]), one["value"])
+    )
+    racks = F.transform(
+        F.map_entries("told.racks"),
+        lambda one: _entry(
+            "rack ", one["key"], one["value"]["brokers"].cast("array<string>"), one["value"]["bytes_per_second"]
+        ),
+    )
+    return F.map_from_entries(F.concat(*(F.coalesce(each, F.array().cast(ENTRIES)) for each in (peers, racks))))
+
+
+def _entry(kind: str, name: Column, peers: Column, rate: Column) -> Column:
+    bound = F.struct(peers.alias("peers"), rate.alias("bytes_per_second"))
+    return F.struct(F.concat(F.lit(kind), name).alias("key"), bound.alias("value"))
+
+
+def _called() -> Column:
+    return F.concat_ws(", ", "role", "name").alias("role")
+
+
+def _events(told: DataFrame, names: DataFrame, columns: list[str]) -> DataFrame:
+    """Of each rate an event wherever the role's quota was told; without a limit where that did not have it."""
+    limit = F.try_element_at("of", F.col("name"))["bytes_per_second"]
+    each = told.withColumn("bytes_per_second", F.lit(None)).join(F.broadcast(names), on=list(ROLE), how="inner")
+    kept = [name for name in columns if name not in ("role", "bytes_per_second")]
+    return each.select(*kept, _called(), limit.alias("bytes_per_second"))
+
+
+def _seconds(seconds: DataFrame, names: DataFrame) -> DataFrame:
+    """What each rate's links moved, as their role's quota counts it."""
+    counted = seconds.withColumn("counted", accounted_bytes())
+    each = counted.join(F.broadcast(names), on=list(ROLE), how="inner").where(F.array_contains("peers", F.col("peer")))
+    kept = [name for name in seconds.columns if name not in ("role", "record_bytes", "wire_bytes")]
+    sizes = [F.col("counted").alias(name) for name in ("record_bytes", "wire_bytes")]
+    return each.select(*kept, _called(), *sizes)

@@ -1,0 +1,171 @@
+"""What is kept of whole days is what reading each of their seconds says, however much is kept, wherever days end."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from pipeline import lag, sizes, times_behind
+from pipeline.cli import main
+from pipeline.commands.summarise import SUMMARIES
+from pipeline.ends import REPLICA, one_end
+from pipeline.errors import InputError
+from pipeline.questions import starved
+from pipeline.schema import FILES
+from pipeline.scope import Scope
+from pipeline.staging import Day
+from pipeline.storage import Storage
+from pipeline.summaries import DAY_SECONDS, fingerprints, read, summarise
+from pipeline.tables import EVERYTHING, LAYOUT, Tables
+from tests.pipeline.frames import quotas, traffic
+from tests.pipeline.journals import FIRST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+SEED = 20
+MIDNIGHT = DAY_SECONDS - FIRST % DAY_SECONDS
+"""The first after FIRST, in seconds since then."""
+DAYS = 3
+REPLICAS = 20
+
+
+def replica(numbers: random.Random, partition: int) -> Iterator[dict[str, Any]]:
+    """Some minutes around a midnight, or all around two: behind, in sync, both in a second, silent, gone and back."""
+    broker, peer = numbers.sample((101, 102, 103), 2)
+    own = {"broker": broker, "peer": str(peer), "role": numbers.choice(("leader", "follower")), "partition": partition}
+    nights = [MIDNIGHT + DAY_SECONDS * night for night in numbers.choice(((0,), (1,), (0, 1)))]
+    offset, watermark = 0, numbers.randrange(3000)
+    for night in nights:
+        at = night - numbers.randrange(150)
+        behind = numbers.random() < 0.8
+        while at < night + 150:
+            offset = min(offset + numbers.randrange(30), watermark) if numbers.random() < 0.95 else max(offset - 50, 0)
+            watermark += numbers.randrange(20)
+            known = {"fetch_offset": offset, "high_watermark": watermark if numbers.random() < 0.97 else -1}
+            counts = {"record_bytes": numbers.choice((0, 1, 5)) * 1000, "omitted": numbers.choice((0, 1, 3))}
+            if numbers.random() < 0.012:
+                behind = not behind
+            yield {**own, **known, **counts, "at": at, "in_sync": not behind}
+            if numbers.random() < 0.02:
+                yield {**own, "fetch_offset": watermark, "high_watermark": watermark, "at": at, "in_sync": behind}
+            at += numbers.choice((1,) * 600 + (2, 14, 29, 30, 31, 45))
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """As `ingest` leaves them, two files a day and broker."""
+    root = tmp_path_factory.mktemp("summaries")
+    numbers = random.Random(SEED)
+    rows = [row for partition in range(REPLICAS) for row in replica(numbers, partition)]
+    write(traffic(spark, rows), root)
+    quotas(spark, [(0, 20_000.0)]).write.partitionBy("date", "broker").parquet(f"{root}/events")
+    spark.createDataFrame([], FILES).write.parquet(f"{root}/files")
+    (root / LAYOUT).touch()
+    return Tables(spark, str(root))
+
+
+def write(rows: DataFrame, root: Path, *, mode: str = "errorifexists") -> None:
+    rows.repartition(2, "partition").write.mode(mode).partitionBy("date", "broker").parquet(f"{root}/traffic")
+
+
+def told(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[Any, ...]]]:
+    part = tables.within(scope)
+    behind = times_behind.whole(read(part, times_behind.SUMMARY)).drop("number")
+    behind = behind.withColumn("minutes", F.array_sort("minutes"))
+    frames = (behind, lag.of_tables(part), starved.shared(read(part, starved.SUMMARY)), sizes.of_tables(part))
+    return [sorted(map(tuple, frame.collect()), key=repr) for frame in frames]
+
+
+def worked_out(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[Any, ...]]]:
+    """The same of every second at once, as if a day had no end."""
+    rows = tables.within(scope).traffic
+    behind = times_behind.whole(times_behind.SUMMARY.of(rows)).drop("number")
+    behind = behind.withColumn("minutes", F.array_sort("minutes"))
+    replicas = replicas_at_once(rows)
+    frames = (behind, lag.sum_replica_lag(lag.per_replica(rows)), starved.shared(starved.by_minute(rows)), replicas)
+    return [sorted(map(tuple, frame.collect()), key=repr) for frame in frames]
+
+
+def replicas_at_once(rows: DataFrame) -> DataFrame:
+    """As `sizes.whole`, over all seconds of each replica in their order."""
+    in_order = Window.partitionBy(*REPLICA).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
+    from_there = F.greatest("fetch_offset_before", F.max("fetch_offset_reached").over(in_order))
+    known = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
+    seconds = one_end(rows).withColumns(
+        {
+            "messages": F.greatest(F.col("fetch_offset_reached") - from_there, F.lit(0)),
+            "grown": F.greatest(known - F.last(known, ignorenulls=True).over(in_order), F.lit(0)),
+        }
+    )
+    return seconds.groupBy(*REPLICA).agg(
+        F.min("time"), F.max("time"), F.sum("bytes"),
+        F.max_by(known - F.greatest("log_start_offset", F.lit(0)), "time"), F.sum("messages"),
+        F.coalesce(F.sum("grown"), F.lit(0)),
+    )  # fmt: skip
+
+
+def read_of_traffic(tables: Tables) -> set[str]:
+    """The days of brokers of which a job reads each second."""
+    paths = read(tables, times_behind.SUMMARY).inputFiles()
+    return {"/".join(path.split("/")[-3:-1]) for path in paths if "/traffic/" in path}
+
+
+def date(night: int) -> str:
+    return f"{datetime.fromtimestamp(FIRST + MIDNIGHT + night * DAY_SECONDS, UTC):%Y-%m-%d}"
+
+
+def test_a_killed_run_is_finished_and_then_no_second_is_read_again(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = 5
+
+    def dies(storage: Storage, source: str, target: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+        move(storage, source, target)
+
+    move = Storage.move
+    monkeypatch.setattr(Storage, "move", dies)
+    with pytest.raises(KeyboardInterrupt):
+        summarise(tables, SUMMARIES)
+    monkeypatch.setattr(Storage, "move", move)
+    with pytest.raises(InputError, match="half of them may be there"):
+        read(tables, times_behind.SUMMARY)
+    # Whoever writes next finishes it, and has nothing left to do.
+    assert main(["summarise", tables.storage.root, "--master", "local[2]"]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["0"] * len(SUMMARIES)
+    assert read_of_traffic(tables) == set()
+    expected = worked_out(tables)
+    assert all(len(rows) > 9 for rows in expected)
+    assert told(tables) == expected
+
+
+@pytest.mark.parametrize("scope", [EVERYTHING, Scope(FIRST + MIDNIGHT - 40, FIRST + MIDNIGHT + DAY_SECONDS + 20)])
+def test_late_lines_cost_their_days_and_those_beside_them(tables: Tables, spark: SparkSession, scope: Scope) -> None:
+    if scope is EVERYTHING:
+        summarise(tables, SUMMARIES)
+        late = replica(random.Random(SEED + 1), REPLICAS)
+        rows = [{**row, "broker": 102, "peer": "101"} for row in late if row["at"] < MIDNIGHT]
+        write(traffic(spark, rows), Path(tables.storage.root), mode="append")
+        # What is said of a day depends on the seconds around its midnights: the day after is not known any more.
+        assert read_of_traffic(tables) == {f"date={date(night)}/broker=102" for night in range(-1, DAYS - 1)}
+    assert told(tables, scope=scope) == worked_out(tables, scope=scope)
+
+
+def test_a_fingerprint_is_of_the_day_and_of_those_beside_it() -> None:
+    days = [Day(datetime(2026, 11, number, tzinfo=UTC).date(), 101) for number in range(1, 6)]
+    before = {day: ["a"] for day in days}
+    after = {**before, days[2]: ["a", "b"], days[0]._replace(broker=102): ["c"]}
+    same = {day for day, of in fingerprints(before).items() if fingerprints(after)[day] == of}
+    assert same == {days[0], days[4]}
