@@ -7,8 +7,9 @@ WORKDIR /src
 COPY uv.requirements.txt ./
 RUN python3 -m venv /opt/uv && \
     /opt/uv/bin/pip install --no-cache-dir --disable-pip-version-check --require-hashes -r uv.requirements.txt
+# What is compiled carries no times, so that the same sources are the same image; nobody changes a source in it.
 ENV UV_PROJECT_ENVIRONMENT=/opt/sidecar UV_PYTHON=python3 UV_PYTHON_DOWNLOADS=never UV_LINK_MODE=copy \
-    UV_SYSTEM_CERTS=1 UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1
+    UV_SYSTEM_CERTS=1 UV_COMPILE_BYTECODE=1 UV_NO_CACHE=1 PYC_INVALIDATION_MODE=UNCHECKED_HASH PYTHONHASHSEED=0
 # What it needs, as locked, in a layer of its own: it changes seldom. The extra `operator` lets `plan` and `verify` run
 # from this image as well; the sidecar never imports it.
 COPY pyproject.toml uv.lock README.md LICENSE ./
@@ -21,8 +22,11 @@ COPY pipeline ./pipeline
 COPY protocol ./protocol
 COPY proxy ./proxy
 COPY reassignment ./reassignment
-# A wheel, not a link to /src: nothing of this stage is left but /opt/sidecar.
-RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-editable
+# A wheel, not a link to /src: nothing of this stage is left but /opt/sidecar. When uv looked at the sources is the one thing
+# that two builds of the same ones would differ in.
+RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-editable && \
+    find /opt/sidecar -name uv_cache.json -delete && \
+    find /opt/sidecar -name RECORD -exec sed -i '/\/uv_cache\.json,/d' {} +
 
 FROM ${BASE_IMAGE} AS redirect
 LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \

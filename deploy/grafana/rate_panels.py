@@ -62,7 +62,7 @@ FINER_RATES = Row(
     "Inside the quota",
     (
         Panel(
-            "Rates of peers and topics",
+            "Rates of racks, peers and topics",
             "binBps",
             "What passed under each rate inside the role's quota, and that rate. Normal: at the rate or below it.",
             (
@@ -72,6 +72,17 @@ FINER_RATES = Row(
                 ),
                 Query(
                     f"{PREFIX}bound_limit_bytes_per_second{{{ROLE}}}", "{{instance}} {{role}} {{kind}} {{name}} rate"
+                ),
+            ),
+        ),
+        Panel(
+            "Bytes between racks",
+            "binBps",
+            "What goes between this broker's rack and another, in sync or not. Without racks: nothing.",
+            (
+                Query(
+                    f"rate({PREFIX}cross_rack_bytes_total{{{ROLE}}}[$__rate_interval])",
+                    "{{instance}} {{role}} {{direction}}",
                 ),
             ),
         ),

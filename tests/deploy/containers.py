@@ -18,18 +18,18 @@ from typing import Any
 from lab.errors import LabError
 from lab.jars import cache_directory
 
+from .systems import BASE, System
+
 ROOT = Path(__file__).parents[2]
-BASE_IMAGE = "localhost/debian-python:bookworm-3.11"
+BASE_IMAGE = BASE.image
 IMAGE = "localhost/kafka-throttle-sidecar:ci"
 REDIRECT_IMAGE = "localhost/kafka-throttle-sidecar-redirect:ci"
-PACKAGES = ("python3", "python3-venv", "ca-certificates")
 GRACE_SECONDS = 15
 HARDENED = (
     "--read-only", "--read-only-tmpfs=false", "--cap-drop=ALL", "--security-opt=no-new-privileges",
     "--memory=256m", "--pids-limit=64",
 )  # fmt: skip
 _NEEDED = {"buildah": "buildah", "podman": "podman", "runc": "runc", "debootstrap": "debootstrap", "tar": "tar"}
-_MIRROR = "http://deb.debian.org/debian"
 _OF_THE_MACHINE = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pip.conf", "/etc/resolv.conf")
 _PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _TAIL_LINES = 25
@@ -69,20 +69,27 @@ class Containers:
 
     def build_base(self) -> None:
         """Debian with its Python; blocks for minutes the first time."""
-        if not self._has(BASE_IMAGE):
-            self._make_base()
+        self.build_system(BASE)
+
+    def build_system(self, system: System) -> None:
+        """An operating system as it is installed first; blocks for minutes the first time."""
+        if not self._has(system.image):
+            self._make_system(system)
 
     def build(self) -> None:
         """Both images, from the cached base; blocks for minutes the first time, for seconds afterwards."""
         self.build_base()
-        for target, tag in (("redirect", REDIRECT_IMAGE), (None, IMAGE)):
-            mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
-            self.run(
-                "buildah", "bud", "--format=docker", "--isolation=chroot", "--network=host", "--layers", "--pull-never",
-                f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *mounts, *([f"--target={target}"] if target else []),
-                f"--tag={tag}", str(ROOT),
-            )  # fmt: skip
+        self.build_image(REDIRECT_IMAGE, "--layers", "--target=redirect")
+        self.build_image(IMAGE, "--layers")
         self.run("podman", "image", "prune", "--force", "--filter=until=48h")
+
+    def build_image(self, tag: str, *options: str) -> None:
+        """One image, from the cached base."""
+        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
+        self.run(
+            "buildah", "bud", "--format=docker", "--isolation=chroot", "--network=host", "--pull-never",
+            f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *mounts, *options, f"--tag={tag}", str(ROOT),
+        )  # fmt: skip
 
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command with this storage, return what it said on standard output."""
@@ -115,20 +122,22 @@ class Containers:
         command = ["podman", "image", "exists", image]
         return subprocess.run(command, env={**os.environ, **self.environment}, check=False).returncode == 0
 
-    def _make_base(self) -> None:
-        mirror = os.environ.get("DEBIAN_MIRROR", _MIRROR)
+    def _make_system(self, system: System) -> None:
+        mirror = os.environ.get(system.mirror_variable, system.mirror)
         with tempfile.TemporaryDirectory(prefix="debootstrap-") as folder:
             root = Path(folder, "root")
+            what = (*system.options, f"--include={','.join(system.packages)}", system.suite, str(root), mirror)
             try:
-                self.run(
-                    "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", "bookworm", str(root), mirror
-                )
+                self.run("debootstrap", "--variant=minbase", *what, *system.script)
             except LabError as error:
-                error.add_note(f"the base image is made of Debian packages from {mirror}; DEBIAN_MIRROR names another")
+                error.add_note(
+                    f"{system.image} is made of packages from {mirror}; {system.mirror_variable} names another"
+                )
                 raise
+            (root / "etc/apt/sources.list").write_text(system.sources(mirror), encoding="ascii")
             for leftover in ("var/cache/apt", "var/lib/apt/lists"):
                 shutil.rmtree(root / leftover)
                 (root / leftover / "partial").mkdir(parents=True)
             archive = Path(folder, "base.tar")
             self.run("tar", "--create", "--numeric-owner", f"--file={archive}", f"--directory={root}", ".")
-            self.podman("import", '--change=CMD ["python3"]', f"--change=ENV PATH={_PATH}", str(archive), BASE_IMAGE)
+            self.podman("import", '--change=CMD ["python3"]', f"--change=ENV PATH={_PATH}", str(archive), system.image)

@@ -148,7 +148,7 @@ async def test_what_is_redirected_is_throttled_over_ipv4_and_ipv6(
             least = (len(of.logs[KEY]._data) - FULL_BUCKET_BYTES) / QUOTA_BYTES_PER_SECOND
             assert found.seconds >= 0.9 * least
             await wait_until(
-                lambda ended=count: len(made.connections()) == ended,  # type: ignore[misc]
+                lambda ended=count: len(made.connections()) == ended,
                 process=made.process,
                 what="the connection has ended",
                 timeout_seconds=5,

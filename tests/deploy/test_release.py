@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import TYPE_CHECKING
 
+from deploy.packages.building import version
 from deploy.release import ROOT, changes, write_materials
 
 if TYPE_CHECKING:
@@ -28,3 +30,10 @@ def test_the_changes_are_the_commits() -> None:
         ["git", "log", "-1", "--no-merges", "--format=%s"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert f"- {newest.stdout.strip()}\n" in changes()
+
+
+def test_the_readme_installs_each_of_what_is_made() -> None:
+    """What they are called is looked at where they are made: `make machines`."""
+    lines = re.findall(r"dist/(\S+)", (ROOT / "README.md").read_text("utf-8"))
+    ours, wheel = f"kafka-throttle-sidecar-{version()}", f"kafka_throttle_sidecar-{version()}-py3-none-any.whl"
+    assert {wheel, f"{ours}.deb", f"{ours}.rpm", f"{ours}.tgz"} <= set(lines)

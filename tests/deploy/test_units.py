@@ -22,7 +22,7 @@ MOST_EXPOSED = 2.0
 
 def unit(path: Path) -> configparser.ConfigParser:
     found = configparser.ConfigParser(strict=False, interpolation=None)
-    found.optionxform = str  # type: ignore[assignment,method-assign]
+    found.optionxform = str
     found.read(path)
     return found
 
@@ -44,6 +44,15 @@ def test_the_service_is_ready_when_it_says_so_and_has_time_to_drain() -> None:
     assert int(service["TimeoutStopSec"].removesuffix("s")) > limits.drain_seconds
     # A loop that hangs ends the process by itself, with a line that says where, before systemd does.
     assert int(service["WatchdogSec"].removesuffix("s")) > limits.stall_seconds
+
+
+@pytest.mark.parametrize("path", sorted(FILES.glob("*.service")), ids=lambda path: path.stem)
+def test_units_run_what_every_system_has_or_the_package_brings(path: Path) -> None:
+    """A small Debian has no /bin/kill; tests/machine boots one."""
+    commands = [value for key, value in unit(path)["Service"].items() if key.startswith("Exec")]
+    ours = ("/usr/bin/throttle-sidecar", "/usr/lib/kafka-throttle-sidecar/redirect.sh", "/bin/sh")
+    assert commands
+    assert {command.split()[0] for command in commands} <= set(ours)
 
 
 def test_who_is_redirected_is_told_apart_by_the_services_user() -> None:

@@ -11,12 +11,41 @@ import pytest
 from .waiting import wait
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lab.kubernetes.control_plane import ControlPlane
 
 pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
-OVERLAYS = ("peers", "transparent")
+OVERLAYS = ("peers", "transparent", "mtls")
+
+
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.{group}}}
+spec:
+  group: {group}
+  scope: Namespaced
+  names: {{kind: {kind}, plural: {plural}}}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+"""
+"""An operator's name for it; what may be in one is held to its own schema in tests/deploy/test_kubernetes.py."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cert_manager(servers: ControlPlane) -> Iterator[None]:
+    """Its kind, for the overlay with mutual TLS."""
+    said = DEFINITION.format(kind="Certificate", plural="certificates", group="cert-manager.io")
+    servers.kubectl("apply", "-f", "-", said=said)
+    servers.kubectl("wait", "--for=condition=Established", "crd", "certificates.cert-manager.io")
+    yield
+    servers.kubectl("delete", "-f", "-", said=said)
 
 
 def pods(cluster: ControlPlane) -> list[dict[str, Any]]:
@@ -79,7 +108,7 @@ def test_an_upgrade_rolls_the_pods_and_is_rolled_back(cluster: ControlPlane, ove
     tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
     kustomization = tree / "base" / "kustomization.yaml"
     kustomization.write_text(kustomization.read_text().replace("newTag: 0.1.0", "newTag: 0.2.0"))
-    for path in (tree / "overlays" / overlay).glob("*.toml"):
+    for path in (tree / "overlays").rglob("*.toml"):
         path.write_text(path.read_text().replace('drain = "10s"', 'drain = "20s"'))
     apply(cluster, tree / "overlays" / overlay)
     after = stateful_set(cluster)
@@ -108,30 +137,15 @@ def test_deleted_it_leaves_nothing(cluster: ControlPlane, overlay: str) -> None:
     assert answer.out == ""
 
 
-DEFINITION = """
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {{name: {plural}.monitoring.coreos.com}}
-spec:
-  group: monitoring.coreos.com
-  scope: Namespaced
-  names: {{kind: {kind}, plural: {plural}}}
-  versions:
-    - name: v1
-      served: true
-      storage: true
-      schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}
-"""
-"""The operator's name for it; what may be in one is held to its own schema in tests/deploy/test_kubernetes.py."""
-
-
 @pytest.mark.timeout(180)
 def test_what_the_prometheus_operator_reads_comes_with_its_component_alone(cluster: ControlPlane) -> None:
     component = ["-k", str(ROOT / "components" / "prometheus-operator"), "--namespace=kafka"]
     cluster.kubectl("create", "namespace", "kafka")
     assert "no matches for kind" in cluster.try_kubectl("apply", "--server-side", *component).error
     kinds = {"PodMonitor": "podmonitors", "PrometheusRule": "prometheusrules"}
-    definitions = "---".join(DEFINITION.format(kind=kind, plural=plural) for kind, plural in kinds.items())
+    definitions = "---".join(
+        DEFINITION.format(kind=kind, plural=plural, group="monitoring.coreos.com") for kind, plural in kinds.items()
+    )
     cluster.kubectl("apply", "-f", "-", said=definitions)
     try:
         cluster.kubectl(

@@ -2,69 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .osv import Osv
 
 ROOT = Path(__file__).parents[2]
-KNOWN = {
-    "id": "OSV-1",
-    "modified": "2026-01-01T00:00:00Z",
-    "published": "2026-01-01T00:00:00Z",
-    "summary": "made up",
-    "affected": [
-        {
-            "package": {"name": "h11", "ecosystem": "PyPI"},
-            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}]}],
-        }
-    ],
-}
-
-
-class Osv(BaseHTTPRequestHandler):
-    bad: str | None = None
-    asked: list[str]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        names = [query["package"]["name"] for query in body["queries"]]
-        type(self).asked += names
-        known = {"vulns": [{"id": KNOWN["id"], "modified": KNOWN["modified"]}]}
-        self._say({"results": [known if name == self.bad else {} for name in names]})
-
-    def do_GET(self) -> None:
-        self._say(KNOWN)
-
-    def _say(self, answer: dict[str, Any]) -> None:
-        content = json.dumps(answer).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def osv() -> Iterator[str]:
-    Osv.asked = []
-    with HTTPServer(("127.0.0.1", 0), Osv) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-        thread.join()
 
 
 def audit(**environment: str) -> subprocess.CompletedProcess[str]:
@@ -91,3 +37,4 @@ def test_where_nobody_answers_that_is_said_and_a_release_fails(required: str, st
     done = audit(OSV="http://127.0.0.1:9/", AUDIT=required)
     assert done.returncode == status
     assert "NOT audited: nobody answered" in done.stderr
+    assert ("make release AUDIT=optional" in done.stderr) == bool(required)
