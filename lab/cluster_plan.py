@@ -29,6 +29,7 @@ class ClusterPlan:
         num_replica_fetchers: fetcher threads per (follower, leader).
         broker_overrides: server.properties of every broker, last word, such as
             `{"max.incremental.fetch.session.cache.slots": "1"}`.
+        racks: broker.rack by broker id; of others none is said.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured, between the two sidecars of a link.
         taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers. These taps can
@@ -44,6 +45,7 @@ class ClusterPlan:
     release: Release = RELEASES[0]
     num_replica_fetchers: int = 1
     broker_overrides: Mapping[str, str] = field(default_factory=dict)
+    racks: Mapping[int, str] = field(default_factory=dict)
     sidecars: SidecarPlan | None = None
     taps: bool = True
     taps_at_brokers: bool = False

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -18,6 +18,9 @@ from .addresses import KAFKA_PORT
 from .errors import LabError
 from .produce import parse_produce_response, produce_request
 from .records import RecordMaker, Shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIVE = Shape(record_bytes=500, batch_records=1)
 _CHUNK_BYTES = 65536
@@ -40,8 +43,9 @@ class LiveProducer:
         leader: address of the partition's leader.
         topic: its name.
         partition: number.
-        interval_seconds: between records.
-        shape: one record per batch is what its `batch_records` should say.
+        interval_seconds: between batches.
+        shape: of a batch; one record is what its `batch_records` should say where records are counted.
+        load: how many times as many there are, at that many seconds since the first.
     """
 
     leader: str
@@ -49,6 +53,7 @@ class LiveProducer:
     partition: int
     interval_seconds: float = 0.02
     shape: Shape = LIVE
+    load: Callable[[float], float] = lambda _: 1.0
     acknowledged: list[Acknowledged] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)
     """Error codes of records that were refused."""
@@ -78,10 +83,9 @@ class LiveProducer:
 
     async def _send(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
         maker = RecordMaker(self.shape)
-        start = trio.current_time()
+        start = due_at = trio.current_time()
         number = 0
         while True:
-            due_at = start + number * self.interval_seconds
             await trio.sleep_until(due_at)
             due.append((number, due_at))
             number += 1
@@ -94,6 +98,7 @@ class LiveProducer:
                     message_format=self.shape.message_format,
                 )
             )
+            due_at += self.interval_seconds / self.load(due_at - start)
 
     async def _receive(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
         held = bytearray()

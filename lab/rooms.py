@@ -17,6 +17,7 @@ import random
 import shutil
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .addresses import Addresses
@@ -72,6 +73,30 @@ class Rooms:
         """Run a command in a room, return what it said. Raises LabError."""
         return _run(*self.within(broker), *command)
 
+    def cut(self, broker: int) -> None:
+        """Pull the cable of a room: nothing comes in or goes out, and nobody is told. Raises LabError."""
+        _run("ip", "link", "set", self._link_of(broker), "down")
+
+    def mend(self, broker: int) -> None:
+        """Plug it in again. Raises LabError."""
+        _run("ip", "link", "set", self._link_of(broker), "up")
+
+    def limit(self, broker: int, bytes_per_second: int | None) -> None:
+        """Let a room receive so much and no more; None: as much as comes. Raises LabError."""
+        link = self._link_of(broker)
+        _run("tc", "qdisc", "del", "dev", link, "root", check=False)
+        if bytes_per_second is not None:
+            _run("tc", "qdisc", "add", "dev", link, "root", *_token_bucket(bytes_per_second))
+
+    def carried(self, broker: int) -> tuple[int, int]:
+        """Bytes that a room has received and sent so far, as its network card would count them. Raises LabError."""
+        statistics = Path("/sys/class/net", self._link_of(broker), "statistics")
+        try:
+            # What our end of the link sent is what the room received.
+            return int((statistics / "tx_bytes").read_text()), int((statistics / "rx_bytes").read_text())
+        except OSError as error:
+            raise LabError(f"the room of broker {broker} is not open: {error}") from error
+
     def open(self) -> None:
         """Raises LabError."""
         _run("ip", "link", "add", self._bridge, "type", "bridge")
@@ -104,10 +129,10 @@ class Rooms:
             if leader != broker:
                 _run("ip", "-n", name, "addr", "add", f"{addresses.egress(broker, leader)}/32", "dev", "lo")
         if self._link_rate is not None:
-            _run(
-                "tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf",
-                "rate", f"{self._link_rate}bps", "burst", str(_BURST_BYTES), "limit", str(_QUEUE_BYTES),
-            )  # fmt: skip
+            _run("tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", *_token_bucket(self._link_rate))
+
+    def _link_of(self, broker: int) -> str:
+        return self._link(self.addresses.brokers.index(broker))
 
     def _link(self, index: int) -> str:
         return f"{self._bridge}v{index}"
@@ -134,6 +159,10 @@ def open_rooms(brokers: Sequence[int], *, link_bytes_per_second: int | None = No
         yield rooms
     finally:
         rooms.close()
+
+
+def _token_bucket(bytes_per_second: int) -> list[str]:
+    return ["tbf", "rate", f"{bytes_per_second}bps", "burst", str(_BURST_BYTES), "limit", str(_QUEUE_BYTES)]
 
 
 def _run(*command: str, check: bool = True) -> str:

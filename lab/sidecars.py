@@ -111,7 +111,8 @@ class Sidecar:
         self._write_config()
         self._quotas.write_text(plan.quotas, encoding="utf-8")
         program = plan.program(broker, home) if plan.program else [throttle_sidecar_script()]
-        self._command = [*within, *program, "run", "--config", str(self._config)]
+        self._within, self._program = list(within), [*program, "run", "--config", str(self._config)]
+        self._command = [*self._within, *self._program]
         self.process = Process(f"sidecar {broker}", self._command, output=home / "sidecar.log")
 
     @property
@@ -121,6 +122,16 @@ class Sidecar:
     @property
     def quotas_file(self) -> Path:
         return self._quotas
+
+    def run_by(self, *command: str) -> None:
+        """From its next start on its program is run by this command, such as `env` and its arguments; none: by itself.
+
+        Raises LabError: it is running.
+        """
+        if self.process.running:
+            raise LabError(f"{self.process.name} is running; what runs it is chosen before it starts")
+        self._command = [*self._within, *command, *self._program]
+        self.process = Process(self.process.name, self._command, output=self.process.output)
 
     def begin_start(self) -> None:
         self.process.start()

@@ -81,6 +81,7 @@ class Wiring:
         return {
             **secured(properties, self.plan.security, name=name, keys=self.keys, broker=broker),
             "num.replica.fetchers": str(self.plan.num_replica_fetchers),
+            **({"broker.rack": self.plan.racks[broker]} if broker in self.plan.racks else {}),
             **self.plan.broker_overrides,
         }
 

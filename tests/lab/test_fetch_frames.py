@@ -58,7 +58,7 @@ def test_what_an_answer_carries(golden: Golden, chunk_bytes: int) -> None:
     session = (body.get("errorCode", 0), body.get("sessionId", 0))
     size = len(golden.frame) + 4
     assert answered == [
-        FetchAnswered(golden.version, 102, said_partitions(golden), size, session),  # type: ignore[arg-type]
+        FetchAnswered(golden.version, 102, said_partitions(golden), size, session),
         FetchAnswered(0, 102, [], 12),
     ]
 

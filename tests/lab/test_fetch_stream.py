@@ -14,7 +14,7 @@ from .fetch_bytes import frame, request, response, topic_id
 
 
 def fed(chunks: list[bytes], feed: object) -> list[object]:
-    return [found for chunk in chunks for found in feed(memoryview(chunk))]  # type: ignore[operator]
+    return [found for chunk in chunks for found in feed(memoryview(chunk))]
 
 
 def split(data: bytes, size: int) -> list[bytes]:

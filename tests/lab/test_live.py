@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import trio
 
@@ -43,3 +45,19 @@ def test_percentiles(share: float, expected: float) -> None:
 def test_without_records_there_is_no_percentile() -> None:
     with pytest.raises(LabError, match="no record was acknowledged"):
         LiveProducer("x", "orders", 0).percentile(0.5)
+
+
+async def test_the_load_says_how_many_batches_there_are() -> None:
+    """Twice as many from the fifth interval on."""
+    with FakeBroker("127.88.7.1") as broker, trio.fail_after(5):
+        live = LiveProducer(broker.address, "orders", 0, 0.01, load=lambda since: 2.0 if since >= 0.05 else 1.0)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(live.run)
+            while len(live.acknowledged) < 10:  # noqa: ASYNC110  # the producer has no use for an event
+                await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+    due = [record.due_at for record in live.acknowledged]
+    assert [round((after - before) * 1000) for before, after in pairwise(due)][:9] in (
+        [10, 10, 10, 10, 10, 5, 5, 5, 5],
+        [10, 10, 10, 10, 10, 10, 5, 5, 5],
+    )

@@ -11,7 +11,7 @@ from lab.moves import MIB, Latencies, Move, MoveResult
 
 
 def move(**changes: object) -> Move:
-    return replace(Move("sidecar strict", partitions=4, bytes_per_partition=2 * MIB), **changes)  # type: ignore[arg-type]
+    return replace(Move("sidecar strict", partitions=4, bytes_per_partition=2 * MIB), **changes)
 
 
 @pytest.mark.parametrize(

@@ -87,4 +87,4 @@ def test_crc32c_of_the_published_check_value() -> None:
 )
 def test_impossible_shapes_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"records|wrapper"):
-        Shape(**wrong)  # type: ignore[arg-type]
+        Shape(**wrong)

@@ -13,6 +13,8 @@ from lab.rooms import SIDECAR_UID, open_rooms
 SERVE = "import socket; s = socket.create_server(({!r}, 9092)); print(flush=True); s.accept()"
 DIAL = "import socket; print(socket.socket().connect_ex(({!r}, 9092)))"
 
+SEND = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(1000), ({!r}, 9))"
+
 
 def links() -> str:
     return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
@@ -45,3 +47,13 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(LabError, match=r"`iptables` \(Debian: apt-get install iptables\)"):
         open_rooms((1,)).__enter__()
+
+
+def test_what_a_room_has_carried_is_counted() -> None:
+    with open_rooms((101, 102)) as rooms:
+        received, sent = rooms.carried(102)[0], rooms.carried(101)[1]
+        rooms.run(101, sys.executable, "-c", SEND.format(rooms.addresses.direct(102)))
+        assert received + 1000 < rooms.carried(102)[0] < received + 3000
+        assert sent + 1000 < rooms.carried(101)[1] < sent + 3000
+    with pytest.raises(LabError, match="the room of broker 102 is not open"):
+        rooms.carried(102)

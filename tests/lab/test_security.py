@@ -71,7 +71,7 @@ def test_everybody_presents_the_names_that_they_are_dialled_by(tmp_path: Path) -
     keys = Keys(tmp_path / "tls", Addresses("127.31.7", (101, 102, 103)))
     expected = {keys.ingress(101): ["kafka-101"], keys.egress(101): ["kafka-102", "kafka-103"]}
     for path, names in expected.items():
-        decoded = ssl._ssl._test_decode_cert(str(path))  # type: ignore[attr-defined]
+        decoded = ssl._ssl._test_decode_cert(str(path))
         assert [name for _, name in decoded["subjectAltName"]] == names
 
 

@@ -26,7 +26,7 @@ from ..proxy.conversation import LIMIT, throttle
 from ..proxy.session_conversation import MESSAGE_BYTES, SessionLeader, parsed_answer, session_frame, through
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
+    from collections.abc import Callable, Generator, Iterable, Mapping
 
     from protocol.session.requests import PartitionKey
     from proxy.quotas.finer_rates import FinerRates
@@ -90,7 +90,7 @@ class Connection:
 
 class World:
     """`leader_rate` and `follower_rate`: quotas of every broker, bytes per second; None: no sidecar on that side.
-    `finer`: rates of peers and topics, of every sidecar."""
+    `finer`: rates of racks, peers and topics, of every sidecar; `racks`: the rack of each broker."""
 
     def __init__(
         self,
@@ -100,6 +100,7 @@ class World:
         follower_rate: float | None,
         version: int = 12,
         finer: FinerRates = NO_FINER_RATES,
+        racks: Mapping[int, str] | None = None,
     ) -> None:
         self.now = 0.0
         self.version = version
@@ -115,6 +116,8 @@ class World:
                 if side is not None and finer:
                     quota = replace(side.quota, finer=finer)
                     side.apply(Quotas(leader=quota, follower=quota), 0.0)
+                    side.racks.learn(racks or {})
+                    side.racks_changed()
         self.connections: list[Connection] = []
         self._due: list[tuple[float, int, Generator[float, None, None]]] = []
         self._order = itertools.count()

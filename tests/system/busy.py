@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from lab.cluster import Cluster
 
 _WARM_UP_SECONDS = 2.5
-"""A follower's fetcher takes a moment to find a new topic; that is nobody's doing here."""
+"""A follower's fetcher takes a moment to find a new topic, and its leader, which refuses records meanwhile, to hear of
+it; that is nobody's doing here."""
 
 
 @asynccontextmanager
@@ -37,6 +38,7 @@ async def busy_partitions(
             await trio.sleep(_WARM_UP_SECONDS)
             for producer in producers:
                 producer.acknowledged.clear()
+                producer.errors.clear()
             yield producers
             nursery.cancel_scope.cancel()
     finally:

@@ -36,7 +36,7 @@ RecordProperty = Callable[[str, object], None]
 
 
 def at_quota(side: Side = "leader", *, mebibytes: int = 40, **more: object) -> Move:
-    return Move("sidecar strict", side, QUOTA, bytes_per_partition=mebibytes * MIB // 8, **more)  # type: ignore[arg-type]
+    return Move("sidecar strict", side, QUOTA, bytes_per_partition=mebibytes * MIB // 8, **more)
 
 
 async def restart_sidecar(cluster: Cluster, move: OpenMove, broker: int, way: Way) -> float:

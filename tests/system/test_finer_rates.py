@@ -1,4 +1,4 @@
-"""A peer's rate inside the broker's, and who goes first, on real brokers and measured on the wire."""
+"""Rates of racks and peers inside the broker's, and who goes first, on real brokers and measured on the wire."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.cluster import cluster
+from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
+from lab.releases import release
+from lab.sidecars import SidecarPlan
 
-from .expectations import assert_intact, assert_kept, mean
+from .expectations import assert_intact, assert_kept, mean, ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 RATE = 8 * MIB
 PEER = 1 * MIB
+CROSSED = "replication_throttle_cross_rack_bytes_total"
 
 
 def in_leader_101(rate: str, *more: str) -> str:
@@ -53,6 +58,49 @@ async def test_a_peer_keeps_to_its_rate_and_the_other_has_the_rest(
         assert [(each["kind"], each["name"]) for each in bounds] == [("peer", "102")]
         assert bounds[0]["throttled_bytes_total"] > 0
         await sidecar_cluster.sidecars[101].set_quotas(in_leader_101("200MiB/s"))
+        assert_intact(await made.finish(timeout_seconds=30))
+
+
+RACKS = {101: "a", 102: "b", 103: "b", 104: "c"}
+
+
+@pytest.mark.system
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", ["0.10.1", "3.9"])
+async def test_brokers_of_a_rack_share_its_rate_every_second(
+    protocol: str, record_property: Callable[[str, object], None]
+) -> None:
+    """102 and 103 of rack b share 4 of 12 MiB/s, 104 of rack c has the rest; then 102 may have 1 MiB/s of the 4."""
+    plan = ClusterPlan(brokers=tuple(RACKS), racks=RACKS, release=release(protocol=protocol), sidecars=SidecarPlan())
+    move = Move("sidecar strict", "leader", 0, followers=(102, 103, 104), bytes_per_partition=16 * MIB)
+    rack = ('[racks."b"]', 'leader.replication.throttled.rate = "4MiB/s"')
+    peer = ("[peers.102]", 'leader.replication.throttled.rate = "1MiB/s"')
+    async with cluster(plan) as running, open_move(running, move) as made:
+        sidecar = running.sidecars[101]
+        await trio.sleep(1.5)
+        for quotas, shares in (((), (2.0, 2.0)), (peer, (1.0, 3.0))):
+            await sidecar.set_quotas(in_leader_101("12MiB/s", *rack, *quotas))
+            await trio.sleep(1)
+            began = time.monotonic()
+            await trio.sleep(5)
+            ended = time.monotonic()
+            moved = {follower: made.moved(began, ended, follower=follower) for follower in move.followers}
+            in_rack = sorted([*moved[102], *moved[103]], key=lambda event: event.t)
+            rates = {follower: mean(found, began, ended) / MIB for follower, found in moved.items()}
+            name = "one rate" if not quotas else "102 has its own"
+            record_property(name, {follower: round(rate, 2) for follower, rate in rates.items()})
+            record_property(f"{name}, rack", ratios(in_rack, 4 * MIB))
+            assert_kept(in_rack, 4 * MIB)
+            assert_kept(made.moved(began, ended, leader=101), 12 * MIB)
+            assert rates == pytest.approx({102: shares[0], 103: shares[1], 104: 8.0}, rel=0.2)
+        leader = (await trio.to_thread.run_sync(sidecar.throttle))["roles"]["leader"]
+        assert [(each["kind"], each["name"]) for each in leader["bounds"]] == [("rack", "b"), ("peer", "102")]
+        assert leader["doubts"] == []
+        crossed = (await trio.to_thread.run_sync(sidecar.metrics))[CROSSED]['direction="response",role="leader"']
+        passed = sum(each.size_bytes for each in made.moved(leader=101))
+        record_property("bytes between racks, of bytes moved", round(crossed / passed, 3))
+        assert crossed >= 0.95 * passed
+        await sidecar.set_quotas(in_leader_101("400MiB/s"))
         assert_intact(await made.finish(timeout_seconds=30))
 
 

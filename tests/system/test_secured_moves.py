@@ -39,7 +39,7 @@ PREFIX = "replication_throttle_"
 
 
 def plan(row: Release, security: Security, **more: object) -> ClusterPlan:
-    return ClusterPlan(brokers=BROKERS, release=row, security=security, sidecars=SidecarPlan(), **more)  # type: ignore[arg-type]
+    return ClusterPlan(brokers=BROKERS, release=row, security=security, sidecars=SidecarPlan(), **more)
 
 
 def metric(running: Cluster, name: str) -> dict[tuple[int, str], float]:

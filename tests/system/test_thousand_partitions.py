@@ -80,7 +80,7 @@ def cpu_seconds(running: Cluster) -> dict[int, float]:
     return {broker: spent.user + spent.system for broker, spent in times.items()}
 
 
-async def observed(running: Cluster) -> tuple[dict[str, Seen], dict[str, float]]:
+async def observed(running: Cluster) -> tuple[dict[str, Seen], dict[str, int]]:
     """A while of it: what passed in each place, and the CPU microseconds of each sidecar per fetch."""
     assert running.taps
     places: Mapping[str, Taps] = {"between": running.taps, **running.broker_taps}

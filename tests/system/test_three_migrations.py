@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pytest
 import trio
+from pyspark.sql import functions as F
 
 from lab.cluster import cluster
 from lab.moves import MIB, Move
 from lab.records import Shape
 from lab.releases import RELEASES
+from pipeline.backtest import of_links, of_plan
+from pipeline.curve import LINE_BYTES_PER_SECOND, recorded
 from pipeline.ingest import ingest
-from pipeline.moves import moves
+from pipeline.moves import moves_of
 from pipeline.simulation import Flow, Scenario, simulate
 from pipeline.tables import Tables
 from tests.pipeline.sessions import session_in
@@ -24,6 +27,10 @@ from tests.system.recordings import Recorded, collect_journals, plan, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from pipeline.backtest import BackTest
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
@@ -74,6 +81,20 @@ def predicted_seconds(migration: Migration, policy: Policy) -> float:
     return max(seconds or 0.0 for seconds in finished)
 
 
+# Which quotas set the pace: where two share one, that one alone; of a pair of brokers both.
+HELD_BY = {
+    "leader": {"broker 101 as leader"},
+    "follower": {"broker 103 as follower"},
+    "independent": {"broker 101 as leader", "broker 102 as follower"},
+}
+
+
+def back_tests(tables: Tables, found: DataFrame) -> dict[str, BackTest]:
+    """The fluid model and `plan`, held against these moves."""
+    told = recorded(tables, found)
+    return {"fluid": of_links(told, line_bytes_per_second=LINE_BYTES_PER_SECOND), "plan": of_plan(told)}
+
+
 @pytest.mark.parametrize("policy", ["strict", "kip73"])
 def test_they_take_what_replay_said_and_their_bounds_are_told(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, policy: Policy
@@ -87,16 +108,20 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
             await collect_journals(running, folder / "journal")
             return found
 
-    recorded = trio.run(carry_out)
+    carried_out = trio.run(carry_out)
     spark = session_in(folder)
     try:
         ingest(spark, [str(folder / "journal")], str(folder / "tables"))
         tables = Tables(spark, str(folder / "tables"))
-        rows = moves(tables.traffic, tables.events).collect()
+        every = moves_of(tables).cache()
+        rows = every.collect()
+        tested = {
+            name: back_tests(tables, every.where(F.col("topic") == one.topic)) for name, one in carried_out.items()
+        }
     finally:
         spark.stop()
     for name, migration in MIGRATIONS.items():
-        seen = recorded[name]
+        seen = carried_out[name]
         found = [row for row in rows if row.topic == seen.topic]
         assert seen.equal
         assert len(found) == len(migration.flows())
@@ -108,3 +133,11 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
         assert took == pytest.approx(on_the_wire, abs=2.0)
         assert took == pytest.approx(predicted, rel=0.1)
         assert {row.bound for row in found} == {name}
+        if policy == "kip73":
+            continue  # the fluid model and plan are of the strict policy
+        for model, told in tested[name].items():
+            assert told.errors is not None
+            keep("back_test", case=name, model=model, of=told.errors.tests, worst=told.errors.worst.error)
+            assert abs(told.errors.worst.error) < 0.1
+        assert len(tested[name]["fluid"].tested) == len(migration.flows())
+        assert {one.what for one in tested[name]["plan"].tested} <= HELD_BY[name]

@@ -43,7 +43,7 @@ def console(*, terminal: bool) -> tuple[Console, io.StringIO]:
 async def test_a_terminal_gets_a_live_table_of_the_roles_that_throttle() -> None:
     shown, out = console(terminal=True)
     with Screen(shown) as screen:
-        await screen.show(Still(), started=time.monotonic(), quota=4.0 * MIB)  # type: ignore[arg-type]
+        await screen.show(Still(), started=time.monotonic(), quota=4.0 * MIB)
     text = out.getvalue()
     assert "101 as leader" in text
     assert "101 as follower" not in text
@@ -55,7 +55,7 @@ async def test_elsewhere_there_is_one_plain_line_a_second() -> None:
     shown, out = console(terminal=False)
     with Screen(shown) as screen:
         for _ in range(3):
-            await screen.show(Still(), started=time.monotonic(), quota=4.0 * MIB)  # type: ignore[arg-type]
+            await screen.show(Still(), started=time.monotonic(), quota=4.0 * MIB)
     assert out.getvalue().count("last second  2.00 of 4.00 MiB/s (0.50 x)") == 1
     assert "\x1b" not in out.getvalue()
 
@@ -65,7 +65,7 @@ async def test_elsewhere_no_line_is_longer_than_80_columns() -> None:
     with Screen(shown) as screen:
         still = Still()
         still.total_bytes = 4096 * MIB
-        await screen.show(still, started=time.monotonic() - 999, quota=1000.0 * MIB)  # type: ignore[arg-type]
+        await screen.show(still, started=time.monotonic() - 999, quota=1000.0 * MIB)
     assert out.getvalue().count("\n") == 1, "it was wrapped"
     assert max(map(len, NEXT.splitlines())) <= 80
 

@@ -1,0 +1,256 @@
+"""Two ingests and a stream at once into the same tables, killed at any moment, fed with everything that goes wrong.
+
+Real processes, each with a JVM of its own, and files that come late, twice, cut off, while they are still open, over a
+file system whose reads fail now and then. What the tables have in the end, and what they have at any moment before, is
+held against sums of the lines in plain Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+
+from pipeline.errors import InputError
+from pipeline.tables import Tables
+from tests.pipeline.flaky import SCHEME
+from tests.pipeline.journals import FIRST, traffic_line, write_file
+from tests.pipeline.sessions import session_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parents[2]
+SEED = 20
+BROKERS = (101, 102)
+FILES, LINES = 4, 40
+"""Files of a broker, and lines of a file."""
+PARTITIONS = 3
+WORKER = """
+import sys
+from pathlib import Path
+from pipeline import reading
+from pipeline.cli import main
+from tests.pipeline.flaky import flaky
+from tests.pipeline.sessions import session_in
+
+place, job, source, tables = Path(sys.argv[1]), *sys.argv[2:5]
+reading.PAUSE_SECONDS = 0.0
+left = flaky(session_in(place))
+once = ["--once"] if job == "stream" else []
+last = False
+while not last:
+    last = (place.parent / "stop").exists()
+    # One read of a file of each broker fails, and all of one file unless it is the last time.
+    left.update({"journal-101": 1, "journal-102": 1, "102-20261121T084000Z-000003": 0 if last else 1_000_000})
+    status = main([job, source, "--into", tables, *once, "--master", "local[2]"])
+    print(job, "exit status", status, flush=True)
+"""
+SEAL = "_seal.json"
+MOMENTS = ((SEAL, True), ("{turn}/traffic", False), ("{turn}/together", True), (SEAL, False), ("{turn}/files", False))
+"""What is below the stage when whoever has the turn is killed, and whether its JVM is killed with it."""
+MOST_TRIES = 20
+"""A commit is put in place within milliseconds: the kill has to come before the list of moves is gone."""
+
+MOMENT_SECONDS = 120.0
+SAID_MEANWHILE = ("an ingest ended while it put its rows in place", "FILE_NOT_EXIST")
+
+
+class Told(NamedTuple):
+    """The independent sums of all lines."""
+
+    by_second: Counter[tuple[int, int]]
+    """By broker and second."""
+    by_partition: Counter[tuple[int, int]]
+    by_line: dict[tuple[int, int], int]
+    """By broker and tick."""
+
+
+class Worker:
+    """A process that does a job again and again, started anew whenever it was killed."""
+
+    def __init__(self, folder: Path, job: str, source: Path, tables: Path) -> None:
+        self._place = folder / f"{job}-{source.name}"
+        self._place.mkdir()
+        self._command = [
+            sys.executable, "-c", WORKER, str(self._place), job, f"{SCHEME}:{source}", str(tables),
+        ]  # fmt: skip
+        self.log = self._place / "log"
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self._command, stdout=log, stderr=log, cwd=ROOT, start_new_session=True)
+
+    def kill(self, *, with_jvm: bool) -> None:
+        """A kill -9 of the driver alone leaves its JVM to find out."""
+        with suppress(ProcessLookupError):
+            if with_jvm:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                self.process.kill()
+        self.process.wait(20)
+
+
+def journal(place: Path, broker: int, told: Told) -> list[Path]:
+    """The files of a broker as its sidecar closed them."""
+    numbers = random.Random(broker)
+    found = []
+    for number in range(1, FILES + 1):
+        lines = []
+        for at in range((number - 1) * LINES, number * LINES):
+            size = numbers.randrange(10**6)
+            lines.append(traffic_line(FIRST + at, broker=broker, partitions=range(PARTITIONS), record_bytes=size))
+            told.by_second[broker, FIRST + at] += PARTITIONS * size
+            told.by_line[broker, at] = PARTITIONS * size
+            for partition in range(PARTITIONS):
+                told.by_partition[broker, partition] += size
+        found.append(write_file(place / "closed", broker=broker, number=number, lines=lines))
+    return found
+
+
+def feed(files: list[Path], sources: list[Path], *, pause: float) -> None:
+    """Bring the files to the sources in no order: copies, halves that become whole, and some while they are open."""
+    numbers = random.Random(SEED)
+    cut = []
+    for turn, path in enumerate(numbers.sample(files, len(files))):
+        places = numbers.sample(sources, numbers.choice((1, 1, 2, 3)))
+        for place in places:
+            if turn % 4 == 1:
+                (place / path.name).write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+                cut.append((path, place))
+            elif turn % 4 == 2 and place.name != "stream":
+                name = path.name.replace(".ndjson.gz", ".open.ndjson.gz")
+                (place / name).write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+                cut.append((path, place))
+            else:
+                bring(path, place)
+        time.sleep(pause)
+    for path, place in numbers.sample(cut, len(cut)):
+        bring(path, place)
+        (place / path.name.replace(".ndjson.gz", ".open.ndjson.gz")).unlink(missing_ok=True)
+        time.sleep(pause)
+
+
+def bring(path: Path, place: Path) -> None:
+    """At once, as a rename does it."""
+    beside = place / f".{path.name}"
+    shutil.copy(path, beside)
+    beside.replace(place / path.name)
+
+
+def who_has_the_turn(tables: Path) -> tuple[int, int]:
+    """Its number, and the process."""
+    turn = max(int(path.stem) for path in (tables / "_writer").glob("[0-9]*.json"))
+    return turn, json.loads((tables / "_writer" / f"{turn}.json").read_text("utf-8"))["pid"]
+
+
+def kill_at(moment: str, tables: Path, workers: list[Worker], *, with_jvm: bool) -> None:
+    """Wait for the moment, and kill whoever has the turn in it; whom the kill came too late for is tried again."""
+    deadline = time.monotonic() + MOMENT_SECONDS
+    for _ in range(MOST_TRIES):
+        turn, worker = at_work(moment, tables, workers, deadline)
+        worker.kill(with_jvm=with_jvm)
+        is_in_time = is_at(moment, tables, turn)
+        worker.start()
+        if is_in_time:
+            return
+    raise AssertionError(f"{moment}: {MOST_TRIES} kills, and each came too late")
+
+
+def at_work(moment: str, tables: Path, workers: list[Worker], deadline: float) -> tuple[int, Worker]:
+    """The turn in which the moment has come, and who has it."""
+    while time.monotonic() < deadline:
+        # Between two turns there is none, and a file that is just being written says nothing.
+        with suppress(OSError, ValueError, KeyError, StopIteration):
+            turn, pid = who_has_the_turn(tables)
+            if is_at(moment, tables, turn):
+                return turn, next(one for one in workers if one.process.pid == pid)
+        time.sleep(0.001)
+    raise AssertionError(f"{moment}: never came\n" + "\n".join(one.log.read_text("utf-8")[-800:] for one in workers))
+
+
+def is_at(moment: str, tables: Path, turn: int) -> bool:
+    return (tables / "_staging" / moment.format(turn=turn)).exists()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = session_in(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+def lines_there(spark: SparkSession, tables: Path) -> dict[tuple[int, int], int]:
+    """The bytes of every line that the tables have now."""
+    rows = Tables(spark, str(tables)).traffic.groupBy("broker", "line_tick").agg(F.sum("record_bytes").alias("bytes"))
+    return {(row.broker, row.line_tick): row.bytes for row in rows.collect()}
+
+
+def looked_at(spark: SparkSession, tables: Path) -> dict[tuple[int, int], int]:
+    """The same while they are written: a commit that was left half done, and a day written anew, are errors."""
+    for _ in range(60):
+        try:
+            return lines_there(spark, tables)
+        except (InputError, PySparkException) as error:
+            if not any(said in str(error) for said in SAID_MEANWHILE):
+                raise
+        time.sleep(1)
+    raise AssertionError("nobody finishes what a killed writer left")
+
+
+def test_nothing_is_lost_or_twice_and_nobody_sees_half(spark: SparkSession, tmp_path: Path) -> None:
+    told = Told(Counter(), Counter(), {})
+    files = [path for broker in BROKERS for path in journal(tmp_path, broker, told)]
+    sources = [tmp_path / name for name in ("one", "two", "stream")]
+    for source in sources:
+        source.mkdir()
+        bring(files[0], source)
+    tables = tmp_path / "tables"
+    workers = [Worker(tmp_path, "stream" if place.name == "stream" else "ingest", place, tables) for place in sources]
+    feeding = threading.Thread(target=feed, args=(files, sources), kwargs={"pause": 4.0})
+    feeding.start()
+    try:
+        before: set[tuple[int, int]] = set()
+        for moment, with_jvm in MOMENTS:
+            kill_at(moment, tables, workers, with_jvm=with_jvm)
+            # What is read right now are whole lines, and all that were there before.
+            there = looked_at(spark, tables)
+            assert there.items() <= told.by_line.items()
+            assert before <= there.keys()
+            before = set(there)
+        feeding.join()
+        (tmp_path / "stop").touch()
+        assert [worker.process.wait(240) for worker in workers] == [0, 0, 0]
+        assert all(worker.log.read_text("utf-8").endswith("exit status 0\n") for worker in workers)
+    finally:
+        for worker in workers:
+            worker.kill(with_jvm=True)
+    found = Tables(spark, str(tables))
+    assert lines_there(spark, tables) == told.by_line
+    seconds = found.seconds.groupBy("broker", "time").agg(F.sum("record_bytes").alias("bytes")).collect()
+    assert {(row.broker, row.time): row.bytes for row in seconds} == told.by_second
+    partitions = found.traffic.groupBy("broker", "partition").agg(F.sum("record_bytes").alias("bytes")).collect()
+    assert {(row.broker, row.partition): row.bytes for row in partitions} == told.by_partition
+    assert found.quarantine.count() == 0
+    assert {row.state: row["count"] for row in found.files.groupBy("state").count().collect()} == {"whole": len(files)}
+    opened = found.events.where("kind = 'file_opened'").groupBy("file").count().collect()
+    assert {row.file: row["count"] for row in opened} == {path.name: 1 for path in files}
