@@ -17,6 +17,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
+from protocol.errors import ProtocolError
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 
 from .answers import response
@@ -117,8 +118,8 @@ def serve(sock: socket.socket, answers: Answers) -> None:
                     sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
                 first = False
                 _send(sock, answers.to(frame), frame[AFTER_ID - 4 : AFTER_ID])
-        except ConnectionError:
-            return
+        except (ConnectionError, ProtocolError):
+            return  # a sidecar that asks for Metadata, once a minute, gets none
 
 
 def _receive(sock: socket.socket) -> bytes | None:
