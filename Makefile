@@ -12,12 +12,12 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
-FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover guard
+FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover guard fault_matrix
 # What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test fuzz simulation faults image kubernetes packages release system demo report bench rules clean help
+.PHONY: setup check test explore fuzz simulation faults image machines kubernetes packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -46,17 +46,24 @@ test: needs.test setup  ## Unit tests, and the short form of the system tests on
 	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or kubernetes or brokers)'
 	$(RUN)pytest -m 'brokers and not (system or simulation or image or kubernetes)'
 
+explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
+	for round in $$(seq $(or $(ROUNDS),3)); do $(RUN)pytest -n auto --hypothesis-profile=new \
+		-m 'hypothesis and not (system or simulation or image or kubernetes or brokers or spark)' || exit; done
+
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
 
 simulation: setup  ## Many and large clusters in virtual time, half an hour; SEED=7 draws the same again, a failure is the smallest there is
-	$(RUN)pytest -m simulation tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
+	$(RUN)pytest -m simulation --hypothesis-profile=new tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
 
 faults: needs.system setup  ## What breaks, broken on real brokers: the tests that docs/reliability.md lists (long; on a quiet machine)
 	$(RUN)pytest -m 'system or brokers' $(addprefix tests/system/test_,$(addsuffix .py,$(FAULTS)))
 
 image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy
+
+machines: needs.machines setup  ## Debian and Ubuntu with git, python3 and make alone, and with systemd: every README command, the packages (hours)
+	$(RUN)pytest -rP -m system tests/machine
 
 kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API server, which is compiled once (a quarter of an hour)
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
@@ -66,8 +73,8 @@ kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API 
 packages: setup  ## A .deb and an .rpm with systemd units and manual pages: build/packages
 	$(RUN)python -m deploy.packages
 
-release: setup  ## Wheel, sdist, chart, packages, SBOM, changelog and checksums: dist
-	AUDIT=required machine/audit
+release: setup  ## Wheel, sdist, chart, packages, SBOM, changelog and checksums: dist; AUDIT=optional where OSV cannot be asked
+	AUDIT=$(or $(AUDIT),required) machine/audit
 	$(RUN)python -m deploy.release
 
 system: needs.system setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md

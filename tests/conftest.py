@@ -1,4 +1,8 @@
-"""What all tests share: how Hypothesis treats a machine that is busy with other tests."""
+"""What all tests share: which examples Hypothesis draws, and how it treats a machine that is busy with other tests.
+
+`make test` draws the same examples each time, so whether a change may land does not depend on luck. New ones are drawn
+by `make explore` and `make simulation`; what either finds becomes an `@example`, or a test of its own.
+"""
 
 from __future__ import annotations
 
@@ -6,5 +10,6 @@ from hypothesis import HealthCheck, settings
 
 # How fast inputs are generated says how busy the machine is, nothing of the code: seven invariants "failed" of it
 # beside other suites. A test that never ends is pytest-timeout's.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", settings.get_profile("new"), derandomize=True, database=None)
+settings.load_profile("same")
