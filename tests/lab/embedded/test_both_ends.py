@@ -9,6 +9,7 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings, InvalidFullFetchResponseError
 from lab.embedded.leader import EmbeddedLeader
+from protocol.metadata import metadata_request
 from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, T1, answer, batch, entry, parsed, read_all, read_exactly, read_frame
@@ -76,6 +77,15 @@ async def test_what_is_no_fetch_costs_that_connection_alone(clock: MockClock) ->
             assert await read_all(stream) == b""
         assert await fetch(address, fetch_frame({T0: 0})) == [(T0, 0, 1, 100)]
     assert len(leader.refused) == 1
+
+
+async def test_a_question_for_metadata_is_closed_and_is_no_offence(clock: MockClock) -> None:
+    """A sidecar asks for racks by itself; a test that counts offences must not count that."""
+    leader = leader_of({T0: 1})
+    async with leader.listening() as address, await trio.open_tcp_stream(*address) as stream:
+        await stream.send_all(with_length(metadata_request(0, (), client_id="sidecar")))
+        assert await read_all(stream) == b""
+    assert (leader.requests, leader.refused) == ([], [])
 
 
 async def test_a_follower_catches_up_and_then_waits_at_the_leader(clock: MockClock) -> None:
