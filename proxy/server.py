@@ -43,7 +43,7 @@ from .observing.oversight import Oversight
 from .observing.site import Site
 from .observing.status_page import StatusPage
 from .observing.surveying import Surveyor
-from .process.garbage import collect_now_and_then, short_collections
+from .process.garbage import collect_now_and_then, collected_by_hand
 from .process.heartbeat import Heartbeat
 from .process.service_manager import ServiceManager
 from .process.signals import follow_signals, receive_signals
@@ -124,7 +124,7 @@ async def serve(
     inherited = await server.handover.ask() if take_over else None
     socket_taken = _inherited(inherited, _HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
-    with closing(http), short_collections(), receive_signals() if signals else nullcontext() as received:
+    with closing(http), collected_by_hand(), receive_signals() if signals else nullcontext() as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings, inherited), strict=True))
         async with server.recorded(), trio.open_nursery() as background:

@@ -24,7 +24,7 @@ import trio
 from protocol.fetch.request import parse_fetch_request
 from proxy.changes import Changes
 from proxy.config.settings import LimitSettings, Policy, QuotaSettings
-from proxy.process.garbage import short_collections
+from proxy.process.garbage import collected_by_hand
 from proxy.quotas import Quotas, RoleQuota
 from proxy.relay.connection import Connection
 from proxy.relay.exchange import Exchange
@@ -192,7 +192,7 @@ def measure(case: Case, seconds: float, profile: cProfile.Profile | None = None)
             profile.disable()
         return found
 
-    with short_collections():
+    with collected_by_hand():
         asked, answered, longest = (sorted(column) for column in zip(*trio.run(main), strict=True))
     place = math.floor(len(asked) * FAST)
     return asked[place] / 1000, answered[place] / 1000, longest[place] / 1000

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_TAGS = b"\0"
+MOST_PIECES = 256
+"""So many are put together at once. Those of 25 000 entries, joined in the end, would take 5 ms without a pause."""
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -90,13 +92,19 @@ def topic_blocks(
     """
     write = _writers(version)
     pieces: list[Bytes] = []
+    fresh: list[Bytes] = []
     blocks = 0
     for key, grouped in itertools.groupby(paced(entries), key=topic):
         pieces += (write.topic(key), b"")
         count_at, count = len(pieces) - 1, 0
         for entry in grouped:
-            pieces += encode(entry)
+            fresh += encode(entry)
             count += 1
+            if len(fresh) >= MOST_PIECES:
+                pieces.append(b"".join(fresh))
+                fresh.clear()
+        pieces += fresh
+        fresh.clear()
         pieces[count_at] = write.number(count)
         pieces.append(tags.get(key, write.end) if tags else write.end)
         blocks += 1

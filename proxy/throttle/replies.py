@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from protocol.fetch.request import rebuild_fetch_request, rebuild_session_request
 from protocol.fetch.response import empty_fetch_response, error_fetch_response
 from protocol.fetch.tables import NO_SESSION_ID
-from protocol.pacing import paced
+from protocol.pacing import let_go, paced
 from protocol.session.requests import LocalAnswer, SessionRequest, full_upstream
 from protocol.wire.headers import request_correlation_id
 
@@ -49,7 +49,9 @@ def without_session(demand: Demand, choice: Choice, outlook: Outlook, max_wait_m
     if asks.as_it_came and not left_out:
         return Forward(None, outlook)
     limited = [(entry, limit_bytes) for _, entry, limit_bytes in paced(asks.listed)]
-    return Forward(rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms), outlook)
+    rebuilt = rebuild_fetch_request(frame, request, limited, max_wait_ms=max_wait_ms)
+    let_go(limited, asks.listed, kept)
+    return Forward(rebuilt, outlook)
 
 
 def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait_ms: int) -> Forward:

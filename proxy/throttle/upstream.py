@@ -86,7 +86,7 @@ class Upstream:
 
     def answer(self, demand: Demand, now: float) -> Answer:
         """Answer the follower here, since every partition that it asked for is behind and over quota."""
-        waiting = dict.fromkeys(self._replicas.behind)
+        waiting = dict.fromkeys(paced(self._replicas.behind))
         self._withheld(waiting, now)
         self._throttle.statistics.omitted_partitions += len(waiting)
         self._throttle.statistics.local_answers += 1
@@ -135,7 +135,9 @@ class Upstream:
                 probed.append(key)
         # After granted replicas, which have data, a partition_max_bytes of 1 brings no records, so none have to be
         # taken away, and the response need not be kept to its end for that.
-        confirms = frozenset(probed) - unheard if granted else frozenset(probed)
+        confirms = frozenset(paced(probed))
+        if granted and unheard:
+            confirms -= unheard
         probed += [key for key in paced(new) if key not in granted]
         self._withheld(omitted, now)
         self._throttle.statistics.omitted_partitions += len(omitted)
@@ -152,7 +154,7 @@ class Upstream:
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
         self._expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
-            choice = Choice(omitted.keys(), granted, dict.fromkeys(probed, FIRST_CONTACT_BYTES))
+            choice = Choice(omitted.keys(), granted, dict.fromkeys(paced(probed), FIRST_CONTACT_BYTES))
         else:
             choice = Choice(omitted.keys(), dict.fromkeys(granted, MAX_INT32))
         return self._sent_on(demand, choice, outlook, max_wait_ms)
