@@ -53,7 +53,7 @@ explore: needs.test setup  ## Properties with examples that nobody has tried yet
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
 
-simulation: setup  ## Many and large clusters in virtual time, half an hour; SEED=7 draws the same again, a failure is the smallest there is
+simulation: setup  ## Many and large clusters in virtual time, 3 to 8 minutes; SEED=7 draws the same again, a failure is the smallest there is
 	$(RUN)pytest -m simulation --hypothesis-profile=new tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
 
 faults: needs.system setup  ## What breaks, broken on real brokers: the tests that docs/reliability.md lists (long; on a quiet machine)

@@ -56,19 +56,19 @@ class Correlator(Generic[T]):
     The oldest is given up when more than ``maximum`` are unanswered.
     """
 
-    __slots__ = ("_maximum", "_pending", "state")
+    __slots__ = ("_maximum", "pending", "state")
 
     def __init__(self, *, maximum: int = MAX_IN_FLIGHT) -> None:
         self._maximum = maximum
-        self._pending: deque[tuple[int | None, T | None]] = deque()
+        self.pending: deque[tuple[int | None, T | None]] = deque()
         """What is unanswered, the oldest first: the correlation id (None: a SASL token), and what the caller attached.
-        Plain tuples, since one is made for each request."""
+        Plain tuples, since one is made for each request. To be looked at by anybody, changed by this class alone."""
         self.state = State.START
 
     @property
     def in_flight(self) -> int:
         """How many requests and tokens are still to be answered."""
-        return len(self._pending)
+        return len(self.pending)
 
     def is_token(self, head: RequestHead | None) -> bool:
         """Whether a client frame is a SASL token, to go on untouched and be noted by ``sent_token``.
@@ -92,18 +92,13 @@ class Correlator(Generic[T]):
     def await_answer(self, correlation_id: int, payload: T) -> None:
         """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
         self.state = State.KAFKA
-        self._append((correlation_id, payload))
-
-    def oldest(self, correlation_id: int) -> T | None:
-        """The payload of the oldest unanswered request, if this is its correlation id. Changes nothing."""
-        if not self._pending:
-            return None
-        expected, payload = self._pending[0]
-        return payload if expected == correlation_id else None
+        if len(self.pending) >= self._maximum:
+            self.pending.popleft()
+        self.pending.append((correlation_id, payload))
 
     def take_oldest(self) -> None:
         """The response to the oldest unanswered request, of which there is one, has come."""
-        self._pending.popleft()
+        self.pending.popleft()
 
     def received(self, correlation_id: int | None) -> T | None:
         """The payload of the request that this response answers; None if it answers a token or nothing known.
@@ -111,7 +106,7 @@ class Correlator(Generic[T]):
         ``correlation_id`` is None for a frame too short to have one. Earlier requests are forgotten:
         brokers answer in order, so they never will be answered.
         """
-        pending = self._pending
+        pending = self.pending
         for index, (expected, payload) in enumerate(() if correlation_id is None else pending):
             if expected == correlation_id:
                 for _ in range(index + 1):
@@ -122,9 +117,9 @@ class Correlator(Generic[T]):
         return None
 
     def _append(self, entry: tuple[int | None, T | None]) -> None:
-        if len(self._pending) >= self._maximum:
-            self._pending.popleft()
-        self._pending.append(entry)
+        if len(self.pending) >= self._maximum:
+            self.pending.popleft()
+        self.pending.append(entry)
 
 
 def is_known(head: RequestHead | None) -> bool:

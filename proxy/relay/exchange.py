@@ -150,7 +150,7 @@ class Exchange:
         return (
             0
             if self.handing or len(self._fetches) >= MOST_DECIDED_IN_FLIGHT
-            else MOST_IN_FLIGHT - self.correlator.in_flight
+            else MOST_IN_FLIGHT - len(self.correlator.pending)
         )
 
     @property
@@ -197,8 +197,11 @@ class Exchange:
 
     def received_whole(self, correlation_id: int) -> bool:
         """Take a response, if it answers the oldest request and nothing is to be done about it."""
-        oldest = self.correlator.oldest(correlation_id)
-        if oldest is None or oldest[1] is not None:
+        pending = self.correlator.pending
+        if not pending:
+            return False
+        expected, request = pending[0]
+        if expected != correlation_id or request is None or request[1] is not None:
             return False
         self._responding = True
         self.correlator.take_oldest()

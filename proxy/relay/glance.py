@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from protocol.fetch.glance import LEAST_BODY_BYTES, glance_replica_id, peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
-from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS, is_flexible
+from protocol.wire.apis import API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE, APIS
 from protocol.wire.correlation import MAX_PLAUSIBLE_VERSION, State
 from protocol.wire.headers import RequestHead
 from protocol.wire.whole_frames import whole_request, whole_response
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PLAIN_APIS = APIS.keys() - {API_CONTROLLED_SHUTDOWN, API_FETCH, API_PRODUCE, API_SASL_HANDSHAKE}
 """Always answered, and followed by nothing but Kafka frames."""
+FIRST_FLEXIBLE_VERSION = APIS[API_FETCH].flexible_from
 KAFKA = State.KAFKA
 MOST_FRAMES = 64
 """The most frames that are told to go on in one step, which takes some 0.1 ms: the clock is looked at after each step,
@@ -57,7 +58,7 @@ def _passes_unseen(exchange: Exchange, version: int, buffer: Bytes, body: tuple[
     at, end = body
     if version not in SUPPORTED_FETCH_VERSIONS or end - at < LEAST_BODY_BYTES:
         return False
-    if is_flexible(API_FETCH, version):
+    if version >= FIRST_FLEXIBLE_VERSION:
         if buffer[at] != 0:  # tagged fields in the header
             return False
         at += 1
@@ -89,4 +90,6 @@ def passable_responses(window: Window, exchange: Exchange) -> tuple[int, tuple[i
         if whole is None or not exchange.received_whole(whole[1]):
             return at - window.start, whole
         at = whole[0]
+        if at == end:
+            break
     return at - window.start, None
