@@ -199,11 +199,13 @@ def main(replicas: int, connections: int, rounds: int, write: Path | None, *, co
         with (Path(folder) / "log").open("w") as stream:
             log = open_log(LogSettings(LogFormat.JSON, LogLevel.INFO), stream)
             watch = QuotaWatch.open(settings.quotas.file, broker_id=101, log=log)
+            work = partial(measure, settings, watch, log, replicas=replicas, connections=connections, rounds=rounds)
             if not collect:
                 gc.disable()
-            found = trio.run(
-                partial(measure, settings, watch, log, replicas=replicas, connections=connections, rounds=rounds)
-            )
+            try:
+                found = trio.run(work)
+            finally:
+                gc.enable()
     text = f"{replicas} replicas on {connections} connections, {rounds} scrapes each:\n\n{table(found)}"
     click.echo(text)
     if write is not None:

@@ -60,6 +60,7 @@ class LiveProducer:
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Raises LabError if the leader cannot be reached or goes away."""
+        lost: BaseExceptionGroup[OSError | trio.BrokenResourceError] | None = None
         try:
             stream = await trio.open_tcp_stream(self.leader, KAFKA_PORT)
             async with stream, trio.open_nursery() as nursery:
@@ -68,7 +69,9 @@ class LiveProducer:
                 nursery.start_soon(self._receive, stream, due)
                 task_status.started()
         except* (OSError, trio.BrokenResourceError) as errors:
-            raise LabError(f"the leader at {self.leader} is gone: {errors.exceptions[0]}") from errors
+            lost = errors
+        if lost is not None:
+            raise LabError(f"the leader at {self.leader} is gone: {lost.exceptions[0]}") from lost
 
     def percentile(self, share: float) -> float:
         """Latency in seconds that this share (0 to 1) of the acknowledged records did not exceed.

@@ -77,14 +77,20 @@ def command(
     """
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
+    failure: BaseExceptionGroup[LabError] | None = None
+    interrupted = False
     try:
         stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
         ending = trio.run(_run, stage, script, console)
     except* LabError as errors:
-        message = "\n".join(str(error) for error in _leaves(errors))
-        raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT)) from None
+        failure = errors
     except* KeyboardInterrupt:
-        raise click.Abort from None
+        interrupted = True
+    if interrupted:
+        raise click.Abort
+    if failure is not None:
+        message = "\n".join(str(error) for error in _leaves(failure))
+        raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(ending)))
     else:

@@ -51,6 +51,8 @@ _NOT_TLS = {
     "RECORD_LAYER_FAILURE", "UNEXPECTED_RECORD", "LENGTH_TOO_SHORT", "RECORD_TOO_SMALL", "BAD_RECORD_TYPE",
     "ENCRYPTED_LENGTH_TOO_LONG", "DATA_LENGTH_TOO_LONG",
 }  # fmt: skip
+_ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""An end in the middle of a handshake is the second one to Python 3.11.2, as Debian 12 has it."""
 _NOTHING_IN_COMMON = {
     "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE",
     "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_SIGNATURE_ALGORITHMS", "NO_SUITABLE_SIGNATURE_ALGORITHM",
@@ -79,7 +81,7 @@ def reason_of(error: OSError) -> Reason:
         return error.reason
     if isinstance(error, ssl.SSLCertVerificationError):
         return _VERIFICATIONS.get(error.verify_code, Reason.UNKNOWN_AUTHORITY)
-    if isinstance(error, ssl.SSLEOFError) or not isinstance(error, ssl.SSLError):
+    if isinstance(error, _ENDS) or not isinstance(error, ssl.SSLError):
         return Reason.CLOSED
     said = error.reason or ""
     if said in _NOT_TLS:
