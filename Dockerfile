@@ -1,6 +1,7 @@
 # The sidecar's image, and (--target redirect) the init container's that a transparent egress needs.
-# Any base with Python 3.11 or later does; both stages must have it at the same path.
-ARG BASE_IMAGE=python:3.11-slim
+# Any base with Python 3.11 or later does; both stages must have it at the same path. The digest is that of the index of all
+# architectures; a base that is not this one is not built on without saying so by --build-arg.
+ARG BASE_IMAGE=python:3.11.16-slim-bookworm@sha256:a36c24f9cbdf4fd0f52d67f0823eeac19c2028c637cecc392d97f980d4fec56b
 
 FROM ${BASE_IMAGE} AS build
 WORKDIR /src
