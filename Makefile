@@ -6,6 +6,8 @@ TOOLS := .tools
 VENV := .venv
 # Trust what this machine trusts, so that a company's own certificates do.
 export UV_SYSTEM_CERTS ?= 1
+# Of several, uv would take another than PYTHON.
+export UV_PYTHON ?= $(PYTHON)
 
 RUN := $(VENV)/bin/
 STAMP := $(VENV)/.synced
