@@ -15,7 +15,7 @@ from lab.processes import Process, kill_all, wait_until
 from lab.prometheus import Target
 from lab.sidecars import throttle_sidecar_script
 from tests.deploy.exporter import exporter
-from tests.deploy.incident import LEFT_BEHIND, PINNED, RELOAD_FAILED, play, watched
+from tests.deploy.incident import LEFT_BEHIND, LOOP_LAGGING, PINNED, RELOAD_FAILED, play, watched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -98,7 +98,8 @@ async def test_alerts_fire_and_resolve_and_the_dashboard_has_something_to_show(
         targets = [Target("throttle-sidecar", http), Target("kafka", broker)]
         async with watched(targets, tmp_path) as watch:
             await play(scene, watch)
-    assert set(watch.fired) == {PINNED, RELOAD_FAILED, LEFT_BEHIND}
+    # On a machine that has more to do than this the loop lags, which is true, and no part of the incident.
+    assert set(watch.fired) - {LOOP_LAGGING} == {PINNED, RELOAD_FAILED, LEFT_BEHIND}
     assert watch.fired[PINNED].labels["role"] == "leader"
     # Those of encrypted legs, of rates that set themselves and of peers have nothing to show where there are none.
     assert {
