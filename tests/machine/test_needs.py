@@ -136,3 +136,17 @@ def test_contributing_shows_the_list() -> None:
     command = [str(ROOT / "machine" / "needs"), "--table"]
     table = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout
     assert table in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("packages", "installed"),
+    [(("chromium",), "chromium"), (("libnss3", "libexpat1", "brotli"), "libnss3 libexpat1 brotli")],
+    ids=["Debian", "Ubuntu"],
+)
+def test_what_no_package_brings_is_fetched_or_said(machine: Machine, packages: tuple[str, ...], installed: str) -> None:
+    """Ubuntu has Chromium as a snap alone. This apt-get installs nothing, so that nothing can be fetched either."""
+    with_apt(machine, *packages)
+    done = machine.needs("test")
+    assert f" {installed} " in done.stdout
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "make test: machine/chromium --fetch does not succeed"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from typing import TYPE_CHECKING
@@ -22,6 +21,8 @@ from pipeline.questions.answer import Verdict
 from pipeline.report.facts import collect
 from pipeline.report.page import render
 from pipeline.tables import Tables
+
+from .browser import browser
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,27 +151,11 @@ def test_what_comes_from_a_journal_is_escaped(facts: Facts) -> None:
     assert "$x_{" in text
 
 
-def browse(page: Path, folder: Path, size: tuple[int, int], *options: str) -> str:
-    """Open the page in Chromium as a person would; return what it prints."""
-    chromium = shutil.which("chromium")
-    assert chromium, "chromium is missing: apt-get install chromium fonts-dejavu-core"
-    command = [
-        chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-        "--virtual-time-budget=5000",
-        f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "--enable-logging=stderr",
-        *options, page.as_uri(),
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=True)
-    assert "CONSOLE" not in done.stderr, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize(("size", "dark"), [(DESK, False), (DESK, True), (PHONE, False)], ids=["desk", "dark", "phone"])
 def test_the_page_is_drawn(page: Path, tmp_path: Path, size: tuple[int, int], dark: bool) -> None:
-    shot = tmp_path / "shot.png"
-    scheme = ["--blink-settings=preferredColorScheme=0"] if dark else []
-    browse(page, tmp_path, size, f"--screenshot={shot}", *scheme)
-    pixels = np.asarray(Image.open(shot).convert("RGB")) / 255
+    with browser(tmp_path / "profile") as chromium:
+        shot = chromium.open(page, size, dark=dark).screenshot()
+    pixels = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")) / 255
     assert pixels.shape[:2] == (size[1], size[0])
     paper = pixels[5, 5]
     assert (paper.mean() < 0.2) == dark
@@ -181,9 +166,8 @@ def test_the_page_is_drawn(page: Path, tmp_path: Path, size: tuple[int, int], da
 
 
 # Points at the middle of the first plot, then turns the wheel there, with Ctrl and without.
-POINTING = """<script type="module">
+POINTING = """(async () => {
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-while (!document.documentElement.dataset.drawn) await wait(50);
 const svg = document.querySelector(".plot.live svg");
 svg.scrollIntoView();
 const box = svg.getBoundingClientRect();
@@ -205,8 +189,8 @@ found.zoomed = labels();
 const square = document.querySelector(".heat .broken");
 square.dispatchEvent(new PointerEvent("pointerover", at));
 found.square = document.querySelector("div.told.visible").innerText;
-document.body.textContent = "FOUND" + JSON.stringify(found) + "END";
-</script>"""
+return found;
+})()"""
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
@@ -214,12 +198,8 @@ def test_plots_answer_to_a_pointer_and_nothing_is_wider_than_a_phone(
     page: Path, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     """Wide tables scroll by themselves; a wheel without Ctrl goes on through the page."""
-    pointed = tmp_path / "pointed.html"
-    before, _, after = page.read_text("utf-8").rpartition("</body>")
-    pointed.write_text(f"{before}{POINTING}</body>{after}", "utf-8")
-    printed = re.search(r"FOUND(.*?)END", browse(pointed, tmp_path, size, "--dump-dom"))
-    assert printed is not None
-    found = json.loads(html.unescape(printed[1]))
+    with browser(tmp_path / "profile") as chromium:
+        found = chromium.open(page, size).evaluate(POINTING)
     assert found["width"] <= found["window"]
     assert found["told"][0].startswith("at\t2026-11-21 02:01:")
     assert [row.split("\t")[0] for row in found["told"][1:]] == [
@@ -235,9 +215,8 @@ def test_plots_answer_to_a_pointer_and_nothing_is_wider_than_a_phone(
 
 
 def test_it_can_be_printed(page: Path, tmp_path: Path) -> None:
-    paper = tmp_path / "report.pdf"
-    browse(page, tmp_path, DESK, f"--print-to-pdf={paper}")
-    data = paper.read_bytes()
+    with browser(tmp_path / "profile") as chromium:
+        data = chromium.open(page, DESK).printed()
     assert data.startswith(b"%PDF-")
     count = re.search(rb"/Type /Pages\s*/Count (\d+)", data)
     assert count is not None
