@@ -59,13 +59,15 @@ def in_session(demand: Demand, asks: Upstream[Asked], outlook: Outlook, max_wait
     frame, request = demand.frame, demand.request
     if asks.as_it_came and max_wait_ms >= request.max_wait_ms:
         return Forward(None, outlook)
+    asked = [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in paced(asks.listed)]
     rebuilt = rebuild_session_request(
         frame,
         request,
-        [entry._replace(partition_max_bytes=limit_bytes) for _, entry, limit_bytes in paced(asks.listed)],
+        asked,
         forgotten=asks.forgotten,
         session_id=asks.session_id,
         session_epoch=asks.session_epoch,
         max_wait_ms=max_wait_ms,
     )
+    let_go(asked, asks.listed)
     return Forward(rebuilt, outlook)
