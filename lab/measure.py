@@ -64,7 +64,7 @@ class Figures:
     mean: all bytes over the time from `start` to the last byte. worst_second, worst_window: the largest sum
     in any 1 s and any 11 s, per second. first_second: bytes of the second that begins with the first byte.
     deviation: standard deviation of the whole seconds between the first and the last. A range shorter than
-    three bins has deviation 0.
+    three bins has deviation 0. seconds_to_first: from `start` to the first byte.
     """
 
     total_bytes: int
@@ -74,6 +74,7 @@ class Figures:
     worst_window: float
     first_second: float
     deviation: float
+    seconds_to_first: float = 0.0
 
 
 def events(
@@ -116,6 +117,7 @@ def figures(found: Sequence[Event], *, start: float) -> Figures:
         worst_window=worst_window(found, LONG_WINDOW_SECONDS) / LONG_WINDOW_SECONDS,
         first_second=float(sum(e.size_bytes for e in within(found, first, first + SHORT_WINDOW_SECONDS))),
         deviation=deviation(found),
+        seconds_to_first=first - start,
     )
 
 

@@ -149,6 +149,15 @@ class MoveResult:
         """Mean rate over the quota, averaged over the brokers that throttle."""
         return self._ratio([figures.mean for figures in self.figures.values()], statistics.fmean)
 
+    def mean_ratio_once_begun(self, most_seconds: float) -> float:
+        """The same, where up to `most_seconds` until the first byte do not count: brokers and their controller take
+        them."""
+        begun = []
+        for each in self.figures.values():
+            seconds = each.duration_seconds - min(each.seconds_to_first, most_seconds)
+            begun.append(each.total_bytes / seconds if seconds > 0 else math.inf)
+        return self._ratio(begun, statistics.fmean)
+
     @property
     def worst_second_ratio(self) -> float:
         return self._ratio([figures.worst_second for figures in self.figures.values()], max)

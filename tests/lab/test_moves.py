@@ -62,7 +62,7 @@ def result(wanted: Move, *, same: bool = True, latencies: Latencies | None = Non
         duration_seconds=2.5,
         figures={
             101: Figures(8 * MIB, 2.0, 4 * MIB, 5 * MIB, 3 * MIB, 2 * MIB, 1 * MIB),
-            104: Figures(8 * MIB, 4.0, 2 * MIB, 6 * MIB, 2 * MIB, 1 * MIB, 2 * MIB),
+            104: Figures(8 * MIB, 4.0, 2 * MIB, 6 * MIB, 2 * MIB, 1 * MIB, 2 * MIB, seconds_to_first=3.0),
         },
         follower_seconds={102: 2.5},
         fetches_per_second=12.3456,
@@ -77,6 +77,8 @@ def result(wanted: Move, *, same: bool = True, latencies: Latencies | None = Non
 def test_ratios_are_over_the_quota() -> None:
     seen = result(move())
     assert seen.mean_ratio == 0.75  # (4 + 2) / 2 over 4
+    assert seen.mean_ratio_once_begun(2.0) == 1.0  # (4 + 4) / 2 over 4
+    assert seen.mean_ratio_once_begun(9.0) == 1.5  # (4 + 8) / 2 over 4
     assert seen.worst_second_ratio == 1.5
     assert seen.worst_window_ratio == 0.75
     assert seen.first_second_ratio == 0.5
