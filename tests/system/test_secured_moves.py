@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from benchmarks.cases import SHORT_BOUNDS, at_every_version
+from benchmarks.cases import VERSION_BOUNDS, at_every_version
 from lab.cluster import cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
 from lab.mover import Mover
@@ -114,7 +114,7 @@ def assert_kept(running: Cluster, row: Release, result: MoveResult) -> None:
     assert result.equal, result.comparisons
     assert (result.bad_log_lines, result.shrinks) == ([], [])
     assert set(result.fetch_versions) == {row.fetch_version}
-    assert SHORT_BOUNDS.problems(result) == []
+    assert VERSION_BOUNDS.problems(result) == []
     assert {place: value for place, value in metric(running, "undecoded_total").items() if value} == {}
     failures = metric(running, "tls_handshake_failures_total")
     # Brokers that start, or stop, leave handshakes unfinished.
