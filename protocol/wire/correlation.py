@@ -92,9 +92,7 @@ class Correlator(Generic[T]):
     def await_answer(self, correlation_id: int, payload: T) -> None:
         """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
         self.state = State.KAFKA
-        if len(self.pending) >= self._maximum:
-            self.pending.popleft()
-        self.pending.append((correlation_id, payload))
+        self._append((correlation_id, payload))
 
     def take_oldest(self) -> None:
         """The response to the oldest unanswered request, of which there is one, has come."""

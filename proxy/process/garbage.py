@@ -47,8 +47,8 @@ def collected_by_hand() -> Iterator[None]:
 
 async def collect_now_and_then() -> None:
     """Until cancelled."""
-    not_before = full_at = trio.current_time()
-    full_at += FULL_SECONDS
+    not_before = trio.current_time()
+    full_at = not_before + FULL_SECONDS
     while True:
         await trio.sleep(LOOK_SECONDS)
         began = trio.current_time()

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 PROGRAM = Path(__file__).parents[3] / "machine/chromium"
 PATIENCE_SECONDS = 50.0
 _CHUNK_BYTES = 1 << 20
 _COMPLAINTS = {"Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"}
+_LOADED = "Page.loadEventFired"
 _DRAWN = """new Promise((done) => {
   const look = () => document.documentElement.dataset.drawn ? done(true) : setTimeout(look, 20);
   look();
@@ -40,6 +41,8 @@ class Chromium:
         self._reads, self._writes = reads, writes
         self._held = b""
         self._number = 0
+        self._loaded = False
+        """The page has been loaded, its scripts have begun."""
         self.complaints: list[str] = []
 
     def call(self, method: str, session: str | None = None, **parameters: object) -> dict[str, Any]:
@@ -49,10 +52,7 @@ class Chromium:
         if session is not None:
             message["sessionId"] = session
         os.write(self._writes, json.dumps(message).encode() + b"\0")
-        ends = time.monotonic() + PATIENCE_SECONDS
-        while (answer := self._next(ends)).get("id") != self._number:
-            if answer.get("method") in _COMPLAINTS:
-                self.complaints.append(json.dumps(answer["params"]))
+        answer = self._until(lambda found: found.get("id") == self._number)
         assert "error" not in answer, f"{method}: {answer}"
         result: dict[str, Any] = answer["result"]
         return result
@@ -68,11 +68,23 @@ class Chromium:
         page.call("Emulation.setEmulatedMedia", features=[scheme])
         for domain in ("Page", "Runtime", "Log"):
             page.call(f"{domain}.enable")
+        self._loaded = False
         page.call("Page.navigate", url=path.as_uri())
-        while page.evaluate("location.href") == "about:blank":
-            time.sleep(0.02)
+        if not self._loaded:
+            self._until(lambda found: found.get("method") == _LOADED)
         page.evaluate(_DRAWN)
         return page
+
+    def _until(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first message of that kind from now on. Raises AssertionError if none comes in time."""
+        ends = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            found = self._next(ends)
+            if found.get("method") in _COMPLAINTS:
+                self.complaints.append(json.dumps(found["params"]))
+            self._loaded |= found.get("method") == _LOADED
+            if is_it(found):
+                return found
 
     def _next(self, ends: float) -> dict[str, Any]:
         while b"\0" not in self._held:
