@@ -69,7 +69,7 @@ async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluste
         admin.elect_preferred_leaders("few", {0: 102})
         admin.wait_in_sync("few", timeout_seconds=20)
         # Two batches of 16 messages of 1034 bytes.
-        assert admin.end_offsets("few", [0]) == {0: 32}
+        assert admin.wait_end_offsets("few", {0: 32}, timeout_seconds=20) == {0: 32}
         assert admin.replica_sizes("few", [101, 102]) == {(101, 0): 32 * 1034, (102, 0): 32 * 1034}
         admin.delete_records("few", {0: 3})
         assert admin.start_offsets("few", [0]) == {0: 3}
