@@ -10,7 +10,9 @@ Invariant: every reservation made by `admit` is settled exactly once, by the ans
 from __future__ import annotations
 
 import math
-from operator import itemgetter
+from bisect import bisect_right
+from itertools import accumulate
+from operator import add, itemgetter, sub
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .simple_rate import QUOTA_WINDOW_NUM, QUOTA_WINDOW_SIZE_SECONDS, SimpleRate
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 
 _LIMIT = itemgetter(0)
+MOST_SHARED = 5000
+"""So many replicas of one fetch are granted something at once, where not all of them can have all they wish for: to
+work it out for so many takes 1 ms, in which no other connection has its turn. The others go first the next time."""
 
 
 class Wish(NamedTuple):
@@ -130,18 +135,20 @@ class StrictBudget:
         self.turns.ask(claim, now, most_arrears_bytes=bucket.burst_bytes)
         if math.isinf(bucket.rate):
             return math.inf
-        if not bucket.rate or claim.rests_seconds(now):
+        if not bucket.rate or claim.rests_until > now:
             return 0.0
         free = self._free(claim, now, bucket.piece_bytes if rides else bucket.gate_bytes)
         if not free:
             return 0.0
-        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
-        turns = self.turns
-        of_equals = turns.urgent > 0 and bucket.spared_bytes > 0 and turns.yields(claim)
-        if turns.ahead_of(claim, now, of_equals=of_equals):
+        if not self.turns.is_one and self._goes_later(claim, now):
             return 0.0
         most = self._most_riding_bytes(claim) if rides else math.inf
         return min(free, claim.appetite_bytes, most)
+
+    def _goes_later(self, claim: Claim, now: float) -> bool:
+        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
+        of_equals = self.turns.urgent > 0 and self._bucket.spared_bytes > 0 and self.turns.yields(claim)
+        return self.turns.ahead_of(claim, now, of_equals=of_equals) > 0
 
     def _most_riding_bytes(self, claim: Claim) -> float:
         """What comes in until this connection is back, but half a gate at least and a gate at most. Of two that are
@@ -151,8 +158,7 @@ class StrictBudget:
         return min(most, claim.most_riding_bytes)
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
-        self._bucket.reserve(granted)
-        self._bucket.set_apart(granted - self.turns.serve(claim, granted, now))
+        self._bucket.reserve(granted, apart=granted - self.turns.serve(claim, granted, now))
 
     def _kept(self, claim: Claim, now: float) -> float:
         """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
@@ -165,7 +171,7 @@ class StrictBudget:
     def _free(self, claim: Claim, now: float, least: float) -> float:
         """Return what the bucket has beside what is kept for others; 0 if that is less than `least`."""
         bucket = self._bucket
-        kept = self._kept(claim, now)
+        kept = 0.0 if self.turns.is_one else self._kept(claim, now)
         # All but a gate of a full bucket may be kept: for a rounding error it must not stay shut.
         wanted = min(least + kept, bucket.burst_bytes)
         available = bucket.available(now)
@@ -209,28 +215,31 @@ def limits(wishes: Iterable[Wish]) -> list[int]:
 
 
 def share(wishes: Sequence[Wish], available: float) -> list[int]:
-    """Hand out `available` bytes in order; the first gets what it needs even if that is more (KIP-74). What is left
-    when everybody has what it is likely to bring is handed out in order again."""
+    """Hand out `available` bytes in order, to the first `MOST_SHARED` if there is not enough for everybody: the first
+    gets what it needs even if that is more (KIP-74). What is left when everybody has what it is likely to bring is
+    handed out in order again."""
     grants = limits(wishes)
     if sum(grants) <= available:
         return grants
-    grants = []
-    for limit, need, likely in wishes:
-        most = min(limit, likely)
-        least = min(need, most)
-        if grants and available < least:
-            break
-        size = int(min(most, max(least, available)))
-        grants.append(size)
-        available -= size
-        if available <= 0:
-            return grants
-    if len(grants) == len(wishes):
-        for place, (limit, _, _) in enumerate(wishes):
-            more = int(max(min(limit - grants[place], available), 0))
-            grants[place] += more
-            available -= more
-    return grants
+    most_bytes, needs, likely = zip(*wishes[:MOST_SHARED], strict=True)
+    expected = list(map(int, map(min, most_bytes, likely)))
+    grants, available = _first_of(expected, available)
+    place = len(grants)
+    if place < len(expected):
+        need = min(needs[place], expected[place])
+        if not grants or available >= need:
+            grants.append(int(min(expected[place], max(need, available))))
+        return grants
+    more, available = _first_of(list(map(sub, most_bytes, grants)), available)
+    if len(more) < len(grants):
+        more.append(int(available))
+    return [*map(add, grants, more), *grants[len(more) :]]
+
+
+def _first_of(sizes: list[int], available: float) -> tuple[list[int], float]:
+    """Return so many of the first `sizes` as there are bytes for, and the bytes that remain."""
+    place = bisect_right(list(accumulate(sizes)), available)
+    return sizes[:place], available - sum(sizes[:place])
 
 
 class Kip73Budget:

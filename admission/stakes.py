@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from .budget import limits, share
+from .budget import MOST_SHARED, limits, share
 from .turns import GRACE_SECONDS
 
 if TYPE_CHECKING:
@@ -219,6 +219,7 @@ class _Sharing:
         everybody had a turn is handed out in order again."""
         if self._is_enough(wishes, parts):
             return limits(wishes)
+        wishes, parts = wishes[:MOST_SHARED], parts[:MOST_SHARED]
         grants = [0] * len(wishes)
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):
             most = min(wish.limit_bytes, wish.likely_bytes)

@@ -92,8 +92,10 @@ class TokenBucket:
         """What is to be there beside a gate's worth before others have what the most urgent leave."""
         return SPARED * (self.burst_bytes - self.gate_bytes)
 
-    def reserve(self, size: float) -> None:
+    def reserve(self, size: float, *, apart: float = 0.0) -> None:
+        """Reserve `size` bytes, `apart` of them set apart."""
         self._reserved += size
+        self._apart += apart
 
     def set_apart(self, size: float) -> None:
         """So much of what is reserved will come late, if at all. It does not count as part of the burst, which fills up
@@ -136,4 +138,4 @@ class TokenBucket:
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others
         could ask for meanwhile (1.42 x the rate in the first second of a cold cluster, measured)."""
-        return self._apart + min(self.burst_bytes + self._reserved - self._apart, self._most_in_flight_bytes)
+        return min(self.burst_bytes + self._reserved, self._apart + self._most_in_flight_bytes)

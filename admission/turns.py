@@ -92,20 +92,21 @@ class Claim:
     _away: bool = False
     _stands_back: bool = False
     """It wants bytes, and another budget that it needs them of has none for it."""
-    _rests_until: float = -math.inf
+    rests_until: float = -math.inf
+    """It is granted nothing before."""
     _next_rest_seconds: float = LEAST_REST_SECONDS
 
     def rest(self, now: float) -> None:
         """Grant it nothing for a while: its grants were answered at once, with nothing."""
-        self._rests_until = now + REST_SECONDS
+        self.rests_until = now + REST_SECONDS
 
     def rest_longer(self, now: float) -> None:
         """The same of one whose grants bring nothing again and again: each time twice as long."""
-        self._rests_until = now + self._next_rest_seconds
+        self.rests_until = now + self._next_rest_seconds
         self._next_rest_seconds = min(2 * self._next_rest_seconds, MOST_REST_SECONDS)
 
     def rests_seconds(self, now: float) -> float:
-        return max(self._rests_until - now, 0.0)
+        return max(self.rests_until - now, 0.0)
 
     @property
     def keeps_place(self) -> bool:
@@ -166,7 +167,7 @@ class Claim:
 class Turns:
     """The claims of all connections of one role."""
 
-    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes", "urgent")
+    __slots__ = ("_claims", "_last_grant_bytes", "_level_bytes", "is_one", "urgent")
 
     def __init__(self) -> None:
         self._claims: list[Claim] = []
@@ -175,14 +176,18 @@ class Turns:
         self._last_grant_bytes = 0.0
         self.urgent = 0
         """How many claims are of some urgency; without any all are alike."""
+        self.is_one = True
+        """There are no two claims: nobody goes before another, and nothing is kept for anybody."""
 
     def join(self) -> Claim:
         claim = Claim()
         self._claims.append(claim)
+        self.is_one = len(self._claims) < 2
         return claim
 
     def leave(self, claim: Claim) -> None:
         self._claims.remove(claim)
+        self.is_one = len(self._claims) < 2
         self.urgent -= claim.urgency > 0
         claim.urgency = 0
 
@@ -224,7 +229,7 @@ class Turns:
             level_bytes = self._level_bytes - min(arrears_bytes, claim.most_arrears_bytes)
         elif claim.wants:
             level_bytes = self._level_bytes - self._last_grant_bytes
-        elif len(self._claims) == 1:
+        elif self.is_one:
             level_bytes = self._level_bytes
         else:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
@@ -235,8 +240,6 @@ class Turns:
     def kept_from(self, claim: Claim, rate: float, now: float) -> float:
         """Return the bytes that others, less served than `claim` and expected back, have had less than it, but for
         what comes into the bucket at `rate` until they are back."""
-        if len(self._claims) == 1:
-            return 0.0
         attained_bytes, kept = claim.attained_bytes, 0.0
         for other in self._claims:
             arrears = attained_bytes - other.attained_bytes
@@ -258,8 +261,6 @@ class Turns:
     def ahead_of(self, claim: Claim, now: float, *, of_equals: bool = False) -> int:
         """Return how many connections go first: less served, and here or expected any moment. `of_equals`: those of
         greater urgency are not counted."""
-        if len(self._claims) == 1:
-            return 0
         return sum(
             1
             for other in self._less_served(claim)

@@ -105,6 +105,8 @@ class Correlator(Generic[T]):
         brokers answer in order, so they never will be answered.
         """
         pending = self.pending
+        if pending and correlation_id is not None and pending[0][0] == correlation_id:
+            return pending.popleft()[1]
         for index, (expected, payload) in enumerate(() if correlation_id is None else pending):
             if expected == correlation_id:
                 for _ in range(index + 1):

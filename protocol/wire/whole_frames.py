@@ -37,7 +37,9 @@ def whole_request(buffer: Bytes, at: int, end: int) -> WholeRequest | None:
     after = at + LENGTH_PREFIX_BYTES + size
     if after > end or client_id_bytes < NULL_CLIENT_ID:
         return None
-    client_id_end = at + REQUEST_START.size + (max(0, client_id_bytes))
+    client_id_end = at + REQUEST_START.size
+    if client_id_bytes > 0:
+        client_id_end += client_id_bytes
     return None if client_id_end > after else (after, api_key, version, correlation_id, client_id_end)
 
 

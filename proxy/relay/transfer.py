@@ -53,20 +53,9 @@ class Transfer:
     """How the bytes of one direction go. A flush that is not done by `turn_ends` (of time.perf_counter) stops there."""
 
     __slots__ = (
-        "_count",
-        "_may_splice",
-        "_peeks_left",
-        "_pipe",
-        "_read_little",
-        "_to_pass",
-        "_to_pipe",
-        "_unsent",
-        "owes",
-        "sink",
-        "source",
-        "turn_ends",
-        "window",
-    )
+        "_count", "_may_splice", "_peeks_left", "_pipe", "_read_little", "_to_pass", "_to_pipe", "_unsent", "owes",
+        "sink", "source", "turn_ends", "window",
+    )  # fmt: skip
 
     def __init__(
         self, source: Transport, sink: Transport, window: Window, *, count: Callable[[int], None], splices: bool
@@ -152,7 +141,9 @@ class Transfer:
             self._read_little = False
             self._peeks_left = MOST_VAIN_PEEKS
             received = source.receive_into(window.ahead)
-            window.start, window.end = 0, max(received, 0)
+            window.start = window.end = 0
+            if received > 0:
+                window.end = received
             return received
         if not need.left:
             self._peeks_left = MOST_VAIN_PEEKS

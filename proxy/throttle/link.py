@@ -164,7 +164,8 @@ class Link:
             self.admission.want_nothing()
             return self._upstream.as_it_is(demand, now)
         rides = (self._is_live or now < self._live_until) and demand.partitions > len(behind) + len(new)
-        enforce, shapes = throttle.enforce, self._shapes(demand)
+        enforce = throttle.enforce
+        shapes = throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74
         turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
         if throttle.changes != changes:
             # Quotas changed while other connections had their turns in between: decide by those there are now.
@@ -203,6 +204,3 @@ class Link:
             return frozenset()
         self._refresh_checked_at, since = now, now - REFRESH_SECONDS
         return frozenset(key for key in paced(behind) if behind[key].leader_asked_at <= since and key not in granted)
-
-    def _shapes(self, demand: Demand) -> bool:
-        return self.throttle.shapes and demand.request.head.api_version >= FIRST_VERSION_WITH_KIP74

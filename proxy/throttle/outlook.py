@@ -109,13 +109,14 @@ class Outlook:
         key = (entry.topic, entry.partition)
         return not entry.error_code and entry.records_size > 0 and key in self.confirms
 
-    def forwards(self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float) -> None:
+    def forwards(  # noqa: C901 - every entry goes through here, and each call costs
+        self, entries: Collection[ResponseEntry], buffer: Bytes, end: int, now: float
+    ) -> None:
         """Take entries that go on to the follower as they are: learn from them, account for their records.
 
-        Positions in them are offsets in `buffer`, which holds nothing from `end` on. This is called with every entry of
-        every response that may hold a throttled one, so an entry that is not throttled costs one look-up. The bytes
-        accounted for are those that Kafka's own throttle records (KIP-73): as a follower the records' bytes, as a
-        leader the entry's bytes on the wire.
+        Positions in them are offsets in `buffer`, which holds nothing from `end` on. An entry that is not throttled
+        costs one look-up. The bytes accounted for are those that Kafka's own throttle records (KIP-73): as a follower
+        the records' bytes, as a leader the entry's bytes on the wire.
         """
         if self.witness is not None:
             self.witness.forwarded(entries, now)
@@ -137,13 +138,14 @@ class Outlook:
                 self.replicas.forget(key)
                 continue
             if high_watermark != replica.high_watermark:
-                self._learn(key, replica, high_watermark, now)
+                self.replicas.progressed(replica, high_watermark, now)
             replica.log_start_offset = log_start_offset
             replica.replayable = True
             if size > 0:
+                if size > replica.largest_batch_bytes:
+                    _look_at_batch(replica, buffer, records_at, end)
                 brought.append((replica, size, entry_at, records_at))
         if brought:
-            _look_at_batches(brought, buffer, end)
             self._account(brought, now)
         if beside:
             self.replicas.turnaround.records_go_on(now, in_sync=True)
@@ -169,8 +171,8 @@ class Outlook:
                     in_sync += used
                 granted = grants.pop(key, 0)
                 if entered is not None:
-                    part, most = self.parts.get(key), used if enforce else 0 if key in observed else granted or used
-                    entered.account(key, part, granted, used, now, most=most)
+                    most = used if enforce else 0 if key in observed else granted or used
+                    entered.account(key, self.parts.get(key), granted, used, now, most=most)
                 if granted and turns is not None:
                     replica.served = turns[key]
                     replica.used(size, granted)
@@ -193,13 +195,13 @@ class Outlook:
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
-        key = (entry.topic, entry.partition)
+        key = entry.topic, entry.partition
         if self.witness is not None:
             self.witness.withheld((key,), now)
         replica = self.replicas.known.get(key)
         # A follower that does not wait for its answers may have stopped asking for the partition since.
         if replica is not None:
-            self._learn(key, replica, entry.high_watermark, now)
+            self.replicas.progressed(replica, entry.high_watermark, now)
             replica.answered(high_watermark=entry.high_watermark, log_start_offset=entry.log_start_offset)
         statistics = self.throttle.statistics
         statistics.substituted_partitions += 1
@@ -232,19 +234,12 @@ class Outlook:
             if self.entered is not None:
                 self.entered.stakes.settle(self.parts.get(key), reserved=reserved, used=0, now=now)
 
-    def _learn(self, key: PartitionKey, replica: Replica, high_watermark: int, now: float) -> None:
-        """Take a high watermark that differs from the one before; the next request classifies the replica anew."""
-        self.replicas.progressed(replica, high_watermark, now)
-        replica.high_watermark = high_watermark
-        self.replicas.changed[key] = None
 
-
-def _look_at_batches(brought: list[tuple[Replica, int, int, int]], buffer: Bytes, end: int) -> None:
-    """Learn the size of the first batch of each replica that is not in sync. Records no larger than the largest batch
+def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -> None:
+    """Learn the size of the first batch of a replica that is not in sync. Records no larger than the largest batch
     known need no look."""
-    for replica, size, _, records_at in paced(brought):
-        if size > replica.largest_batch_bytes and replica.standing is not Standing.IN_SYNC:
-            replica.saw_batch(first_batch_size(buffer, records_at, end))
+    if replica.standing is not Standing.IN_SYNC:
+        replica.saw_batch(first_batch_size(buffer, records_at, end))
 
 
 def _turns(

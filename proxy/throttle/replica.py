@@ -158,10 +158,12 @@ class Replica:
             self._moved_bytes //= 2
             self._moved_messages //= 2
 
-    def asked_again(self) -> None:
-        """The follower's next request wants the same of this partition as the one before."""
+    def asked_again(self) -> bool:
+        """The follower wants the same of this partition as before; true if the replica stands otherwise now."""
+        stood = self.standing
         self._classify(self.fetch_offset)
         self._delivered = False
+        return self.standing is not stood
 
     def _classify(self, fetch_offset: int) -> None:
         if self.high_watermark == UNKNOWN:
@@ -232,12 +234,8 @@ class Replica:
 
     def replay(self) -> ReplayedEntry:
         """Return the entry that repeats the values forwarded last."""
-        replay = self._replay
-        if (
-            replay is None
-            or replay.high_watermark != self.high_watermark
-            or replay.log_start_offset != self.log_start_offset
-        ):
+        replay, told = self._replay, (self.high_watermark, self.log_start_offset)
+        if replay is None or (replay.high_watermark, replay.log_start_offset) != told:
             replay = self._replay = ReplayedEntry(*self.key, self.high_watermark, self.log_start_offset)
         return replay
 

@@ -88,10 +88,12 @@ class Replicas:
                 replica.leader_asked_at = now
 
     def progressed(self, replica: Replica, high_watermark: int, now: float) -> None:
-        """The leader's high watermark of a known replica has advanced, and its lag has grown by as much."""
+        """Take another high watermark of a known replica: the next request classifies it anew."""
         if replica.high_watermark >= 0 and replica.lag:
             self.gain.add(replica.high_watermark - high_watermark, now)
             self.growth.add(max(high_watermark - replica.high_watermark, 0) * replica.bytes_per_message, now)
+        replica.high_watermark = high_watermark
+        self.changed[replica.key] = None
 
     def clear(self) -> None:
         """Forget everything: a fetch passed unread, so what is known may be out of date."""
@@ -212,11 +214,7 @@ class Replicas:
         been left out for too long."""
         for key in paced(changed):
             replica = self.known.get(key)
-            if replica is None:
-                continue
-            stood = replica.standing
-            replica.asked_again()
-            if replica.standing is not stood:
+            if replica is not None and replica.asked_again():
                 self._place(key, replica)
         if self._absences.missing:
             self._absences.forget_old(now)

@@ -68,10 +68,9 @@ class RoleThrottle:
     ) -> None:
         self.role = role
         self.statistics = statistics
-        self.quota = quota_in_force(quotas.of(role), None)
-        """The quota in force. Where quotas.toml gives a rate that sets itself: at the value chosen last."""
         self.enforce = quotas.enforce
-        self.selection = Selection(self.quota, TopicNames() if names is None else names)
+        quota = quota_in_force(quotas.of(role), None)
+        self.selection = Selection(quota, TopicNames() if names is None else names)
         self.changes = 0
         """How many snapshots of the quotas were put in force after the first one."""
         self.ledger = ledger
@@ -90,39 +89,42 @@ class RoleThrottle:
         self.needs.apply(quotas.priorities)
         self.racks = Racks() if racks is None else racks
         """Which rack each broker is in; the same of both roles."""
-        self.budget = _budget(settings, self.quota.bytes_per_second, now)
+        self.budget = _budget(settings, quota.bytes_per_second, now)
         self._settings = settings
-        self.budget.change_gate(self._gate_seconds, now)
         self.floor_bytes_per_second = 0.0
         """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
         self.finer: FinerBudgets | None = None
         """What racks, peers and topics may have of it; None: the quotas have no such rate."""
-        self._renew_finer(now)
-        self.is_idle = ledger is None and self.quota.selects_nothing
-        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
-        the headers."""
+        self._put_in_force(quota, now)
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
         self.changes += 1
-        self.quota = quota_in_force(quotas.of(self.role), self.quota.bytes_per_second)
+        quota = quota_in_force(quotas.of(self.role), self.quota.bytes_per_second)
         self.enforce = quotas.enforce
-        self.is_idle = self.ledger is None and self.quota.selects_nothing
-        self.selection.apply(self.quota)
+        self.selection.apply(quota)
         self.needs.apply(quotas.priorities)
-        self.budget.change_rate(self.quota.bytes_per_second, now)
-        self.budget.change_gate(self._gate_seconds, now)
-        self._renew_finer(now)
+        self.budget.change_rate(quota.bytes_per_second, now)
+        self._put_in_force(quota, now)
 
-    @property
-    def _gate_seconds(self) -> float:
-        gate = self._settings.gate_seconds
-        return min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate
-
-    @property
-    def is_auto(self) -> bool:
+    def _put_in_force(self, quota: RoleQuota, now: float) -> None:
+        self.quota = quota
+        """The quota in force. Where quotas.toml gives a rate that sets itself: at the value chosen last."""
+        self.is_idle = self.ledger is None and quota.selects_nothing
+        """No partition can be throttled, and no journal is kept: connections are relayed without looking further than
+        the headers."""
+        self.is_auto = quota.source is not None and quota.source.auto
         """The rate is the one that does not hurt."""
-        return self.quota.source is not None and self.quota.source.auto
+        gate = self._settings.gate_seconds
+        self.budget.change_gate(min(gate, AUTO_GATE_SECONDS) if self.is_auto else gate, now)
+        self._renew_finer(now)
+        self._bound()
+
+    def _bound(self) -> None:
+        bounded = self.finer is not None or not math.isinf(self.quota.bytes_per_second)
+        self.shapes = self._strict and self.enforce and bounded
+        """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
+        partition with its full limit or not at all."""
 
     def _renew_finer(self, now: float) -> None:
         settings = self._settings
@@ -143,6 +145,7 @@ class RoleThrottle:
         """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
         self.quota = self.quota.at(bytes_per_second)
         self.budget.change_rate(bytes_per_second, now)
+        self._bound()
 
     @property
     def names_racks(self) -> bool:
@@ -165,13 +168,6 @@ class RoleThrottle:
     def recount(self) -> None:
         """Count anew how many replicas are remembered, since connections end and partitions are asked for no more."""
         self.remembered.count = sum(len(link.replicas) for link in self.links)
-
-    @property
-    def shapes(self) -> bool:
-        """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
-        partition with its full limit or not at all."""
-        bounded = self.finer is not None or not math.isinf(self.quota.bytes_per_second)
-        return self._strict and self.enforce and bounded
 
     def next_turn(self) -> int:
         self._turn += 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from admission.budget import Kip73Budget, StrictBudget, Wish
+from admission.budget import MOST_SHARED, Kip73Budget, StrictBudget, Wish, share
 from admission.turns import REST_SECONDS, Claim, Turns
 
 MIB = 1024 * 1024
@@ -233,3 +233,47 @@ def test_a_full_bucket_opens_whatever_is_kept_for_others(rate: float) -> None:
     budget.turns = KeepsAll()
     claim = budget.turns.join()
     assert budget.room(claim, 10.0) >= 0.1 * rate
+
+
+WISHES = st.builds(
+    Wish,
+    limit_bytes=st.integers(0, 100),
+    need_bytes=st.integers(0, 120),
+    likely_bytes=st.sampled_from([math.inf]) | st.integers(0, 120),
+)
+
+
+def shared_one_by_one(wishes: list[Wish], available: float) -> list[int]:
+    """What `share` says that it does, replica by replica."""
+    grants: list[int] = []
+    for limit, need, likely in wishes:
+        most = int(min(limit, likely))
+        least = min(need, most)
+        if available < most:
+            if not grants or available >= least:
+                grants.append(int(min(most, max(least, available))))
+            return grants
+        grants.append(most)
+        available -= most
+    for place, wish in enumerate(wishes):
+        more = int(min(wish.limit_bytes - grants[place], available))
+        grants[place] += more
+        available -= more
+    return grants
+
+
+@given(wishes=st.lists(WISHES, min_size=1, max_size=12), available=st.floats(0.5, 1500))
+@example(wishes=[Wish(50, 80), Wish(50, 80)], available=20.0)
+@example(wishes=[Wish(50, 10, 20), Wish(50, 10, 20)], available=70.5)
+def test_what_is_shared_at_once_is_what_would_be_shared_one_by_one(wishes: list[Wish], available: float) -> None:
+    everything = [wish.limit_bytes for wish in wishes]
+    expected = everything if sum(everything) <= available else shared_one_by_one(wishes, available)
+    assert share(wishes, available) == expected
+
+
+def test_no_more_replicas_are_granted_something_at_once_than_can_be_worked_out_in_a_moment() -> None:
+    wishes = [Wish(100, 10, 20)] * (3 * MOST_SHARED)
+    assert len(share(wishes, 100.0 * len(wishes))) == len(wishes), "all of it fits"
+    grants = share(wishes, 50.0 * MOST_SHARED)
+    assert len(grants) == MOST_SHARED
+    assert sum(grants) == 50 * MOST_SHARED, "the others leave what they wish for to these"

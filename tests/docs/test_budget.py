@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "budget.md").read_text("utf-8")
 ROWS = re.findall(r"^\| (`[A-Z][^|]*) \| [^|]* \| ([^|]*) \|$", TEXT, re.MULTILINE)
-SOURCES = [ROOT / "admission" / name for name in ("token_bucket.py", "turns.py")]
+SOURCES = [ROOT / "admission" / name for name in ("budget.py", "token_bucket.py", "turns.py")]
 TESTS = [
     path for folder in ("admission", "proxy", "simulation") for path in (ROOT / "tests" / folder).rglob("test_*.py")
 ]
