@@ -19,7 +19,7 @@ FAULTS := failures sessions_survive live_change upgrades transparent descriptors
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test explore fuzz simulation faults image machines kubernetes packages release system demo report bench rules clean help
+.PHONY: setup check test explore fuzz simulation faults image machines kubernetes kubelet packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -44,13 +44,13 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 	machine/audit
 
 test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -n auto -m 'not (system or simulation or image or kubernetes or brokers or spark)'
-	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or kubernetes or brokers)'
-	$(RUN)pytest -m 'brokers and not (system or simulation or image or kubernetes)'
+	$(RUN)pytest -n auto -m 'not (system or simulation or image or kubernetes or kubelet or brokers or spark)'
+	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or kubernetes or kubelet or brokers)'
+	$(RUN)pytest -m 'brokers and not (system or simulation or image or kubernetes or kubelet)'
 
 explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
 	for round in $$(seq $(or $(ROUNDS),3)); do $(RUN)pytest -n auto --hypothesis-profile=new \
-		-m 'hypothesis and not (system or simulation or image or kubernetes or brokers or spark)' || exit; done
+		-m 'hypothesis and not (system or simulation or image or kubernetes or kubelet or brokers or spark)' || exit; done
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
@@ -71,6 +71,11 @@ kubernetes: needs.kubernetes setup  ## Manifests, chart and fleet on a real API 
 	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
 	$(RUN)python -m lab.kubernetes.programs
 	$(RUN)pytest -m kubernetes tests/kubernetes
+
+kubelet: needs.kubelet setup  ## Brokers in pods with their sidecars, a kubelet and containerd that are compiled once: moves under a ConfigMap's quota
+	$(TOOLS)/bin/uv sync --frozen --all-extras --group kubernetes --quiet
+	$(RUN)python -m lab.kubernetes.programs control-plane node
+	$(RUN)pytest -rP -m kubelet tests/kubelet
 
 packages: setup  ## A .deb and an .rpm with systemd units and manual pages: build/packages
 	$(RUN)python -m deploy.packages

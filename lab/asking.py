@@ -26,16 +26,17 @@ class Asker:
     Args:
         hosts: file of names and addresses.
         names: of the brokers to begin with.
+        port: where they take clients.
 
     Raises:
         LabError: no broker answers.
     """
 
-    def __init__(self, *, hosts: Path, names: Iterable[str]) -> None:
+    def __init__(self, *, hosts: Path, names: Iterable[str], port: int = KAFKA_PORT) -> None:
         self.hosts = hosts
         try:
             self._client = AdminClient(
-                bootstrap_servers=[f"{name}:{KAFKA_PORT}" for name in names],
+                bootstrap_servers=[f"{name}:{port}" for name in names],
                 proxy_url=f"hosts://{hosts}",
                 client_id="lab-admin",
                 request_timeout_ms=TIMEOUT_MS,

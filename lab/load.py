@@ -49,7 +49,14 @@ class Filled:
         return self.wire_bytes / self.seconds
 
 
-def fill(topic: str, leaders: Mapping[int, str], *, bytes_per_partition: int, shape: Shape = SMALL) -> Filled:
+def fill(
+    topic: str,
+    leaders: Mapping[int, str],
+    *,
+    bytes_per_partition: int,
+    shape: Shape = SMALL,
+    port: int = KAFKA_PORT,
+) -> Filled:
     """Write at least so many bytes to each partition.
 
     Args:
@@ -57,6 +64,7 @@ def fill(topic: str, leaders: Mapping[int, str], *, bytes_per_partition: int, sh
         leaders: partition -> address of its leader.
         bytes_per_partition: reached by the last batch; at most one batch more.
         shape: of the batches.
+        port: where leaders take clients.
 
     Raises:
         LabError: a leader refused a batch or went away.
@@ -68,7 +76,7 @@ def fill(topic: str, leaders: Mapping[int, str], *, bytes_per_partition: int, sh
     with ThreadPoolExecutor(max_workers=len(by_leader)) as threads:
         jobs = [
             threads.submit(
-                _fill_leader, leader, topic, partitions, bytes_per_partition=bytes_per_partition, shape=shape
+                _fill_leader, (leader, port), topic, partitions, bytes_per_partition=bytes_per_partition, shape=shape
             )
             for leader, partitions in by_leader.items()
         ]
@@ -83,13 +91,13 @@ def fill(topic: str, leaders: Mapping[int, str], *, bytes_per_partition: int, sh
 
 
 def _fill_leader(
-    leader: str, topic: str, partitions: list[int], *, bytes_per_partition: int, shape: Shape
+    leader: tuple[str, int], topic: str, partitions: list[int], *, bytes_per_partition: int, shape: Shape
 ) -> tuple[int, int]:
     """(batches, bytes) written."""
     count = size = 0
     written = dict.fromkeys(partitions, 0)
     maker = RecordMaker(shape, seed=partitions[0])
-    with FillConnection(leader) as connection:
+    with FillConnection(*leader) as connection:
         while written:
             batches = _next_request(maker, written, bytes_per_partition)
             connection.produce(topic, {p: b"".join(made) for p, made in batches.items()}, shape=shape)
@@ -125,10 +133,10 @@ class _Request(NamedTuple):
 
 
 class FillConnection:
-    """One connection that keeps a few requests in flight. Args: leader: address of a broker."""
+    """One connection that keeps a few requests in flight. Args: leader: address of a broker; port: of it."""
 
-    def __init__(self, leader: str) -> None:
-        self._leader = leader
+    def __init__(self, leader: str, port: int = KAFKA_PORT) -> None:
+        self._leader, self._port = leader, port
         self._sent = 0
         self._in_flight: dict[int, _Request] = {}
         """By correlation id; a broker answers in order."""
@@ -136,7 +144,7 @@ class FillConnection:
 
     def __enter__(self) -> FillConnection:
         try:
-            self._socket = socket.create_connection((self._leader, KAFKA_PORT), timeout=_TIMEOUT_SECONDS)
+            self._socket = socket.create_connection((self._leader, self._port), timeout=_TIMEOUT_SECONDS)
         except OSError as error:
             raise LabError(f"cannot reach the leader at {self._leader}: {error}") from error
         self._answers = self._socket.makefile("rb")

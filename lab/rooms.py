@@ -15,12 +15,13 @@ import itertools
 import os
 import random
 import shutil
-import subprocess
 from contextlib import contextmanager
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .addresses import Addresses
+from .commands import output_of
 from .errors import LabError
 
 if TYPE_CHECKING:
@@ -66,27 +67,28 @@ class Rooms:
         return f"/run/netns/{self._name(broker)}"
 
     def address6(self, broker: int | None) -> str:
-        """The IPv6 address of a room; None: of the bridge."""
-        return f"{self._prefix6}{1 if broker is None else 10 + self.addresses.brokers.index(broker) + 1}"
+        """The IPv6 address of a room, as everybody writes it (RFC 5952); None: of the bridge."""
+        last = 1 if broker is None else 10 + self.addresses.brokers.index(broker) + 1
+        return str(IPv6Address(f"{self._prefix6}{last}"))
 
     def run(self, broker: int, *command: str) -> str:
         """Run a command in a room, return what it said. Raises LabError."""
-        return _run(*self.within(broker), *command)
+        return output_of(*self.within(broker), *command)
 
     def cut(self, broker: int) -> None:
         """Pull the cable of a room: nothing comes in or goes out, and nobody is told. Raises LabError."""
-        _run("ip", "link", "set", self._link_of(broker), "down")
+        output_of("ip", "link", "set", self._link_of(broker), "down")
 
     def mend(self, broker: int) -> None:
         """Plug it in again. Raises LabError."""
-        _run("ip", "link", "set", self._link_of(broker), "up")
+        output_of("ip", "link", "set", self._link_of(broker), "up")
 
     def limit(self, broker: int, bytes_per_second: int | None) -> None:
         """Let a room receive so much and no more; None: as much as comes. Raises LabError."""
         link = self._link_of(broker)
-        _run("tc", "qdisc", "del", "dev", link, "root", check=False)
+        output_of("tc", "qdisc", "del", "dev", link, "root", check=False)
         if bytes_per_second is not None:
-            _run("tc", "qdisc", "add", "dev", link, "root", *_token_bucket(bytes_per_second))
+            output_of("tc", "qdisc", "add", "dev", link, "root", *_token_bucket(bytes_per_second))
 
     def carried(self, broker: int) -> tuple[int, int]:
         """Bytes that a room has received and sent so far, as its network card would count them. Raises LabError."""
@@ -99,11 +101,11 @@ class Rooms:
 
     def open(self) -> None:
         """Raises LabError."""
-        _run("ip", "link", "add", self._bridge, "type", "bridge")
+        output_of("ip", "link", "add", self._bridge, "type", "bridge")
         for last in _OWN_ADDRESSES:
-            _run("ip", "addr", "add", f"{self.addresses.subnet}.{last}/24", "dev", self._bridge)
-        _run("ip", "addr", "add", f"{self.address6(None)}/64", "dev", self._bridge, "nodad")
-        _run("ip", "link", "set", self._bridge, "up")
+            output_of("ip", "addr", "add", f"{self.addresses.subnet}.{last}/24", "dev", self._bridge)
+        output_of("ip", "addr", "add", f"{self.address6(None)}/64", "dev", self._bridge, "nodad")
+        output_of("ip", "link", "set", self._bridge, "up")
         for index, broker in enumerate(self.addresses.brokers):
             self._furnish(broker, self._link(index))
 
@@ -111,25 +113,25 @@ class Rooms:
         """What was never made is nothing to complain of."""
         for index, broker in enumerate(self.addresses.brokers):
             # The kernel takes a namespace apart in its own time; the links are to be gone now.
-            _run("ip", "link", "delete", self._link(index), check=False)
-            _run("ip", "netns", "delete", self._name(broker), check=False)
-        _run("ip", "link", "delete", self._bridge, check=False)
+            output_of("ip", "link", "delete", self._link(index), check=False)
+            output_of("ip", "netns", "delete", self._name(broker), check=False)
+        output_of("ip", "link", "delete", self._bridge, check=False)
 
     def _furnish(self, broker: int, link: str) -> None:
         name, addresses = self._name(broker), self.addresses
-        _run("ip", "netns", "add", name)
-        _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
-        _run("ip", "link", "set", link, "master", self._bridge, "up")
-        _run("ip", "-n", name, "link", "set", "lo", "up")
-        _run("ip", "-n", name, "link", "set", "eth0", "up")
+        output_of("ip", "netns", "add", name)
+        output_of("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name)
+        output_of("ip", "link", "set", link, "master", self._bridge, "up")
+        output_of("ip", "-n", name, "link", "set", "lo", "up")
+        output_of("ip", "-n", name, "link", "set", "eth0", "up")
         for address in (addresses.direct(broker), addresses.ingress(broker), addresses.http(broker)):
-            _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
-        _run("ip", "-n", name, "addr", "add", f"{self.address6(broker)}/64", "dev", "eth0", "nodad")
+            output_of("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+        output_of("ip", "-n", name, "addr", "add", f"{self.address6(broker)}/64", "dev", "eth0", "nodad")
         for leader in addresses.brokers:
             if leader != broker:
-                _run("ip", "-n", name, "addr", "add", f"{addresses.egress(broker, leader)}/32", "dev", "lo")
+                output_of("ip", "-n", name, "addr", "add", f"{addresses.egress(broker, leader)}/32", "dev", "lo")
         if self._link_rate is not None:
-            _run("tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", *_token_bucket(self._link_rate))
+            output_of("tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", *_token_bucket(self._link_rate))
 
     def _link_of(self, broker: int) -> str:
         return self._link(self.addresses.brokers.index(broker))
@@ -163,10 +165,3 @@ def open_rooms(brokers: Sequence[int], *, link_bytes_per_second: int | None = No
 
 def _token_bucket(bytes_per_second: int) -> list[str]:
     return ["tbf", "rate", f"{bytes_per_second}bps", "burst", str(_BURST_BYTES), "limit", str(_QUEUE_BYTES)]
-
-
-def _run(*command: str, check: bool = True) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if check and done.returncode != 0:
-        raise LabError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
-    return done.stdout

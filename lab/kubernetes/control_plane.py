@@ -24,7 +24,7 @@ from ..errors import LabError
 from ..jars import required_command
 from ..processes import Process, accepts_connections, kill_all, wait_until
 from .clients import helm_command, kubectl_command
-from .programs import server_programs
+from .programs import CONTROL_PLANE, built
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,12 +49,14 @@ class ControlPlane:
 
     Args:
         home: an empty folder of its own.
+        served_at: address of this machine at which nodes reach the API server; a loopback address if None.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, served_at: str | None = None) -> None:
         self._home = home
         self.address = _free_address()
-        programs = server_programs()
+        self._served_at = served_at or self.address
+        programs = built(CONTROL_PLANE)
         self._token = secrets.token_hex(16)
         self._etcd = Process("etcd", [str(programs / "etcd"), *self._etcd_options()], output=home / "etcd.log")
         self._api = Process(
@@ -73,7 +75,7 @@ class ControlPlane:
 
     @property
     def url(self) -> str:
-        return f"https://{self.address}:{_API_PORT}"
+        return f"https://{self._served_at}:{_API_PORT}"
 
     @property
     def certificate_authority(self) -> Path:
@@ -156,7 +158,10 @@ class ControlPlane:
         key = self._home / "service-account.key"
         return [
             f"--etcd-servers=http://{self.address}:{_ETCD_PORT}",
-            f"--bind-address={self.address}", f"--advertise-address={self.address}", f"--secure-port={_API_PORT}",
+            f"--bind-address={self._served_at}", f"--advertise-address={self._served_at}",
+            f"--secure-port={_API_PORT}",
+            # A node's name leads nowhere.
+            "--kubelet-preferred-address-types=InternalIP",
             # Loopback addresses are no Endpoints.
             "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
             f"--cert-dir={self._home / 'certificates'}", f"--token-auth-file={self._home / 'tokens.csv'}",
@@ -175,10 +180,10 @@ class ControlPlane:
 
 
 @contextmanager
-def control_plane() -> Iterator[ControlPlane]:
+def control_plane(served_at: str | None = None) -> Iterator[ControlPlane]:
     """A control plane in a temporary folder, for as long as the block lasts. Not within a Trio run. Raises LabError."""
     with tempfile.TemporaryDirectory(prefix="control-plane-") as home:
-        found = ControlPlane(Path(home))
+        found = ControlPlane(Path(home), served_at)
         try:
             trio.run(found.start)
             yield found

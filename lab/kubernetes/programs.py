@@ -1,9 +1,10 @@
-"""The servers of a Kubernetes control plane, and helm 3: compiled once from Go modules, found in the cache ever after.
+"""The servers of a Kubernetes cluster, and helm 3: compiled once from Go modules, found in the cache ever after.
 
-    python -m lab.kubernetes.programs
+    python -m lab.kubernetes.programs [control-plane] [node]
 
 Ten minutes of two cores the first time, as `make kubernetes` says. Which versions, and the checksum of each module, is
-in `source/`. Invariant: a folder under its final name is complete, since it appears there by one rename only.
+in `source/` and `node_source/`. Invariant: a folder under its final name is complete, since it appears there by one
+rename only.
 """
 
 from __future__ import annotations
@@ -15,52 +16,89 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import LabError
 from ..jars import cache_directory, required_command
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 SOURCE = Path(__file__).with_name("source")
+NODE_SOURCE = Path(__file__).with_name("node_source")
+"""A module of its own: containerd and CoreDNS want later versions of Kubernetes' libraries than Kubernetes' servers."""
 VERSION = "1.36.3"
-PACKAGES = {
-    "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
-    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
-    "etcd": "./etcd",
-    "helm": "helm.sh/helm/v3/cmd/helm",
-}
 
 
-def server_programs() -> Path:
-    """The folder that holds every program of `PACKAGES`.
+class Programs(NamedTuple):
+    """What is built together, and the verb that builds it."""
+
+    name: str
+    verb: str
+    packages: Mapping[str, tuple[Path, str]]
+    """Program -> (Go module, package of it)."""
+
+
+CONTROL_PLANE = Programs(
+    "control-plane",
+    "make kubernetes",
+    {
+        "kube-apiserver": (SOURCE, "k8s.io/kubernetes/cmd/kube-apiserver"),
+        "kube-controller-manager": (SOURCE, "k8s.io/kubernetes/cmd/kube-controller-manager"),
+        "etcd": (SOURCE, "./etcd"),
+        "helm": (SOURCE, "helm.sh/helm/v3/cmd/helm"),
+    },
+)
+NODE = Programs(
+    "node",
+    "make kubelet",
+    {
+        "kubelet": (SOURCE, "k8s.io/kubernetes/cmd/kubelet"),
+        "kube-scheduler": (SOURCE, "k8s.io/kubernetes/cmd/kube-scheduler"),
+        "containerd": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/containerd"),
+        # By these names containerd looks for them.
+        "containerd-shim-runc-v2": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2"),
+        "bridge": (NODE_SOURCE, "github.com/containernetworking/plugins/plugins/main/bridge"),
+        "host-local": (NODE_SOURCE, "github.com/containernetworking/plugins/plugins/ipam/host-local"),
+        "ctr": (NODE_SOURCE, "github.com/containerd/containerd/v2/cmd/ctr"),
+        "coredns": (NODE_SOURCE, "./coredns"),
+    },
+)
+
+
+def built(programs: Programs) -> Path:
+    """The folder that holds every program of them.
 
     Raises LabError: they have not been built.
     """
-    folder = _folder()
+    folder = _folder(programs)
     if not folder.is_dir():
-        raise LabError(f"the servers of Kubernetes {VERSION} are not in {folder} yet: `make kubernetes` builds them")
+        missing = f"what the {programs.name} of Kubernetes {VERSION} runs is not in {folder} yet"
+        raise LabError(f"{missing}: `{programs.verb}` builds it")
     return folder
 
 
-def build() -> Path:
+def build(programs: Programs) -> Path:
     """Build them unless they are there; progress goes to standard error. Blocks for minutes.
 
     Raises LabError: there is no Go, or it could not build them.
     """
-    folder = _folder()
+    folder = _folder(programs)
     if folder.is_dir():
         return folder
     locked = Path(sys.executable).with_name("go")  # of the dependency group `kubernetes`, for x86-64
     go = str(locked) if locked.exists() else required_command("go", "Go 1.26 or later, to build Kubernetes' servers")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as scratch:
-        programs = Path(scratch, "programs")
-        programs.mkdir()
-        # A copy: somebody may check out another branch in the minutes that it takes.
-        source = shutil.copytree(SOURCE, Path(scratch, "source"))
-        for name, package in PACKAGES.items():
-            print(f"building {name} ({', '.join(PACKAGES)}); minutes, this once", file=sys.stderr, flush=True)
-            _go_build(go, source, package, programs / name)
+        complete = Path(scratch, "programs")
+        complete.mkdir()
+        # Copies: somebody may check out another branch in the minutes that it takes.
+        copies = {module: shutil.copytree(module, Path(scratch, module.name)) for module in (SOURCE, NODE_SOURCE)}
+        for name, (module, package) in programs.packages.items():
+            print(f"building {name} ({', '.join(programs.packages)}); minutes, this once", file=sys.stderr, flush=True)
+            _go_build(go, copies[module], package, complete / name)
         try:
-            programs.rename(folder)
+            complete.rename(folder)
         except OSError:
             # Another process was faster.
             if not folder.is_dir():
@@ -68,9 +106,11 @@ def build() -> Path:
     return folder
 
 
-def _folder() -> Path:
-    content = b"".join(path.read_bytes() for path in sorted(SOURCE.rglob("*")) if path.is_file())
-    return cache_directory() / f"kubernetes-{VERSION}-{hashlib.sha256(content).hexdigest()[:8]}"
+def _folder(programs: Programs) -> Path:
+    modules = sorted({module for module, _ in programs.packages.values()})
+    files = [path for module in modules for path in sorted(module.rglob("*")) if path.is_file()]
+    content = b"".join(path.read_bytes() for path in files)
+    return cache_directory() / f"kubernetes-{programs.name}-{VERSION}-{hashlib.sha256(content).hexdigest()[:8]}"
 
 
 def _go_build(go: str, source: Path, package: str, program: Path) -> None:
@@ -86,8 +126,18 @@ def _go_build(go: str, source: Path, package: str, program: Path) -> None:
         raise LabError(f"Go could not build {package}: see what it said above")
 
 
+def main(names: list[str]) -> None:
+    """Build those of these names, or what a control plane runs. Raises LabError."""
+    known = {each.name: each for each in (CONTROL_PLANE, NODE)}
+    unknown = sorted(set(names) - set(known))
+    if unknown:
+        raise LabError(f"expected some of {', '.join(known)}, found {', '.join(unknown)}")
+    for name in names or [CONTROL_PLANE.name]:
+        print(build(known[name]))
+
+
 if __name__ == "__main__":
     try:
-        print(build())
+        main(sys.argv[1:])
     except LabError as error:
         sys.exit(f"error: {error}")

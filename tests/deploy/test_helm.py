@@ -14,7 +14,7 @@ import yaml
 
 from lab.kubernetes.clients import helm_command
 from proxy.config.quota_file import load_quotas_file
-from proxy.config.settings import Address, load_settings
+from proxy.config.settings import Address, EgressMode, load_settings
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
 from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
@@ -120,14 +120,23 @@ def test_peers_are_the_others_by_the_addresses_their_names_lead_to(tmp_path: Pat
         ]
 
 
-def test_strimzis_brokers_are_met_by_the_names_that_their_certificates_have(tmp_path: Path) -> None:
-    first, second = CASES["strimzi"].values["brokers"]
-    settings = load("strimzi", first, tmp_path)
+def test_leaders_are_met_by_the_names_that_their_certificates_have(tmp_path: Path) -> None:
+    first, second = CASES["everything"].values["brokers"]
+    egress = load("everything", first, tmp_path).egress
+    assert egress is not None
+    (peer,) = egress.peers
+    assert (peer.server_name, peer.upstream.host) == (second["name"], second["address"])
+
+
+def test_strimzis_brokers_are_redirected_since_they_listen_on_every_interface(tmp_path: Path) -> None:
+    """What dials them says by SNI whom it means, so certificates are held to names without a list of peers."""
+    settings = load("strimzi", CASES["strimzi"].values["brokers"][0], tmp_path)
     assert settings.ingress is None
     assert settings.egress is not None
-    (peer,) = settings.egress.peers
-    assert (peer.server_name, peer.upstream.host) == (second["name"], second["address"])
-    mounted = {each["mountPath"] for each in pod("strimzi")["initContainers"][-1]["volumeMounts"]}
+    assert settings.egress.mode is EgressMode.TRANSPARENT
+    redirect, sidecar = pod("strimzi")["initContainers"]
+    assert redirect["args"][:3] == ["add", "--ports", "9091"]
+    mounted = {each["mountPath"] for each in sidecar["volumeMounts"]}
     assert settings.egress.tls is not None
     for leg in (settings.egress.tls.listen, settings.egress.tls.upstream):
         assert leg is not None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -159,6 +160,18 @@ def test_nothing_has_a_privilege_but_the_redirecting_init_container(overlay: str
             privileged[name] = context["capabilities"].get("add")
     expected = {"throttle-redirect": ["NET_ADMIN"]} if overlay.endswith("transparent") else {}
     assert privileged == expected
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_variables_come_before_those_that_use_them(overlay: str) -> None:
+    """A kubelet leaves the name of one that comes later, or never, as it is written."""
+    for container in containers(overlay).values():
+        known: set[str] = set()
+        for variable in container.get("env", []):
+            used = set(re.findall(r"\$\((\w+)\)", variable.get("value", "")))
+            assert used <= known, variable["name"]
+            known.add(variable["name"])
+        assert set(re.findall(r"\$\((\w+)\)", " ".join(container.get("args", [])))) <= known
 
 
 @pytest.mark.parametrize("overlay", RENDERED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -16,8 +17,10 @@ DIAL = "import socket; print(socket.socket().connect_ex(({!r}, 9092)))"
 SEND = "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(bytes(1000), ({!r}, 9))"
 
 
-def links() -> str:
-    return subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+def links() -> list[str]:
+    """Of this process: tests that run beside it have rooms of their own, which come and go."""
+    said = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
+    return [line for line in said.splitlines() if line.startswith(f"kl{os.getpid()}x")]
 
 
 def test_each_has_a_loopback_of_its_own_and_reaches_the_others() -> None:

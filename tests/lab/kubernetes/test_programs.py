@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.errors import LabError
-from lab.kubernetes.programs import PACKAGES, VERSION, build, server_programs
+from lab.kubernetes.programs import CONTROL_PLANE, NODE, VERSION, Programs, build, built, main
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,8 @@ echo "$3" > "$2"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    # Beside our own there may be a real Go.
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "nowhere" / "python"))
     return tmp_path / "cache" / "kafka-throttle-sidecar"
 
 
@@ -31,27 +34,36 @@ def go(tmp_path: Path, *, fails: str = "nothing") -> None:
     (tmp_path / "go").chmod(0o755)
 
 
-def test_what_was_not_built_is_an_error_that_says_how(cache: Path) -> None:
-    with pytest.raises(LabError, match=f"servers of Kubernetes {VERSION} are not in .*make kubernetes"):
-        server_programs()
+@pytest.mark.parametrize("programs", [CONTROL_PLANE, NODE], ids=lambda each: each.name)
+def test_what_was_not_built_is_an_error_that_says_how(cache: Path, programs: Programs) -> None:
+    with pytest.raises(LabError, match=f"{programs.name} of Kubernetes {VERSION} runs is not in .*{programs.verb}"):
+        built(programs)
 
 
 def test_without_go_it_says_so(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match=r"`go` was not found on PATH.*Go 1\.26"):
-        build()
+        build(CONTROL_PLANE)
 
 
-def test_it_is_built_once(cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("programs", [CONTROL_PLANE, NODE], ids=lambda each: each.name)
+def test_it_is_built_once(cache: Path, tmp_path: Path, programs: Programs) -> None:
     go(tmp_path)
-    folder = build()
-    assert {path.name: path.read_text().strip() for path in folder.iterdir()} == PACKAGES
+    folder = build(programs)
+    packages = {name: package for name, (_, package) in programs.packages.items()}
+    assert {path.name: path.read_text().strip() for path in folder.iterdir()} == packages
     (tmp_path / "go").unlink()
-    assert build() == server_programs() == folder
+    assert build(programs) == built(programs) == folder
 
 
 def test_half_of_it_is_nothing(cache: Path, tmp_path: Path) -> None:
     go(tmp_path, fails="helm")
     with pytest.raises(LabError, match=r"Go could not build helm\.sh"):
-        build()
+        build(CONTROL_PLANE)
     assert list(cache.iterdir()) == []
+
+
+def test_what_is_not_known_is_refused_before_anything_is_built(cache: Path) -> None:
+    with pytest.raises(LabError, match="expected some of control-plane, node, found nodes"):
+        main(["node", "nodes"])
+    assert not cache.exists()

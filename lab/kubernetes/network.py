@@ -1,0 +1,105 @@
+"""A network namespace for a node and its pods, joined to ours by one link: pods are reached by their own addresses.
+
+    ours ── link ── bridge of the node ── a link for each pod
+
+Addresses are of 198.18.0.0/15 (RFC 2544), which no network uses. Needs root and iproute2. Knows no Kubernetes.
+Invariant: when the block ends, namespace and link are gone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ..commands import output_of
+from ..errors import LabError
+from ..jars import required_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BRIDGE = "pods"
+_ATTEMPTS = 50
+_numbers = itertools.count()
+
+
+class NodeNetwork:
+    """Made by `node_network`."""
+
+    def __init__(self) -> None:
+        self._prefix = _free_prefix()
+        self.name = f"kn{os.getpid()}x{next(_numbers)}"
+
+    @property
+    def subnet(self) -> str:
+        return f"{self._prefix}.0/24"
+
+    @property
+    def ours(self) -> str:
+        """Our end's address."""
+        return f"{self._prefix}.1"
+
+    @property
+    def node(self) -> str:
+        """The node's own address."""
+        return f"{self._prefix}.2"
+
+    @property
+    def pods(self) -> tuple[str, str]:
+        """First and last address of pods."""
+        return f"{self._prefix}.10", f"{self._prefix}.250"
+
+    def within(self) -> list[str]:
+        """What a command is to be run by, to be in the namespace; unlike `ip netns exec` it leaves /sys as it is."""
+        return ["nsenter", f"--net=/run/netns/{self.name}", "--"]
+
+    def open(self) -> None:
+        """Raises LabError."""
+        output_of("ip", "netns", "add", self.name)
+        inside = ("ip", "-n", self.name)
+        output_of("ip", "link", "add", self._link, "type", "veth", "peer", "name", "uplink", "netns", self.name)
+        output_of(*inside, "link", "add", BRIDGE, "type", "bridge")
+        output_of(*inside, "link", "set", "uplink", "master", BRIDGE, "up")
+        output_of(*inside, "link", "set", BRIDGE, "up")
+        output_of(*inside, "link", "set", "lo", "up")
+        output_of(*inside, "addr", "add", f"{self.node}/24", "dev", BRIDGE)
+        output_of("ip", "addr", "add", f"{self.ours}/24", "dev", self._link)
+        output_of("ip", "link", "set", self._link, "up")
+
+    def close(self) -> None:
+        """What was never made is nothing to complain of."""
+        output_of("ip", "link", "delete", self._link, check=False)
+        output_of("ip", "netns", "delete", self.name, check=False)
+
+    @property
+    def _link(self) -> str:
+        return f"{self.name}u"
+
+
+@contextmanager
+def node_network() -> Iterator[NodeNetwork]:
+    """A node's network for the length of a block. Raises LabError: what is missing, or not allowed."""
+    required_command("ip", "network namespaces (Debian: apt-get install iproute2)")
+    required_command("nsenter", "namespaces (Debian: apt-get install util-linux)")
+    if os.geteuid() != 0:
+        raise LabError("network namespaces need root")
+    network = NodeNetwork()
+    try:
+        network.open()
+        yield network
+    finally:
+        network.close()
+
+
+def _free_prefix() -> str:
+    """Three octets that no interface of this machine has."""
+    taken = output_of("ip", "-oneline", "addr", "show")
+    dice = random.Random()
+    for _ in range(_ATTEMPTS):
+        prefix = f"198.18.{dice.randint(0, 255)}"
+        if f" {prefix}." not in taken:
+            return prefix
+    raise LabError("no network of 198.18.0.0/16 found that no interface has")

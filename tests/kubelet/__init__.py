@@ -1,0 +1,1 @@
+"""On nodes that run pods."""
