@@ -26,7 +26,7 @@ from pipeline.commands.quantities import moment_text
 from pipeline.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 ROWS = (1_000_000, 5_000_000, 10_000_000)
 """A row is a second of a partition, at one end."""
@@ -88,11 +88,11 @@ def cluster_of(rows: int) -> Cluster:
 
 
 def run(
-    job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory: str
+    job: str, arguments: Sequence[str], folder: Path, *, cores: int, memory: str, statuses: Collection[int] = (0,)
 ) -> tuple[str, float, Machine, Tasks]:
     """Run a job to its end; return what it printed, the seconds, and what its JVM and its tasks took.
 
-    Raises RuntimeError, with the end of what it said, if it fails.
+    Raises RuntimeError, with the end of what it said, if it ends with none of `statuses`.
     """
     events = folder / "events"
     shutil.rmtree(events, ignore_errors=True)
@@ -112,7 +112,7 @@ def run(
         watch = _Watch(process.pid)
         printed, _ = process.communicate()
     took = time.monotonic() - began
-    if process.returncode:
+    if process.returncode not in statuses:
         raise RuntimeError(f"{job}: exit status {process.returncode}\n{said.read_text('utf-8')[-2000:]}")
     return printed, took, watch.end(), _tasks(events)
 

@@ -1,7 +1,8 @@
 """What another quota would have done to what was recorded, or to what is planned: scenarios beside each other.
 
 The demand comes from the tables (who was behind by how much, what was written meanwhile) or from a plan; the model is
-`pipeline.simulation`, whose decisions are the sidecar's own. Scenarios run in parallel, each in one task.
+`pipeline.simulation`, whose decisions are the sidecar's own. Scenarios run in parallel, and of each scenario the
+links that share no budget (`components`).
 
 Invariant: demand is per link, not per partition, so that one scenario's input stays small however large the journals:
 brokers squared times seconds at most.
@@ -15,6 +16,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StringType, StructField, StructType
 
+from .components import components
 from .ends import one_end
 from .moves import MOVE
 from .simulation import Flow, Outcome, Quotas, Scenario, simulate
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .fluid import Stream
 
 LINK = ("source", "destination")
+MOST_TASKS = 200
 MOST_SECONDS = 7 * 86_400.0
 """Of one link's flow, from when it starts: journals may span many weeks."""
 
@@ -141,17 +144,25 @@ def replay(
     line_bytes_per_second: float,
     bounds: tuple[Bound, ...] = (),
 ) -> DataFrame:
-    """One row per scenario: `name`, `policy`, `finishes` per link, `seconds` per broker, role and second. `bounds`:
-    rates of peers and racks, in every scenario."""
+    """One row per scenario and component of links: `name`, `policy`, `finishes` per link, `seconds` per broker, role
+    and second. `bounds`: rates of peers and racks, in every scenario."""
 
-    def run(index: int) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
-        return _rows(flows, simulate(flows, what_ifs[index].scenario(flows, line_bytes_per_second, bounds)))
+    def run(
+        index: int, links: list[int]
+    ) -> tuple[list[tuple[str, str, float, float | None]], list[tuple[str, str, int, float]]]:
+        mine = [flows[link] for link in links]
+        return _rows(mine, simulate(mine, what_ifs[index].scenario(mine, line_bytes_per_second, bounds)))
 
     # No Spark function decides whether a budget is spent; the sidecar's code does, and it is Python.
     simulated = F.udf(run, RESULT, useArrow=False)
-    rows = [(index, one.name, one.policy) for index, one in enumerate(what_ifs)]
-    scenarios = spark.createDataFrame(rows, "index long, name string, policy string").repartition(len(rows))
-    return scenarios.withColumn("result", simulated("index")).select("name", "policy", "result.*")
+    rows = [
+        (index, one.name, one.policy, links)
+        for index, one in enumerate(what_ifs)
+        for links in components(flows, one.quotas(flows), bounds)
+    ]
+    schema = "index int, name string, policy string, links array<int>"
+    scenarios = spark.createDataFrame(rows, schema).repartition(min(len(rows), MOST_TASKS))
+    return scenarios.withColumn("result", simulated("index", "links")).select("name", "policy", "result.*")
 
 
 def _rows(
@@ -172,7 +183,9 @@ def durations(replayed: DataFrame) -> DataFrame:
 
 def peaks(replayed: DataFrame) -> DataFrame:
     """One row per scenario, broker and role: the worst second, the worst eleven, and the mean of busy seconds."""
-    each = replayed.select("name", "policy", F.inline("seconds"))
+    # A broker's links may be in several components, where its own role has no quota.
+    parts = replayed.select("name", "policy", F.inline("seconds"))
+    each = parts.groupBy("name", "policy", "broker", "role", "second").agg(F.sum("bytes").alias("bytes"))
     eleven = Window.partitionBy("name", "broker", "role").orderBy("second").rangeBetween(-10, Window.currentRow)
     return (
         each.withColumn("eleven", F.sum("bytes").over(eleven) / 11)

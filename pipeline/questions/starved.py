@@ -2,7 +2,7 @@
 
 A budget's turns go round, so that within a minute everybody who is behind has had some, unless there are more replicas
 than turns. Facts are by the minute: a replica that was behind and left out in all of it, and got nothing, although the
-budget moved bytes.
+budget moved bytes of others that were behind, whether or not these were ever held back themselves.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def facts(tables: Tables) -> Starved:
     """Work it out: some rows, however many replicas."""
     minutes = shared(read(tables, SUMMARY)).cache()
     in_order = Window.partitionBy(*REPLICA).orderBy("minute")
-    still = minutes.where("bytes = 0 and others > 0")
+    still = minutes.where("bytes = 0").drop("others").join(_caught_up_by(tables), on=[*ROLE, "minute"], how="inner")
     run = F.col("minute") - F.row_number().over(in_order)
     runs = still.withColumn("run", run).groupBy(*REPLICA, "run").agg(
         F.count("*").alias("minutes"), (F.min("minute") * MINUTE).alias("first"), F.sum("others").alias("others_bytes")
@@ -66,6 +66,16 @@ def facts(tables: Tables) -> Starved:
     minutes.unpersist()
     found.unpersist()
     return answered
+
+
+def _caught_up_by(tables: Tables) -> DataFrame:
+    """What each budget brought to anybody who was behind, in minutes in which that was something: `others`, to one that
+    got nothing."""
+    behind = tables.seconds.where("throttled and not in_sync")
+    moved = behind.groupBy(*ROLE, F.floor(F.col("time") / MINUTE).alias("minute")).agg(
+        F.sum("record_bytes").alias("others")
+    )
+    return moved.where("others > 0")
 
 
 def by_minute(traffic: DataFrame) -> DataFrame:

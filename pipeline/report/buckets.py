@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from ..lag import TREND_SECONDS
 from ..quotas import ROLE
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 40
 MOST_COLUMNS = 96
+STEPS = (
+    *(1, 2, 5, 10, 15, 20, 30), *(60 * each for each in (1, 2, 5, 10, 15, 20, 30)),
+    *(3600 * each for each in (1, 2, 3, 4, 6, 12, 24)),
+)  # fmt: skip
+"""Seconds."""
 
 
 class Cell(NamedTuple):
@@ -39,11 +46,23 @@ class Grid(NamedTuple):
     """By broker, role and column; none where nobody spoke."""
     most_lag_bytes: float
 
+    @property
+    def most_share(self) -> float:
+        """Of the quota, in a square; 1 at most."""
+        return min(max((cell.share or 0.0 for cell in self.cells.values()), default=0.0), 1.0)
+
+
+def whole_step(seconds: int) -> int:
+    """The next length of time in which people count, of at least so many seconds: a square of 9 h 48 min begins at no
+    hour that anybody knows."""
+    return next((step for step in STEPS if step >= seconds), -(-seconds // STEPS[-1]) * STEPS[-1])
+
 
 def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     """One row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`, `limit`,
     `worst`, `broken` (windows), of the lag `lag_bytes` (the last), `most_lag_bytes`, `behind`, `stalled` (seconds),
-    `eta_low` and `eta_high` of the last second. Either side may be null.
+    `eta_low` and `eta_high` of the last second. Either side may be null. That the lag grows for a minute because the
+    next move has begun, while those before it go on, is no stall here: it is what moves do.
 
     judged: what `audit.judged` says. progress: what `lag.progress` says.
     """
@@ -55,8 +74,10 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     )  # fmt: skip
     each = F.try_divide(F.sum("record_bytes"), F.sum("moved")).alias("bytes_per_message")
     sizes = progress.groupBy(*ROLE).agg(each)
-    spoken = progress.where("lost = 0")
-    stalled = (F.col("lag") > 0) & (F.col("drain") <= 0)
+    recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
+    joined = (F.col("behind") > F.min("behind").over(recent)) & (F.sum("moved").over(recent) > 0)
+    spoken = progress.withColumn("joined", joined).where("lost = 0")
+    stalled = (F.col("lag") > 0) & (F.col("drain") <= 0) & ~F.col("joined")
     last = F.max_by(F.struct("lag", "behind", "eta_seconds", "eta_low", "eta_high", "time"), "time").alias("last")
     lags = spoken.groupBy(*ROLE, bucket).agg(
         last, F.max("lag").alias("most_lag"), F.count_if(stalled).alias("stalled")
@@ -94,7 +115,7 @@ def busiest(by_bucket: DataFrame) -> list[int]:
 def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     """The heat map: coarser buckets of the roles that matter most."""
     wide = -(-(ended - began // step * step + 1) // MOST_COLUMNS)
-    wide = -(-wide // step) * step
+    wide = next((one for one in STEPS if one >= wide and one % step == 0), -(-wide // step) * step)
     first = began // wide * wide
     columns = (ended - first) // wide + 1
     roles = by_bucket.groupBy(*ROLE).agg(

@@ -19,7 +19,7 @@ from ..moves import moves_of
 from ..questions import finish, kept, rate, starved
 from ..questions.asking import units_of
 from ..troubles import of_tables
-from .buckets import Grid, buckets, busiest, grid, outliers
+from .buckets import Grid, buckets, busiest, grid, outliers, whole_step
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def collect(tables: Tables) -> Facts:
     ).collect()[0]
     if whole.began is None:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
-    step = max(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS), 1)
+    step = whole_step(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS))
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     progress = lag.progress(lag.of_tables(before), before.events).cache()

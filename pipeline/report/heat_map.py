@@ -26,10 +26,10 @@ FOOT_HEIGHT = 22
 
 
 def share_map(grid: Grid) -> str:
-    """How much of its quota each role used."""
+    """How much of its quota each role used, over the most of all if nobody used all of it."""
 
     def strength(cell: Cell) -> float:
-        return cell.share or 0.0
+        return (cell.share or 0.0) / (grid.most_share or 1.0)
 
     def says(cell: Cell) -> str:
         if cell.share is None:

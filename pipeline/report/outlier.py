@@ -23,7 +23,7 @@ MOST_CAUSES = 6
 
 
 class Point(NamedTuple):
-    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: None if nobody spoke."""
+    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: the most; None if nobody spoke."""
 
     time: int
     bytes: int | None
@@ -79,7 +79,7 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
         Outlier(
             broker,
             tuple(
-                _sides([row for row in rows if row.broker == broker], [one for one in quotas if one.broker == broker])
+                sides([row for row in rows if row.broker == broker], [one for one in quotas if one.broker == broker])
             ),
             sum(row.broken or 0 for row in rows if row.broker == broker),
             tuple(row for row in causes if row.broker == broker)[:MOST_CAUSES],
@@ -88,20 +88,25 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
     )
 
 
-def _sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
+def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
+    """A broker's, from its rows of `buckets` in their order, and its quotas."""
     found = []
     for role in ("leader", "follower"):
         own = [row for row in rows if row.role == role]
         if not own:
             continue
-        points = tuple(
-            Point(row.bucket, row.bytes, None if row.worst is None else row.worst * row.limit, row.lag_bytes)
-            for row in own
-        )
         said = tuple((one.since, one.limit) for one in quotas if one.role == role)
         last = next((row for row in reversed(own) if row.lag_bytes is not None), None)
         end = None
         if last is not None and last.lag_bytes > 0:
             end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high)
+        points = tuple(
+            Point(
+                row.bucket, row.bytes, None if row.worst is None else row.worst * row.limit,
+                # Whoever is behind for less than a bucket is not behind at its end; a projection begins there, though.
+                row.lag_bytes if end is not None and row is last else row.most_lag_bytes,
+            )
+            for row in own
+        )  # fmt: skip
         found.append(Side(role, points, said, end))
     return found

@@ -119,11 +119,16 @@ def _recorded(quota: float, seconds: float, units: Units, across: Spec, up: Spec
     return {"data": {"values": values}, "mark": mark, "encoding": {"x": across, "y": up, "tooltip": tooltip}}
 
 
+def _rounded(seconds: float) -> str:
+    """Of an axis: a whole day, or hour, without the hours and minutes that it has not."""
+    return duration(seconds).removesuffix(" 0 h").removesuffix(" 00 min").removesuffix(" 00 s")
+
+
 def _durations(least: float, most: float) -> Spec:
     values = [value for value in DURATIONS if least <= value <= most]
     values = values[:: -(-len(values) // MOST_DURATIONS)] if values else []
     return {
         "field": "value", "type": "quantitative",
         "scale": {"type": "log", "base": 2, "domain": [least / 1.1, most * 1.1], "nice": False},
-        "axis": {"title": None, "values": values, "labelExpr": labels(values, duration)},
+        "axis": {"title": None, "values": values, "labelExpr": labels(values, _rounded)},
     }  # fmt: skip

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
     from ..backtest import BackTest
     from ..questions.answer import Answer
+    from .buckets import Grid
     from .facts import Facts
     from .outlier import Outlier
 
 FORBIDDEN = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 """Content Security Policy: no address is asked for anything. Vega compiles its expressions, which is called eval."""
 POINTED = "Pointed at, a plot says what it was then."
+ALL = 0.95
+"""Of a quota, as far as colours go."""
 CURVE = "How long it takes by the quota"
 ZOOMED = "Wheel with Ctrl, or two fingers on a touchpad: nearer; drag: earlier and later; double click: all of it."
 
@@ -71,12 +74,16 @@ def _grid(facts: Facts) -> str:
     squares = f"A square is {duration(grid.seconds_per_column)}; pointed at, it says what it is."
     return (
         f'<h2>Who, and when</h2><p class="quiet">{squares}{left_out}</p><h3>How much of its quota each used</h3>'
-        + _legend(("--share", "all of the quota"), ("--bad", "over the bound", "frame"))
+        + _legend(("--share", _most_share(grid)), ("--bad", "over the bound", "frame"))
         + f'<div class="wide">{share_map(grid)}</div>'
         + "<h3>How far behind each was</h3>"
         + _legend(("--lag", f"{facts.units.size(grid.most_lag_bytes)}, the most"))
         + f'<div class="wide">{lag_map(grid, facts.units)}</div>'
     )
+
+
+def _most_share(grid: Grid) -> str:
+    return "all of the quota" if not 0 < grid.most_share < ALL else f"{grid.most_share:.0%} of the quota, the most"
 
 
 def _legend(*entries: tuple[str, ...]) -> str:
@@ -170,8 +177,8 @@ def _error(found: BackTest, what: str) -> str:
 
 
 def _sources(facts: Facts) -> str:
-    states = ", ".join(f"{count} {state}" for state, count in sorted(facts.files.items()))
-    text = f"Journal files: {states}. Lines set aside: {facts.quarantined}. Times are UTC."
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(facts.files.items()))
+    text = f"Journal files: {states}. Lines set aside: {facts.quarantined:,}. Times are UTC."
     return f"<h2>From what</h2><p>{_text(text)}</p>"
 
 

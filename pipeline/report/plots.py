@@ -37,6 +37,8 @@ NOBODY = "-"
 """Where nothing was recorded, as in the tables that are printed."""
 BEYOND = 1.1
 """Of the time to the latest end that the trend allows."""
+MOST_CHANGES = 12
+"""Of a role's quota that are marked: a schedule changes it twice a day."""
 ROOM = 1.05
 """Above the highest value."""
 AHEAD_POINTS = 40
@@ -48,17 +50,23 @@ def broken(
     points: Sequence[Timed], seconds_per_point: int, *, silent_seconds: int = SILENT_SECONDS
 ) -> tuple[list[int], list[int | None]]:
     """Where to draw points: their seconds and indices, with a second that has none between two that have silence
-    between them, so that a line does not go through what nobody saw."""
+    between them, so that a line does not go through what nobody saw. One that is alone is drawn for as long as it
+    stands for: of a single point there is no line."""
     seconds: list[int] = []
     drawn: list[int | None] = []
-    before: int | None = None
+    most = max(silent_seconds, 2 * seconds_per_point)
     for index, point in enumerate(points):
-        if before is not None and point.time - before > max(silent_seconds, 2 * seconds_per_point):
-            seconds.append(before + seconds_per_point)
-            drawn.append(None)
         seconds.append(point.time)
         drawn.append(index)
-        before = point.time
+        begins = index == 0 or point.time - points[index - 1].time > most
+        ends = index + 1 == len(points) or points[index + 1].time - point.time > most
+        end = point.time + seconds_per_point
+        if begins and ends:
+            seconds.append(end)
+            drawn.append(index)
+        if ends and index + 1 < len(points):
+            seconds.append(end + begins)
+            drawn.append(None)
     return seconds, drawn
 
 
@@ -134,13 +142,14 @@ def _most_rate(one: Outlier, seconds_per_point: int, last: int) -> float:
 
 
 def _changes(side: Side, first: int, last: int, units: Units, across: Spec) -> list[Spec]:
-    """A line where each quota changed, which says from what to what."""
+    """A line where each quota changed, which says from what to what; none where they would be more than can be told
+    apart: the quota's own line has all of them."""
     values = [
         {"at": 1000 * since, "time": moment(since), "told": f"{units.rate(before)} → {units.rate(limit)}"}
         for (_, before), (since, limit) in zip(side.quotas, side.quotas[1:], strict=False)
         if first < since <= last
     ]
-    if not values:
+    if not 0 < len(values) <= MOST_CHANGES:
         return []
     tooltip = [{"field": "time", "title": "at"}, {"field": "told", "title": f"quota as {side.role}"}]
     mark = {"type": "rule", "color": "var(--limit)", "strokeDash": CHANGED, "strokeWidth": 1.4, "clip": True}

@@ -117,6 +117,24 @@ def test_a_replica_that_stands_still_while_others_move_is_starved(spark: SparkSe
     assert (least.partition, least.share) == (2, pytest.approx(3 * 2 / 10))
 
 
+def test_it_is_starved_by_those_too_who_are_never_held_back(spark: SparkSession, tmp_path: Path) -> None:
+    """Who goes first by its urgency, say, gets all that it asks for, in every second."""
+    start = FIRST - FIRST % 60
+    lines = [
+        traffic_line(
+            start + at, partitions=[partition], record_bytes=size, omitted=omitted, fetch_offset=at, in_sync=in_sync,
+            peer=str(102 + partition),
+        )
+        for at in range(240)
+        for partition, size, omitted, in_sync in ((0, 4000, 0, False), (1, 0, 1, False), (2, 1000, 0, True))
+    ]  # fmt: skip
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    (row,) = starved.facts(Tables(spark, str(tmp_path / "tables"))).rows
+    assert (row.partition, row.peer, row.minutes, row.first) == (1, "103", 4, start)
+    assert row.others_bytes == 240 * 4000
+
+
 def test_the_recorded_moves_of_both_ends_are_a_link(spark: SparkSession, tmp_path: Path) -> None:
     """Of one link, told at both ends by clocks three seconds apart; its bytes are the independent sum."""
     fetches = recorded_moves.catch_up()

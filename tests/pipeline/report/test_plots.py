@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import Row
 
-from pipeline.report.buckets import Cell, Grid
+from pipeline.report.buckets import Cell, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
 from pipeline.report.heat_map import lag_map, share_map
-from pipeline.report.outlier import End, Outlier, Point, Side
+from pipeline.report.outlier import End, Outlier, Point, Side, sides
 from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
@@ -61,7 +63,22 @@ def test_no_line_is_drawn_through_silence(one: Side) -> None:
 def test_points_that_stand_for_minutes_are_joined_while_there_is_one_in_each() -> None:
     points = [Point(FIRST + 120 * at, 1, None, None) for at in (0, 1, 2, 5)]
     _, found = broken(points, 120)
-    assert found == [0, 1, 2, None, 3]
+    assert found == [0, 1, 2, None, 3, 3]
+
+
+def test_a_point_alone_is_seen_for_as_long_as_it_stands_for() -> None:
+    """Three hours in which something moved, in a month in which nothing else did."""
+    points = [Point(FIRST + at, 1, None, None) for at in (0, 86_400, 97_200)]
+    seconds, found = broken(points, 10_800)
+    assert [at - FIRST for at in seconds] == [0, 10_800, 10_801, 86_400, 97_200]
+    assert found == [0, 0, None, 1, 2]
+
+
+def test_of_a_schedule_each_change_is_in_the_line_of_the_quota_alone() -> None:
+    quotas = tuple((FIRST + 30 * at, (5.0 + at % 2) * MB) for at in range(20))
+    spec = drawn(side(rates=True, quotas=quotas))
+    assert {layer["name"] for layer in layers(spec, "rule")} == {"at_rate", "at_lag"}
+    assert len(lines(side(rates=True, quotas=quotas))[1]) == 21
 
 
 def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None:
@@ -75,6 +92,21 @@ def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None
         "at_rate",
         "at_lag",
     }
+
+
+@pytest.mark.parametrize(("left", "shown"), [(0.0, [3e6, 9e6]), (2e6, [3e6, 2e6])])
+def test_a_lag_that_comes_and_goes_within_a_bucket_is_seen(left: float, shown: list[float]) -> None:
+    """Where it is still there at the end, the line ends where it stood last."""
+    rows = [
+        Row(
+            role="leader", bucket=at, bytes=1, worst=1.0, limit=2.0, lag_bytes=lag, most_lag_bytes=most, last_second=at,
+            eta_seconds=None, eta_low=None, eta_high=None,
+        )
+        for at, lag, most in ((0, 0.0, 3e6), (10_800, left, 9e6))
+    ]  # fmt: skip
+    (one,) = sides(rows, [])
+    assert [point.lag_bytes for point in one.points] == shown
+    assert (one.end is not None) == (left > 0)
 
 
 def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_none() -> None:
@@ -125,6 +157,26 @@ def test_the_curve_has_what_was_recorded_on_it_and_nothing_of_what_never_ends() 
     assert line["encoding"]["y"]["axis"]["values"] == [20, 30]
 
 
+def test_whole_days_on_an_axis_are_short_enough_for_its_labels() -> None:
+    hour = 3600.0
+    curve = Curve(((1.0 * MIB, 200 * hour), (2.0 * MIB, 24 * hour), (4.0 * MIB, 0.5 * hour)), None, None)
+    (line,) = layers(curve_plot(curve, Units.BINARY), "line")
+    shown = json.loads(line["encoding"]["y"]["axis"]["labelExpr"].partition("(")[2].partition(")[")[0])
+    assert list(shown.values()) == ["30 min", "2 h", "10 h", "2 d"]
+
+
+def test_what_moved_for_an_hour_of_a_long_square_is_seen_all_the_same() -> None:
+    cells = {(101, "leader", 0): Cell(0.05, 1.0, False, 0.0), (101, "leader", 1): Cell(0.1, 1.0, False, 0.0)}
+    grid = Grid(((101, "leader"),), 1, FIRST, 43_200, 2, cells, 0.0)
+    assert [f'fill-opacity="{shown}"' in share_map(grid) for shown in ("0.53", "1.00")] == [True, True]
+    assert "5% of its quota" in share_map(grid)
+
+
+@pytest.mark.parametrize(("least", "step"), [(1, 1), (18, 20), (8956, 10_800), (86_400, 86_400), (86_401, 172_800)])
+def test_steps_of_time_are_those_in_which_people_count(least: int, step: int) -> None:
+    assert whole_step(least) == step
+
+
 def test_a_drawing_is_seen_without_a_script_and_has_no_colour_of_its_own() -> None:
     """Each of them is drawn by Vega; a name from a journal can end neither the drawing nor its data."""
     pairs = (Pair("</script><b>", "102", 1, 0, 8 * MIB, FIRST, FIRST + 100, 0.5),)
@@ -159,5 +211,5 @@ def test_a_square_says_what_it_is_and_one_over_its_bound_has_a_frame() -> None:
     assert lags.count('class="broken"') == 0
     assert "101 leader, 08:42:00: 90% of its quota, the worst second 2.00 x, over its bound" in shares
     assert "101 leader, 08:40:00: 4 MB behind" in lags
-    assert 'fill-opacity="0.53"' in shares
+    assert 'fill-opacity="0.58"' in shares
     assert "<b>" not in shares + lags

@@ -1,0 +1,129 @@
+"""The pipeline's jobs over a month of journals, each as a person starts it, held against the truth."""
+
+from __future__ import annotations
+
+import csv
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.commands.quantities import moment_text
+
+from ..pipeline import Cost, run
+from .outages import DAY, PARTITIONS_A_MOVE, START, Month, outages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+    from typing import Any
+
+Truth = dict[str, "Any"]
+
+
+class Job(NamedTuple):
+    """arguments: `{tables}`, `{folder}` and `{odd}`, a moment of the odd night, are filled in. check: returns what was
+    found and what is true, from the folder, what was printed, and the truth."""
+
+    arguments: str
+    check: Callable[[Path, str, Truth], tuple[object, object]] | None = None
+    statuses: tuple[int, ...] = (0,)
+
+
+def _rates(folder: Path, _: str, truth: Truth) -> tuple[object, object]:
+    found: dict[str, int] = {}
+    for row in _table(folder / "rates"):
+        key = f"{row['broker']} {row['role']}"
+        found[key] = found.get(key, 0) + int(row["record_bytes"])
+    keys = found.keys() | {key for key, size in truth["bytes"].items() if size}
+    other = {key for key in keys if found.get(key) != truth["bytes"].get(key)}
+    return {key: found.get(key) for key in other}, {key: truth["bytes"].get(key) for key in other}
+
+
+def _audit(folder: Path, _: str, truth: Truth) -> tuple[object, object]:
+    broken = {f"{row['broker']} {row['role']}" for row in _table(folder / "audit") if row["verdict"] == "broken"}
+    return sorted(broken), sorted(truth["broken"])
+
+
+def _moves(folder: Path, _: str, truth: Truth) -> tuple[object, object]:
+    rows = list(_table(folder / "moves"))
+    return (len(rows), sum(int(row["bytes"]) for row in rows)), (truth["moves"], truth["moved_bytes"])
+
+
+def _starved(_: Path, printed: str, truth: Truth) -> tuple[object, object]:
+    ends = [f"from {source} to {destination}" for source, destination in truth["starved"]]
+    return all(end in printed for end in ends), True
+
+
+def _report(folder: Path, _: str, truth: Truth) -> tuple[object, object]:
+    links = json.loads((folder / "report.json").read_text("utf-8"))["links"]
+    found = sum(link["moves"] for link in links), sum(link["bytes"] for link in links)
+    return found, (truth["moves"], truth["moved_bytes"])
+
+
+ANSWERED = (0, 3)
+"""Of questions: a good answer, or a bad one."""
+JOBS = {
+    "ingest": Job("ingest {folder}/journals --into {tables}"),
+    "rates": Job("rates {tables} --out {folder}/rates --format csv", _rates),
+    "audit": Job("audit {tables} --out {folder}/audit --format csv", _audit),
+    "summarise": Job("summarise {tables}"),
+    "lag": Job("lag {tables} --out {folder}/lag --format csv"),
+    "moves": Job("moves {tables} --out {folder}/moves --format csv", _moves),
+    "plan": Job(
+        "plan {tables} --reassignment {folder}/new.json --current {folder}/old.json --finish-in 10h --capacity 1.25GB/s"
+    ),
+    "ask will-it-finish": Job("ask will-it-finish {tables}", statuses=ANSWERED),
+    "ask was-it-kept": Job("ask was-it-kept {tables}", statuses=(3,)),
+    "ask what-rate": Job("ask what-rate {tables} --finish-in 2h", statuses=ANSWERED),
+    "ask what-happened": Job("ask what-happened {tables} --at {odd}", statuses=ANSWERED),
+    "ask who-was-starved": Job("ask who-was-starved {tables}", _starved, statuses=(3,)),
+    "report": Job("report {tables} --out {folder}/report.html --json {folder}/report.json", _report),
+}
+
+
+def measure(folder: Path, names: Sequence[str], *, cores: int, memory: str) -> Iterator[tuple[Cost, str]]:
+    """Do these jobs, one after the other; yield what each took, and the first line that it printed.
+
+    Raises RuntimeError if what comes out is not true.
+    """
+    truth = json.loads((folder / "truth.json").read_text("utf-8"))
+    month = Month(truth["brokers"], truth["days"], truth["scale"], truth["seed"])
+    _write_reassignment(month, folder)
+    odd = moment_text(START + min(one.violates_at for one in outages(month) if one.violates_at >= 0))
+    for name in names:
+        job = JOBS[name]
+        arguments = job.arguments.format(tables=folder / "tables", folder=folder, odd=odd).split()
+        printed, took, machine, tasks = run(
+            arguments[0], arguments[1:], folder, cores=cores, memory=memory, statuses=job.statuses
+        )
+        if job.check is not None:
+            found, expected = job.check(folder, printed, truth)
+            if found != expected:
+                raise RuntimeError(f"{name}: expected {expected}, found {found}")
+        yield Cost(name, truth["rows"], truth["lines"], took, machine, tasks), printed.partition("\n")[0]
+
+
+def _write_reassignment(month: Month, folder: Path) -> None:
+    """Each partition that was moved in the last night gets one more replica."""
+    last = [one for one in outages(month) if one.begins >= (month.days - 1) * DAY and not one.restarts]
+    for name, adds in (("old", False), ("new", True)):
+        rows = [
+            {
+                "topic": one.replicas[0].topic,
+                "partition": partition,
+                "replicas": [one.source, one.destination, *([_another(month, one.destination)] if adds else [])],
+            }
+            for one in last
+            for partition in range(PARTITIONS_A_MOVE)
+        ]
+        (folder / f"{name}.json").write_text(json.dumps({"version": 1, "partitions": rows}), "utf-8")
+
+
+def _another(month: Month, broker: int) -> int:
+    alive = month.alive(month.days)
+    return alive[(alive.index(broker) + 7) % len(alive)]
+
+
+def _table(folder: Path) -> Iterator[dict[str, str]]:
+    for part in folder.glob("part-*.csv"):
+        with part.open(encoding="utf-8", newline="") as text:
+            yield from csv.DictReader(text)
