@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 import urllib.request
 from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -37,6 +38,9 @@ WINDOW_SECONDS = 11.0
 ENTRY_BYTES = 18
 """A partition's entry in a Fetch v3 response, besides its records (message spec FetchResponse)."""
 TOLERANCE = 0.05
+ONE_SAMPLE = 1 / WINDOW_SECONDS
+"""The broker's samples of a second begin at other moments than the sidecar's: while one of them leaves its window and
+not yet the other's, the two rates differ by as much (7.4 % once)."""
 
 
 class Scrape(NamedTuple):
@@ -134,7 +138,9 @@ async def test_throttled_rates_agree_with_the_wire_and_with_the_brokers(watched_
         ([seen.follower for seen in scrapes], 0, brokers[1]),
     ):
         assert said == pytest.approx(rates_on_the_wire(samples, name, times, entry_bytes=entry_bytes), rel=TOLERANCE)
-        assert said == pytest.approx([nearest(readings, t) for t in times], rel=TOLERANCE)
+        told = [nearest(readings, t) for t in times]
+        assert said == pytest.approx(told, rel=TOLERANCE + ONE_SAMPLE)
+        assert fmean(said) == pytest.approx(fmean(told), rel=TOLERANCE)
         assert said == pytest.approx([QUOTA] * len(said), rel=TOLERANCE)
     assert {len(seen.by_partition) for seen in scrapes} == {PARTITIONS}
     # Smoothed over five seconds, so that one scrape is within a quarter and all of them together are close.

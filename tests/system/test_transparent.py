@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.addresses import KAFKA_PORT, SECURED_PORT
 from lab.cluster import Cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.releases import release
 from lab.rooms import Rooms, open_rooms
+from lab.security import Security
 from lab.sidecars import SidecarPlan
 
 from .expectations import assert_all_kept, assert_intact, mean, ratios
@@ -28,21 +30,25 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
 SCRIPT = Path(__file__).parents[2] / "deploy" / "redirect" / "redirect.sh"
 BROKERS = (101, 102)
 QUOTA = 4 * MIB
-PROTOCOLS = ("0.10.1", "3.9")
+CLUSTERS = (
+    pytest.param("0.10.1", Security.PLAINTEXT, id="v3"),
+    pytest.param("3.9", Security.PLAINTEXT, id="v17"),
+    pytest.param("4.1", Security.MTLS, id="v18-mtls"),  # as beside Strimzi's brokers
+)
 
 
 @pytest.fixture(scope="module")
 def rooms() -> Iterator[Rooms]:
     with open_rooms(BROKERS) as made:
         for broker in BROKERS:
-            made.run(broker, str(SCRIPT), "add")
+            made.run(broker, str(SCRIPT), "add", "--ports", f"{KAFKA_PORT},{SECURED_PORT}")
         yield made
 
 
-@pytest.fixture(scope="module", params=PROTOCOLS)
-def cluster(rooms: Rooms, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+@pytest.fixture(scope="module")
+def cluster(rooms: Rooms, protocol: str, security: Security) -> Iterator[Cluster]:
     sidecars = SidecarPlan(transparent=True)
-    plan = ClusterPlan(brokers=BROKERS, release=release(protocol=request.param), rooms=rooms, sidecars=sidecars)
+    plan = ClusterPlan(BROKERS, release=release(protocol=protocol), rooms=rooms, security=security, sidecars=sidecars)
     made = trio.run(start_cluster, plan)
     try:
         yield made
@@ -54,6 +60,7 @@ def follower_connections(sidecar: Sidecar) -> int:
     return int(sidecar.metrics()["replication_throttle_connections"]['role="follower"'])
 
 
+@pytest.mark.parametrize(("protocol", "security"), CLUSTERS, scope="module")
 async def test_a_move_is_bound_by_the_followers_quota(cluster: Cluster, record: Callable[..., None]) -> None:
     """Nobody told the follower's broker of a sidecar: its hosts file has the leader's own address."""
     move = Move("sidecar strict", "follower", QUOTA, partitions=4, bytes_per_partition=12 * MIB)
@@ -73,12 +80,14 @@ async def test_a_move_is_bound_by_the_followers_quota(cluster: Cluster, record: 
         record(
             "transparent",
             protocol=cluster.plan.release.protocol,
+            security=cluster.plan.security.value,
             mean=round(mean(moved, began, ended) / QUOTA, 3),
             **ratios(moved, QUOTA),
         )
     assert sidecar.log_lines("redirected_connection_refused") == []
 
 
+@pytest.mark.parametrize(("protocol", "security"), CLUSTERS, scope="module")
 async def test_a_sidecar_that_dies_fails_closed_and_comes_back(cluster: Cluster) -> None:
     """Killed in mid-move: while it is dead nothing passes, not even unthrottled; then the move goes on, bounded."""
     move = Move("sidecar strict", "follower", QUOTA, partitions=4, bytes_per_partition=10 * MIB)

@@ -65,11 +65,13 @@ async def test_a_catch_up_takes_nearly_all_of_the_time_that_it_has(tmp_path: Pat
     began = trio.current_time()
     rate = '{ within = "7s", max = "100MiB/s" }'
     async with catching_up(tmp_path, rate, 4000) as (sidecar, leader, follower):
+        found: dict[str, Any] = {}
         for half_seconds in range(8):
             await trio.sleep(0.5)
             for key in KEYS:
                 leader.produce(*key, 50)
-            if half_seconds == 3:
+            # On a machine with other work the follower may not have begun after two seconds.
+            if half_seconds >= 3 and (not found or found["rate"]["held_by"] == "nothing_behind"):
                 found = await state(sidecar)
         await caught_up(leader, follower)
         took = trio.current_time() - began
