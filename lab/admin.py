@@ -158,22 +158,6 @@ class Admin(Asker):
         """The leader's high watermark of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.LATEST)
 
-    def wait_end_offsets(self, topic: str, reached: Mapping[int, int], *, timeout_seconds: float) -> dict[int, int]:
-        """Wait until the high watermark of each partition has reached this: a new leader knows of what is committed
-        only when its followers have fetched from it, even where it was in sync all the time (KIP-207).
-
-        Raises:
-            LabError: it had not in time.
-        """
-        deadline = time.monotonic() + timeout_seconds
-        while True:
-            found = self.end_offsets(topic, reached)
-            if all(found[partition] >= offset for partition, offset in reached.items()):
-                return found
-            if time.monotonic() > deadline:
-                raise LabError(f"{topic}: high watermarks {found}, not {dict(reached)}, after {timeout_seconds:g} s")
-            time.sleep(POLL_SECONDS)
-
     def start_offsets(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The log start offset of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.EARLIEST)
@@ -258,3 +242,20 @@ class Admin(Asker):
         self._ask(
             f"setting {', '.join(configs)}", lambda client: client.alter_configs(resources, raise_on_unknown=False)
         )
+
+
+def wait_end_offsets(admin: Admin, topic: str, reached: Mapping[int, int], *, timeout_seconds: float) -> dict[int, int]:
+    """Wait until the high watermark of each partition has reached this: a new leader knows of what is committed only
+    when its followers have fetched from it, even where it was in sync all the time (KIP-207).
+
+    Raises:
+        LabError: it had not in time.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        found = admin.end_offsets(topic, reached)
+        if all(found[partition] >= offset for partition, offset in reached.items()):
+            return found
+        if time.monotonic() > deadline:
+            raise LabError(f"{topic}: high watermarks {found}, not {dict(reached)}, after {timeout_seconds:g} s")
+        time.sleep(POLL_SECONDS)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.admin import wait_end_offsets
 from lab.cluster import cluster
 from lab.cluster_plan import ClusterPlan
-from lab.load import fill
 from lab.mover import Mover
 from lab.moves import MIB, Move
 from lab.releases import release
+from lab.scenes import fill_topic, topic, until_equal
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -61,18 +62,20 @@ async def test_a_broker_comes_back(native_cluster: Cluster) -> None:
 async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluster) -> None:
     admin = native_cluster.admin
 
-    def work() -> None:
-        admin.create_topic("few", {0: [101, 102]})
-        fill("few", {0: native_cluster.addresses.direct(101)}, bytes_per_partition=20_000)
-        admin.reassign("few", {0: [102, 101]})
-        admin.wait_moved("few", [0], timeout_seconds=20)
-        admin.elect_preferred_leaders("few", {0: 102})
-        admin.wait_in_sync("few", timeout_seconds=20)
+    def work(name: str) -> None:
+        admin.reassign(name, {0: [102, 101]})
+        admin.wait_moved(name, [0], timeout_seconds=20)
+        admin.elect_preferred_leaders(name, {0: 102})
+        admin.wait_in_sync(name, timeout_seconds=20)
         # Two batches of 16 messages of 1034 bytes.
-        assert admin.wait_end_offsets("few", {0: 32}, timeout_seconds=20) == {0: 32}
-        assert admin.replica_sizes("few", [101, 102]) == {(101, 0): 32 * 1034, (102, 0): 32 * 1034}
-        admin.delete_records("few", {0: 3})
-        assert admin.start_offsets("few", [0]) == {0: 3}
-        admin.delete_topic("few")
+        assert wait_end_offsets(admin, name, {0: 32}, timeout_seconds=20) == {0: 32}
+        assert admin.replica_sizes(name, [101, 102]) == {(101, 0): 32 * 1034, (102, 0): 32 * 1034}
+        admin.delete_records(name, {0: 3})
+        assert admin.start_offsets(name, [0]) == {0: 3}
 
-    await trio.to_thread.run_sync(work)
+    async with topic(native_cluster, {0: [101, 102]}) as name:
+        await fill_topic(native_cluster, name, {0: 101}, bytes_per_partition=20_000)
+        # A replica that has just been made is in sync by name before it has fetched anything: elected then, it would
+        # begin with an empty log, and the records would be gone.
+        await until_equal(native_cluster, name, timeout_seconds=20)
+        await trio.to_thread.run_sync(work, name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from lab.admin import wait_end_offsets
 from lab.cluster import Cluster, cluster
 from lab.cluster_plan import ClusterPlan
 from lab.measure import Answer
@@ -59,7 +60,7 @@ async def administer(running: Cluster) -> None:
         admin.wait_moved(name, [0], timeout_seconds=20)
         admin.elect_preferred_leaders(name, {0: 102})
         admin.wait_in_sync(name, timeout_seconds=20)
-        end = admin.wait_end_offsets(name, {0: 100}, timeout_seconds=20)[0]
+        end = wait_end_offsets(admin, name, {0: 100}, timeout_seconds=20)[0]
         sizes = admin.replica_sizes(name, [101, 102])
         assert sizes[101, 0] == sizes[102, 0] >= end * 1000 >= 100_000
         admin.delete_records(name, {0: 32})
