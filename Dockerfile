@@ -30,11 +30,17 @@ RUN /opt/uv/bin/uv sync --frozen --no-dev --extra operator --no-editable && \
     find /opt/sidecar -name RECORD -exec sed -i '/\/uv_cache\.json,/d' {} +
 
 FROM ${BASE_IMAGE} AS redirect
+ARG BASE_IMAGE
+ARG VERSION=unknown
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="kafka-throttle-sidecar redirect" \
       org.opencontainers.image.description="Leads a broker's connections to the sidecar beside it; needs NET_ADMIN" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${BASE_IMAGE}"
 RUN apt-get update -q && apt-get install -qy --no-install-recommends iptables && rm -rf /var/lib/apt/lists/* \
-    /var/cache/apt/*
+    /var/cache/apt/* /var/cache/ldconfig/aux-cache /var/log/apt /var/log/dpkg.log /var/log/alternatives.log
 COPY deploy/redirect/redirect.sh /usr/local/bin/redirect.sh
 ENTRYPOINT ["/usr/local/bin/redirect.sh"]
 CMD ["add"]

@@ -80,7 +80,9 @@ kubelet: needs.kubelet setup  ## Brokers in pods with their sidecars, a kubelet 
 packages: setup  ## A .deb and an .rpm with systemd units and manual pages: build/packages
 	$(RUN)python -m deploy.packages
 
-release: setup  ## Wheel, sdist, chart, packages, SBOM, changelog and checksums: dist; AUDIT=optional where OSV cannot be asked
+# BASE_IMAGE, IMAGE_OPTIONS (of `buildah build`: --platform) and BUILDER (the provenance's) go to it by the environment.
+export BASE_IMAGE IMAGE_OPTIONS BUILDER
+release: needs.release setup  ## Wheel, sdist, chart, packages, images, SBOM, provenance, changelog and checksums: dist; AUDIT=optional where OSV cannot be asked
 	AUDIT=$(or $(AUDIT),required) machine/audit
 	$(RUN)python -m deploy.release
 

@@ -10,28 +10,20 @@ import gzip
 import os
 import shutil
 import string
-import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import click
 from click_man.core import write_man_pages
 
+from deploy.commit import ROOT, UV, commit_seconds, commit_time, run, version
 from operating.cli import cli
 
-ROOT = Path(__file__).parents[2]
 FILES = Path(__file__).with_name("files")
 PYTHONS = ("3.11", "3.12", "3.13")
 PLATFORM = "x86_64-manylinux_2_28"
 FORMATS = ("deb", "rpm")
 PROGRAM = "throttle-sidecar"
-_UV = ROOT / ".tools" / "bin" / "uv"
-
-
-def version() -> str:
-    found: str = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    return found
 
 
 def build(into: Path) -> list[Path]:
@@ -48,7 +40,7 @@ def build(into: Path) -> list[Path]:
         shutil.copy(path, files)
     _take_back_to_the_commit(stage)
     places = {
-        "VERSION": version(), "MTIME": _commit_time(), "STAGE": str(stage), "FILES": str(files),
+        "VERSION": version(), "MTIME": commit_time(), "STAGE": str(stage), "FILES": str(files),
         "REDIRECT": str(files / "redirect.sh"), "LICENSE": str(files / "LICENSE"), "EXAMPLES": str(stage / "examples"),
     }  # fmt: skip
     config = stage / "nfpm.yaml"
@@ -57,7 +49,7 @@ def build(into: Path) -> list[Path]:
     found = []
     for format_ in FORMATS:
         target = into / f"kafka-throttle-sidecar-{version()}.{format_}"
-        _run(nfpm, "package", "--packager", format_, "--config", config, "--target", target)
+        run(nfpm, "package", "--packager", format_, "--config", config, "--target", target)
         found.append(target)
     shutil.rmtree(stage)
     return found
@@ -66,18 +58,18 @@ def build(into: Path) -> list[Path]:
 def _lay_out_libraries(stage: Path) -> None:
     """lib/python3.X for each Python: what the lock says, and this project."""
     requirements, wheels = stage / "requirements.txt", stage / "wheels"
-    _run(
-        _UV, "export", "--quiet", "--frozen", "--no-dev", "--extra=operator", "--no-emit-project",
+    run(
+        UV, "export", "--quiet", "--frozen", "--no-dev", "--extra=operator", "--no-emit-project",
         "--format=requirements.txt", "--output-file", requirements,
     )  # fmt: skip
-    _run(_UV, "build", "--quiet", "--wheel", "--out-dir", wheels)
+    run(UV, "build", "--quiet", "--wheel", "--out-dir", wheels)
     (wheel,) = wheels.glob("*.whl")
     for python in PYTHONS:
         target = stage / "lib" / f"python{python}"
         into = ("pip", "install", "--quiet", "--no-deps", "--target", target)
         where = ("--python-version", python, "--python-platform", PLATFORM, "--only-binary=:all:")
-        _run(_UV, *into, *where, "--require-hashes", "--requirements", requirements)
-        _run(_UV, *into, *where, wheel)
+        run(UV, *into, *where, "--require-hashes", "--requirements", requirements)
+        run(UV, *into, *where, wheel)
         # The launcher is the one command; what other packages bring is nobody's here.
         shutil.rmtree(target / "bin", ignore_errors=True)
         for left in (".lock", "CACHEDIR.TAG", ".gitignore"):
@@ -99,7 +91,7 @@ def _forget_the_build(target: Path) -> None:
 def _write_manual(folder: Path) -> None:
     """A page for each command, from what its --help says."""
     folder.mkdir()
-    os.environ["SOURCE_DATE_EPOCH"] = _seconds()
+    os.environ["SOURCE_DATE_EPOCH"] = str(commit_seconds())
     context = click.Context(cli, info_name=PROGRAM)
     commands = {name: found for name in cli.list_commands(context) if (found := cli.get_command(context, name))}
     # Ours imports a command when it is used, and click-man looks at those that are there.
@@ -112,23 +104,6 @@ def _write_manual(folder: Path) -> None:
 
 def _take_back_to_the_commit(stage: Path) -> None:
     """nfpm leaves the times of what it finds in folders."""
-    when = float(_seconds())
+    when = float(commit_seconds())
     for path in (stage, *stage.rglob("*")):
         os.utime(path, (when, when), follow_symlinks=False)
-
-
-def _seconds() -> str:
-    return _run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
-
-
-def _commit_time() -> str:
-    return _run("git", "-C", ROOT, "log", "-1", "--format=%cI").strip()
-
-
-def _run(*command: str | Path) -> str:
-    # Copies: times are changed, and a link would be into uv's cache.
-    environment = {**os.environ, "UV_LINK_MODE": "copy"}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return done.stdout

@@ -85,11 +85,15 @@ class Containers:
 
     def build_image(self, tag: str, *options: str) -> None:
         """One image, from the cached base."""
-        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
         self.run(
-            "buildah", "bud", "--format=docker", "--isolation=chroot", "--network=host", "--pull-never",
-            f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *mounts, *options, f"--tag={tag}", str(ROOT),
+            "buildah", "bud", "--format=docker", *self.build_options(),
+            f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *options, f"--tag={tag}", str(ROOT),
         )  # fmt: skip
+
+    def build_options(self) -> tuple[str, ...]:
+        """What a build asks for on a machine without a registry."""
+        mounts = [f"--volume={path}:{path}:ro" for path in _OF_THE_MACHINE if Path(path).exists()]
+        return "--isolation=chroot", "--network=host", "--pull-never", *mounts
 
     def run(self, *command: str, check: bool = True) -> str:
         """Run a command with this storage, return what it said on standard output."""

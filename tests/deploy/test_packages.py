@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from deploy.packages.building import PYTHONS, ROOT
+from deploy.commit import ROOT
+from deploy.packages.building import PYTHONS
 from lab.cluster import start_cluster
 from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move

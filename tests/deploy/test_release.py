@@ -1,4 +1,7 @@
-"""What a release is made of that costs no network: bill of materials, changes. The packages: test_packages.py."""
+"""What a release is made of that costs no network: bill of materials, changes; its images and where they came from.
+
+The packages: test_packages.py. The whole of it in a fresh clone: `make machines`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,15 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from deploy.packages.building import version
-from deploy.release import ROOT, changes, write_materials
+import pytest
+
+from deploy.commit import ROOT, commit, version
+from deploy.release.images import ImagePlan, build_images, default_base
+from deploy.release.materials import write_materials
+from deploy.release.provenance import sha256, write_provenance
+from deploy.release.source import changes
+
+from .containers import BASE_IMAGE, Containers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,4 +46,49 @@ def test_the_readme_installs_each_of_what_is_made() -> None:
     """What they are called is looked at where they are made: `make machines`."""
     lines = re.findall(r"dist/(\S+)", (ROOT / "README.md").read_text("utf-8"))
     ours, wheel = f"kafka-throttle-sidecar-{version()}", f"kafka_throttle_sidecar-{version()}-py3-none-any.whl"
-    assert {wheel, f"{ours}.deb", f"{ours}.rpm", f"{ours}.tgz"} <= set(lines)
+    assert {wheel, f"{ours}.deb", f"{ours}.rpm", f"{ours}.tgz", f"{ours}.oci.tar"} <= set(lines)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ImagePlan(default_base())),
+        ({"BASE_IMAGE": "", "IMAGE_OPTIONS": "", "BUILDER": ""}, ImagePlan(default_base())),
+        ({"BASE_IMAGE": "here/python:3.12"}, ImagePlan("here/python:3.12")),
+        ({"IMAGE_OPTIONS": "-v '/a b:/c' --net=x"}, ImagePlan(default_base(), ("-v", "/a b:/c", "--net=x"))),
+        ({"BUILDER": "https://ci.example/1"}, ImagePlan(default_base(), builder="https://ci.example/1")),
+    ],
+)  # fmt: skip
+def test_what_is_asked_of_the_builder(given: dict[str, str], expected: ImagePlan) -> None:
+    assert ImagePlan.of(given) == expected
+    assert re.fullmatch(r"python:\S+@sha256:[0-9a-f]{64}", default_base())
+
+
+@pytest.mark.image
+@pytest.mark.timeout(600)
+def test_its_images_run_and_are_accounted_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    containers = Containers()
+    containers.build_base()
+    for key, value in containers.environment.items():
+        monkeypatch.setenv(key, value)
+    plan = ImagePlan(BASE_IMAGE, containers.build_options())
+    images = build_images(tmp_path, plan)
+    assert [image.archive.name for image in images] == [
+        f"kafka-throttle-sidecar-{version()}.oci.tar",
+        f"kafka-throttle-sidecar-redirect-{version()}.oci.tar",
+    ]
+    write_provenance(tmp_path / "said", [image.archive for image in images], images, plan)
+    said = json.loads((tmp_path / "said").read_text("utf-8"))
+    digests = {subject["name"]: subject["digest"]["sha256"] for subject in said["subject"]}
+    for image in images:
+        assert digests[image.archive.name] == sha256(image.archive)
+        assert f"sha256:{digests[image.name]}" == image.digest
+    source, base, *locked = said["predicate"]["buildDefinition"]["resolvedDependencies"]
+    assert source["digest"] == {"gitCommit": commit()}
+    assert base["uri"] == f"docker://{BASE_IMAGE}"
+    assert re.fullmatch("[0-9a-f]{64}", base["digest"]["sha256"])
+    assert {entry["name"]: entry["digest"]["sha256"] for entry in locked}["uv.lock"] == sha256(ROOT / "uv.lock")
+    loaded = containers.podman("load", "--quiet", f"--input={images[0].archive}").split()[-1]
+    assert version() in containers.podman("run", "--rm", "--pull=never", "--read-only", loaded, "--version")
+    labels = containers.inspect(loaded, kind="image")["Config"]["Labels"]
+    assert labels["org.opencontainers.image.revision"] == commit()
