@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch.response import topic_count_at
 from protocol.fetch.topic_blocks import count_bytes
 from protocol.fetch.walker import ResponseEntry, response_walker, walk_whole
-from protocol.pacing import FEW
+from protocol.pacing import FEW, paced
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from . import edits
@@ -135,7 +135,8 @@ class AnswerReader:
 
     def _settle(self) -> None:
         if self._comparable is not None:
-            self._remember(self._comparable)
+            teaches = self._outlook.teaches()
+            self._last_empty = None if teaches is None else (self._outlook.version, self._comparable, teaches)
         if self._keeping.active:
             self._keeping.end()
         self._outlook.finish(self._now)
@@ -171,9 +172,7 @@ class AnswerReader:
         """Read an answer that is whole in the window, as most are, and let it go on in one piece; None if it cannot
         be read."""
         outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
-        teaches = outlook.teaches()
-        rest = window.buffer[start + FIXED_HEAD_BYTES : end] if teaches is not None else None
-        if last is not None and last == (version, rest, teaches):
+        if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], outlook.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
         else:
             walk = response_walker(version, tuple)
@@ -184,7 +183,9 @@ class AnswerReader:
             except ProtocolError:
                 return None
             outlook.answered(*says(head))
-            topics_end, self._comparable, self._buffer, self._end = head[TOPICS_END], rest, window.buffer, end
+            topics_end, self._buffer, self._end = head[TOPICS_END], window.buffer, end
+            if outlook.teaches() is not None and not any(map(_tells, paced(self._rows))):
+                self._comparable = window.buffer[start + FIXED_HEAD_BYTES : end]
         self._passed = self._total
         additions = self._additions
         if not additions.owed:
@@ -234,19 +235,16 @@ class AnswerReader:
             self._outlook.lost(self._now)
             return walk.give_up()
 
-    def _remember(self, rest: bytes) -> None:
-        """Keep an answer without records and errors to compare the next one with, unless every entry must be read."""
-        for row in self._rows:
-            if row[-1] > 0 or row[2]:  # records, or an error
-                return
-        teaches = self._outlook.teaches()
-        self._last_empty = None if teaches is None else (self._outlook.version, rest, teaches)
-
 
 @functools.cache
 def _least_bytes(version: int) -> int:
     """The shortest frame, prefix included, that is long enough to hold the number of its topics."""
     return LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0))
+
+
+def _tells(row: ResponseEntry) -> bool:
+    """Whether an entry has records or an error: an equal one would tell something new all the same."""
+    return row[-1] > 0 or bool(row[2])
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:

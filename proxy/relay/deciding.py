@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import FIRST_VERSION_WITH_SESSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, with_length
-from protocol.wire.headers import REQUEST_CORRELATION_ID_AT, request_correlation_id
+from protocol.wire.headers import REQUEST_CORRELATION_ID_AT
 
 from ..throttle.decision import Answer, Forward, Hold
 from .exchange import Undecoded
@@ -85,8 +85,9 @@ class Deciding:
             self._exchange.buffers.let_go(self._last[0])
             self._last = None
 
-    def take(self, frame: bytes, request: FetchRequest) -> Step:
-        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here."""
+    def take(self, frame: bytes, request: FetchRequest, correlation_id: int) -> Step:
+        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here.
+        `request` may be the one before, if this one differs by its correlation id alone."""
         exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
         exchange.fetched(request.head.api_version)
         link, changes = exchange.link, exchange.changes.count
@@ -100,7 +101,7 @@ class Deciding:
         decision: Decision = link.decide(demand, now, may_hold=not exchange.draining)
         if not isinstance(decision, Forward):
             return self._hold(Held(demand, decision, changes), total)
-        exchange.sent_whole(request_correlation_id(frame), decision.outlook)
+        exchange.sent_whole(correlation_id, decision.outlook)
         return total if decision.frame is None else Replace(total, with_length(decision.frame))
 
     def again(self, held: Held) -> Step:

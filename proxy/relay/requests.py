@@ -117,7 +117,7 @@ class RequestReader:
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:
             return None
-        after, api_key, version, _, _ = whole
+        after, api_key, version, correlation_id, _ = whole
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
@@ -132,7 +132,7 @@ class RequestReader:
                 request = deciding.parsed(frame)
             except ProtocolError:
                 return None
-        return None if request.replica_id < 0 else deciding.take(frame, request)
+        return None if request.replica_id < 0 else deciding.take(frame, request, correlation_id)
 
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
@@ -224,7 +224,7 @@ class RequestReader:
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         if request.replica_id < 0:
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
-        return self.deciding.take(frame, request)
+        return self.deciding.take(frame, request, head.correlation_id)
 
     def _whole_of(self, window: Window, head: RequestHead, total: int, session: SessionAt | None) -> Step:
         """Wait for all of the frame, if there is room for it."""

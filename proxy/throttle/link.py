@@ -119,9 +119,9 @@ class Link:
         if since is not None:
             self.throttle.timings.came_back(now - since)
             self.admission.came_back(now - since, now)
-        came_early = self._upstream.came_early(now)
-        if came_early is not None:
-            self._is_live = came_early
+        expected_at = self._upstream.expected_at
+        if expected_at is not None:
+            self._is_live = now < expected_at
         if since is not None and self.throttle.is_auto:
             self._live_until = now + LIVE_SECONDS
         if self._witness is not None:

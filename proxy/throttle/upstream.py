@@ -42,7 +42,7 @@ others only the high watermark. 0 would not do: it makes a leader answer at once
 class Upstream:
     """Turns one link's decisions into requests to its leader, or into answers."""
 
-    __slots__ = ("_admission", "_beside", "_expected_at", "_replicas", "_session", "_throttle", "_witness")
+    __slots__ = ("_admission", "_beside", "_replicas", "_session", "_throttle", "_witness", "expected_at")
 
     def __init__(
         self,
@@ -57,17 +57,12 @@ class Upstream:
         self._admission = admission
         self._session = session
         self._witness = witness
-        self._expected_at: float | None = None
+        self.expected_at: float | None = None
         """When the leader answers the request forwarded last if it has nothing new; None if partitions that are known
         to have data were requested."""
         self._beside: Outlook | None = None
         """The outlook of the last request if it asked for granted replicas and for others as well. A sidecar beside the
         leader that allows the granted ones nothing cannot hold such a request, and answers at once."""
-
-    def came_early(self, now: float) -> bool | None:
-        """True: the follower's last request was answered before the leader's wait for data was over; None: it cannot be
-        told."""
-        return None if self._expected_at is None else now < self._expected_at
 
     def look_back(self, demand: Demand, now: float) -> None:
         """Take the follower's next request. If the grants of the last one brought no records although the replica is
@@ -105,7 +100,7 @@ class Upstream:
         return self._unshaped(demand, self._outlook(demand, now))
 
     def _unshaped(self, demand: Demand, outlook: Outlook) -> Forward | Answer:
-        self._expected_at = demand.deadline
+        self.expected_at = demand.deadline
         if demand.translation is None:
             wanted = self._replicas.known or self._witness is not None or self._throttle.timings.are_wanted
             return Forward(None, outlook if wanted else None)
@@ -152,7 +147,7 @@ class Upstream:
         if granted and demand.partitions > len(granted) + len(omitted):
             self._beside = outlook
         max_wait_ms = self._max_wait_ms(demand, hurries=bool(omitted) and not granted, now=now)
-        self._expected_at = None if granted or probed else now + max_wait_ms / 1000
+        self.expected_at = None if granted or probed else now + max_wait_ms / 1000
         if shapes:
             choice = Choice(omitted.keys(), granted, dict.fromkeys(paced(probed), FIRST_CONTACT_BYTES))
         else:
@@ -168,7 +163,7 @@ class Upstream:
         outlook.parts = self._admission.parts
         first = demand.request.entries[0]
         outlook.first = (first.topic, first.partition)
-        self._expected_at = None
+        self.expected_at = None
         return Forward(None, outlook)
 
     def _sent_on(self, demand: Demand, choice: Choice, outlook: Outlook, max_wait_ms: int) -> Forward | Answer:
