@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .quotas import ROLE, periods, with_limit
+from .quotas import ROLE, periods, with_limit, with_period
 from .rates import LEVELS, per_second
 from .summaries import DAY_SECONDS, Summary, read
 
@@ -162,14 +162,8 @@ def _since_change(lag: DataFrame, events: DataFrame | None) -> DataFrame:
     """Add `quota_since`: when the quota became what it is. The second of the change belongs to what was before."""
     if events is None:
         return lag.withColumn("quota_since", F.lit(None).cast("long"))
-    changes = periods(events).select(*(F.col(name).alias(f"quota_{name}") for name in (*ROLE, "since", "until")))
-    in_force = (
-        (F.col("broker") == F.col("quota_broker"))
-        & (F.col("role") == F.col("quota_role"))
-        & (F.col("time") > F.col("quota_since"))
-        & (F.col("quota_until").isNull() | (F.col("time") <= F.col("quota_until")))
-    )
-    return lag.join(F.broadcast(changes), on=in_force, how="left").select(*lag.columns, "quota_since")
+    held = with_period(lag, periods(events), F.col("time") - 1)
+    return held.select(*lag.columns, F.col("period.since").alias("quota_since"))
 
 
 def _slope_error(recent: WindowSpec) -> Column:

@@ -6,6 +6,8 @@ has two quotas, the least and the most that held in it, and nobody is accused of
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 ROLE = ("broker", "role")
 UNLIMITED = float("inf")
+DAY_SECONDS = 86_400
 
 
 def periods(events: DataFrame) -> DataFrame:
@@ -64,23 +67,46 @@ def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:
     """Add `quota`, `enforce` and `since` of the quota in force to rows with `broker`, `role` and `time`, and `limit`
     and `limit_low`, the most and the least that held in that second: they differ only where the quota changed.
 
-    Seconds before the first word on a quota have null. Quotas are few, so they are broadcast.
+    Seconds before the first word on a quota have null.
     """
-    found = periods(events)
-    joined = seconds.alias("s").join(
-        F.broadcast(found.alias("q")),
-        (F.col("s.broker") == F.col("q.broker"))
-        & (F.col("s.role") == F.col("q.role"))
-        & (F.col("s.time") >= F.col("q.since"))
-        & (F.col("q.until").isNull() | (F.col("s.time") < F.col("q.until"))),
-        how="left",
+    held = with_period(seconds, periods(events), F.col("time"))
+    changes = F.col("time") == F.col("period.since")
+    return held.select(
+        *seconds.columns,
+        F.when(changes, F.col("period.most")).otherwise(F.col("period.limit")).alias("limit"),
+        F.when(changes, F.col("period.least")).otherwise(F.col("period.limit")).alias("limit_low"),
+        F.col("period.limit").alias("quota"),
+        "period.enforce",
+        "period.since",
     )
-    changes = F.col("s.time") == F.col("q.since")
-    return joined.select(
-        "s.*",
-        F.when(changes, F.col("q.most")).otherwise(F.col("q.limit")).alias("limit"),
-        F.when(changes, F.col("q.least")).otherwise(F.col("q.limit")).alias("limit_low"),
-        F.col("q.limit").alias("quota"),
-        "q.enforce",
-        "q.since",
+
+
+def with_period(rows: DataFrame, found: DataFrame, when: Column) -> DataFrame:
+    """Add `period`, the one of `periods` that holds at the second `when`, to rows with `broker` and `role`; null before
+    the first.
+
+    Quotas are few, so they are broadcast. A rate that sets itself changes all day long: a row is held against the
+    periods of its own day alone, and against the last one, which has no end.
+    """
+    period = F.struct(*found.columns).alias("period")
+    days = F.sequence(_day(F.col("since")), _day(F.col("until") - 1))
+    ended = found.where(F.col("until").isNotNull()).select(*ROLE, period, F.explode(days).alias("_day"))
+    last = found.where(F.col("until").isNull()).select(*ROLE, period)
+    keyed = rows.withColumns({"_when": when, "_day": _day(when)})
+    within = (F.col("_when") >= F.col("e.period.since")) & (F.col("_when") < F.col("e.period.until"))
+    goes_on = F.when(F.col("_when") >= F.col("l.period.since"), F.col("l.period"))
+    return (
+        keyed.alias("k")
+        .join(F.broadcast(ended.alias("e")), on=_same("k", "e", *ROLE, "_day") & within, how="left")
+        .join(F.broadcast(last.alias("l")), on=_same("k", "l", *ROLE), how="left")
+        .select(*(f"k.{name}" for name in rows.columns), F.coalesce("e.period", goes_on).alias("period"))
     )
+
+
+def _day(second: Column) -> Column:
+    return F.floor(second / DAY_SECONDS)
+
+
+def _same(one: str, other: str, *names: str) -> Column:
+    pairs = [F.col(f"{one}.{name}") == F.col(f"{other}.{name}") for name in names]
+    return functools.reduce(operator.and_, pairs)
