@@ -19,7 +19,7 @@ from ..roles import Role
 from .replica import Standing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence, Set
+    from collections.abc import Collection, Mapping, Sequence, Set
 
     from admission.stakes import Stake
     from admission.turns import Claim
@@ -70,6 +70,8 @@ class Outlook:
     leader's entry goes on to the follower, but without its records."""
     brought_nothing = False
     """The answer is over, and had no records of `first`."""
+    in_full = False
+    """Each of `grants` is all that the follower asked for."""
     turns: Mapping[PartitionKey, int] | None = None
     """Of `grants`, from the first records on: what each that is brought records takes as its turn."""
     is_timed = False
@@ -157,7 +159,8 @@ class Outlook:
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
         entered, turns = self.entered, self.turns
         if grants and turns is None:
-            turns = self.turns = _turns(grants, self.replicas.known, self.throttle.next_turn)
+            order = grants if self.in_full else _least_satisfied_first(grants, self.replicas.known)
+            turns = self.turns = dict(zip(paced(order), self.throttle.next_turns(len(grants)), strict=True))
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
             for replica, size, entry_at, records_at in paced(brought):
@@ -218,7 +221,7 @@ class Outlook:
             if replica is not None:
                 replica.unused()
                 if key == self.first or whole_session:
-                    replica.stalled(self.throttle.next_turn(), needs_more=whole_session)
+                    replica.stalled(self.throttle.next_turns(1)[0], needs_more=whole_session)
         self._give_back(now)
 
     def lost(self, now: float) -> None:
@@ -242,16 +245,16 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
         replica.saw_batch(first_batch_size(buffer, records_at, end))
 
 
-def _turns(
-    grants: Mapping[PartitionKey, int], known: Mapping[PartitionKey, Replica], next_turn: Callable[[], int]
-) -> dict[PartitionKey, int]:
+def _least_satisfied_first(
+    grants: Mapping[PartitionKey, int], known: Mapping[PartitionKey, Replica]
+) -> Collection[PartitionKey]:
     """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
     those that share one fetch would have nothing but the rest of the room in each."""
     if len(grants) == 1:
-        return dict.fromkeys(grants, next_turn())
+        return grants
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
         replica = known.get(key)
         (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
-    return {key: next_turn() for key in paced((*cut, *whole))}
+    return cut + whole

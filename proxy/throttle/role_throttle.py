@@ -169,9 +169,11 @@ class RoleThrottle:
         """Count anew how many replicas are remembered, since connections end and partitions are asked for no more."""
         self.remembered.count = sum(len(link.replicas) for link in self.links)
 
-    def next_turn(self) -> int:
-        self._turn += 1
-        return self._turn
+    def next_turns(self, count: int) -> range:
+        """So many numbers, each larger than all before: by them replicas take their turns."""
+        first = self._turn + 1
+        self._turn += count
+        return range(first, first + count)
 
     def account(
         self,

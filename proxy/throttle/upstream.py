@@ -158,7 +158,7 @@ class Upstream:
         """Forward the request as it came, since all of it is granted in full; the follower's own order lets each
         partition be the first one in turn."""
         outlook = self._outlook(demand, now)
-        outlook.catches_up = True
+        outlook.catches_up = outlook.in_full = True
         outlook.grants = granted
         outlook.parts = self._admission.parts
         first = demand.request.entries[0]
