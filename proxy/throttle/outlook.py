@@ -72,8 +72,10 @@ class Outlook:
     """The answer is over, and had no records of `first`."""
     in_full = False
     """Each of `grants` is all that the follower asked for."""
+    turn = 0
+    """From the first records on: the number that each of `grants` that is brought records takes as its turn, where
+    `turns` has none of its own for it."""
     turns: Mapping[PartitionKey, int] | None = None
-    """Of `grants`, from the first records on: what each that is brought records takes as its turn."""
     is_timed = False
     """The time to the first granted records has been measured."""
     catches_up = False
@@ -157,10 +159,9 @@ class Outlook:
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
-        entered, turns = self.entered, self.turns
-        if grants and turns is None:
-            order = grants if self.in_full else _least_satisfied_first(grants, self.replicas.known)
-            turns = self.turns = dict(zip(paced(order), self.throttle.next_turns(len(grants)), strict=True))
+        if grants and not self.turn:
+            self._take_turns(grants)
+        entered, turn, turns = self.entered, self.turn, self.turns
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
             for replica, size, entry_at, records_at in paced(brought):
@@ -176,8 +177,8 @@ class Outlook:
                 if entered is not None:
                     most = used if enforce else 0 if key in observed else granted or used
                     entered.account(key, self.parts.get(key), granted, used, now, most=most)
-                if granted and turns is not None:
-                    replica.served = turns[key]
+                if granted:
+                    replica.served = turn if turns is None else turns[key]
                     replica.used(size, granted)
                     reserved += granted
                     # In observe mode more may come than was granted, since nothing was asked to be less.
@@ -195,6 +196,16 @@ class Outlook:
         if reserved and not self.is_timed:
             self.is_timed = True
             self.throttle.timings.answered(now - self.admitted_at)
+
+    def _take_turns(self, grants: Mapping[PartitionKey, int]) -> None:
+        """Number the replicas that were granted something. Those that were granted less than they may ask for go before
+        the others the next time; otherwise the last of those that share one fetch would have nothing but the rest of
+        the room in each. Where each has all it asked for, one number does for all."""
+        numbers = self.throttle.next_turns(1 if self.in_full else len(grants))
+        self.turn = numbers[0]
+        if len(numbers) > 1:
+            order = _least_satisfied_first(grants, self.replicas.known)
+            self.turns = dict(zip(paced(order), numbers, strict=True))
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -248,10 +259,7 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
 def _least_satisfied_first(
     grants: Mapping[PartitionKey, int], known: Mapping[PartitionKey, Replica]
 ) -> Collection[PartitionKey]:
-    """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
-    those that share one fetch would have nothing but the rest of the room in each."""
-    if len(grants) == 1:
-        return grants
+    """Return those that were granted less than they may ask for, then the others, each in their order."""
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
