@@ -72,10 +72,8 @@ class Outlook:
     """The answer is over, and had no records of `first`."""
     in_full = False
     """Each of `grants` is all that the follower asked for."""
-    turn = 0
-    """From the first records on: the number that each of `grants` that is brought records takes as its turn, where
-    `turns` has none of its own for it."""
     turns: Mapping[PartitionKey, int] | None = None
+    """Of `grants`, from the first records on: what each that is brought records takes as its turn."""
     is_timed = False
     """The time to the first granted records has been measured."""
     catches_up = False
@@ -159,9 +157,9 @@ class Outlook:
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
-        if grants and not self.turn:
-            self._take_turns(grants)
-        entered, turn, turns = self.entered, self.turn, self.turns
+        entered, turns = self.entered, self.turns
+        if grants and turns is None:
+            turns = self.turns = _turns(grants, self)
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
             for replica, size, entry_at, records_at in paced(brought):
@@ -177,8 +175,8 @@ class Outlook:
                 if entered is not None:
                     most = used if enforce else 0 if key in observed else granted or used
                     entered.account(key, self.parts.get(key), granted, used, now, most=most)
-                if granted:
-                    replica.served = turn if turns is None else turns[key]
+                if granted and turns is not None:
+                    replica.served = turns[key]
                     replica.used(size, granted)
                     reserved += granted
                     # In observe mode more may come than was granted, since nothing was asked to be less.
@@ -196,16 +194,6 @@ class Outlook:
         if reserved and not self.is_timed:
             self.is_timed = True
             self.throttle.timings.answered(now - self.admitted_at)
-
-    def _take_turns(self, grants: Mapping[PartitionKey, int]) -> None:
-        """Number the replicas that were granted something. Those that were granted less than they may ask for go before
-        the others the next time; otherwise the last of those that share one fetch would have nothing but the rest of
-        the room in each. Where each has all it asked for, one number does for all."""
-        numbers = self.throttle.next_turns(1 if self.in_full else len(grants))
-        self.turn = numbers[0]
-        if len(numbers) > 1:
-            order = _least_satisfied_first(grants, self.replicas.known)
-            self.turns = dict(zip(paced(order), numbers, strict=True))
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -256,13 +244,16 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
         replica.saw_batch(first_batch_size(buffer, records_at, end))
 
 
-def _least_satisfied_first(
-    grants: Mapping[PartitionKey, int], known: Mapping[PartitionKey, Replica]
-) -> Collection[PartitionKey]:
-    """Return those that were granted less than they may ask for, then the others, each in their order."""
+def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
+    """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
+    those that share one fetch would have nothing but the rest of the room in each. Where each has all it asked for they
+    share one number, and come in the follower's own order."""
+    next_turns, known = outlook.throttle.next_turns, outlook.replicas.known
+    if outlook.in_full or len(grants) == 1:
+        return dict.fromkeys(grants, next_turns(1)[0])
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
         replica = known.get(key)
         (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
-    return cut + whole
+    return dict(zip(paced(cut + whole), next_turns(len(grants)), strict=True))
