@@ -246,14 +246,14 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
 
 def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
     """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
-    those that share one fetch would have nothing but the rest of the room in each. Where each has all it asked for they
-    share one number, and come in the follower's own order."""
-    next_turns, known = outlook.throttle.next_turns, outlook.replicas.known
-    if outlook.in_full or len(grants) == 1:
-        return dict.fromkeys(grants, next_turns(1)[0])
+    those that share one fetch would have nothing but the rest of the room in each."""
+    numbers = outlook.throttle.next_turns(len(grants))
+    if outlook.in_full:
+        return dict(zip(paced(grants), numbers, strict=True))
+    known = outlook.replicas.known
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
         replica = known.get(key)
         (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
-    return dict(zip(paced(cut + whole), next_turns(len(grants)), strict=True))
+    return dict(zip(paced(cut + whole), numbers, strict=True))

@@ -74,6 +74,26 @@ def test_what_had_less_than_others_of_one_fetch_goes_before_them_in_the_next() -
     assert min(had.values()) >= 0.8 * max(had.values()), had
 
 
+def test_a_fetch_in_which_each_had_all_leaves_the_order_as_it_was() -> None:
+    """By turns there is room for all three partitions, and for 2.25 of them: whoever came last the one time comes first
+    the next, whatever was in between."""
+    conversation = behind(partitions=3, bytes_per_second=21 * MIB)
+    scarce = dict.fromkeys((T0, T1, T2), 0)
+    for _ in range(30):
+        conversation.now += 1.0
+        decision = conversation.ask()
+        assert conversation.asked_for(decision) == dict.fromkeys((T0, T1, T2), LIMIT)
+        conversation.answer(decision, conversation.asked_for(decision))
+        conversation.now += 0.001
+        decision = conversation.ask()
+        asked = conversation.asked_for(decision)
+        assert sum(asked.values()) < 3 * LIMIT
+        conversation.answer(decision, asked)
+        for key, size in asked.items():
+            scarce[key] += size
+    assert min(scarce.values()) >= 0.9 * max(scarce.values()), scarce
+
+
 def test_everything_over_quota_is_held_until_the_gate_opens() -> None:
     conversation = drained(behind(partitions=2))
     decision = conversation.ask()
