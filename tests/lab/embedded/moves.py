@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from proxy.relay.poller import Poller
     from proxy.throttle.role_throttle import RoleThrottle
 
-PATIENCE_SECONDS = 0.01
+PATIENCE_SECONDS = 0.03
 LIMITS = LimitSettings(
     max_request_bytes=8 * MIB, max_substitution_bytes=16 * MIB, connect_timeout_seconds=2.0, drain_seconds=5.0
 )
