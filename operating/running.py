@@ -17,6 +17,7 @@ from proxy.config.settings import load_settings
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
+from proxy.process.activation import PassedSockets
 from proxy.process.service_manager import ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
 from proxy.server import serve
@@ -33,6 +34,7 @@ and receive; 5 ms by default. Beside a thread that computes four pairs of these 
 def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
     """Until it has drained. Raises ConfigurationError."""
     settings = load_settings(config_path, overrides, os.environ)
+    passed = PassedSockets.of(os.environ)
     statistics = Statistics()
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
     log = open_log(settings.log, queue, statistics.log_dropped)
@@ -58,6 +60,7 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
                 watchdog=watchdog,
                 service_manager=ServiceManager(os.environ),
                 take_over=take_over,
+                passed=passed,
             )
         )
     finally:

@@ -43,6 +43,7 @@ from .observing.oversight import Oversight
 from .observing.site import Site
 from .observing.status_page import StatusPage
 from .observing.surveying import Surveyor
+from .process.activation import PassedSockets
 from .process.garbage import collect_now_and_then, collected_by_hand
 from .process.heartbeat import Heartbeat
 from .process.service_manager import ServiceManager
@@ -106,14 +107,16 @@ async def serve(
     watchdog: Watchdog | None = None,
     service_manager: ServiceManager | None = None,
     take_over: bool = False,
+    passed: PassedSockets | None = None,
     task_status: trio.TaskStatus[dict[str, Address]] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Run until SIGTERM or SIGINT, then drain. `task_status` gets the bound address of every listener by its key.
 
     `watchdog` (started by the caller) and `service_manager` hear of the loop's beats; None: nobody does. `take_over`:
-    from the process that serves these settings now, if there is one, with all that it has open.
+    from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
+    listens on for this process.
 
-    Raises ConfigurationError if an address cannot be listened on.
+    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's.
     """
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
@@ -122,11 +125,13 @@ async def serve(
         # While the process before this one serves: loaded after, it would take the interpreter from its connections.
         await load_what_could_wait()
     inherited = await server.handover.ask() if take_over else None
-    socket_taken = _inherited(inherited, _HTTP, settings.http.listen)
+    passed = passed or PassedSockets()
+    socket_taken = _taken(inherited, passed, _HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
     with closing(http), collected_by_hand(), receive_signals() if signals else nullcontext() as received:
         found = routes(settings)
-        listeners = list(zip(found, await _listen(found, settings, inherited), strict=True))
+        listeners = list(zip(found, await _listen(found, settings, inherited, passed), strict=True))
+        passed.require_none_left()
         async with server.recorded(), trio.open_nursery() as background:
             for task, run in server.tasks(http, received).items():
                 background.start_soon(server.handover.keep, server.supervisor, task, run)
@@ -348,18 +353,24 @@ class Server:
 
 
 async def _listen(
-    found: Sequence[Route], settings: Settings, inherited: Inheritance | None
+    found: Sequence[Route], settings: Settings, inherited: Inheritance | None, passed: PassedSockets
 ) -> list[trio.SocketListener]:
     try:
         dual_stack = frozenset(route.listen for route in found if route.upstream is None)
-        taken = [_inherited(inherited, route.key, route.listen) for route in found]
+        taken = [_taken(inherited, passed, route.key, route.listen) for route in found]
         return await open_listeners([route.listen for route in found], dual_stack=dual_stack, taken=taken)
     except CannotListenError as error:
         raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
 
 
-def _inherited(inherited: Inheritance | None, key: str, address: Address) -> socket.socket | None:
-    return None if inherited is None else inherited.take_listener(key, address)
+def _taken(inherited: Inheritance | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
+    """The socket that listens there already, for the process before this one or for systemd."""
+    of_systemd = passed.take(address)
+    of_process = None if inherited is None else inherited.take_listener(key, address)
+    if of_process is None or of_systemd is None:
+        return of_process or of_systemd
+    of_systemd.close()
+    return of_process
 
 
 def _bound(listener: trio.SocketListener) -> Address:
