@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 
 import pytest
@@ -71,6 +72,30 @@ def test_errors_are_raised_where_it_is_gone_on_with() -> None:
         of.go_on()
     assert not of.busy
     assert turns(of, of.run(partial(added, range(3)))) == (0, 3)
+
+
+def test_stacks_are_used_again_and_keep_nothing_of_what_they_did() -> None:
+    class Big:
+        """Whose end can be seen."""
+
+    def one_after_the_other(count: int) -> list[weakref.ref[Big]]:
+        of: Slices[Big] = Slices()
+        return [weakref.ref(of.run(Big)) for _ in range(count)]
+
+    slices._IDLE.stacks.clear()
+    assert not any(reference() for reference in one_after_the_other(3))
+    (stack,) = slices._IDLE.stacks
+    other: Slices[int] = Slices()
+    assert turns(other, other.run(partial(added, range(3)))) == (0, 3)
+    assert slices._IDLE.stacks == [stack]
+
+
+@pytest.mark.usefixtures("short_slices")
+def test_so_many_idle_stacks_are_kept_and_no_more() -> None:
+    many = [Slices[int]() for _ in range(slices.MOST_IDLE + 3)]
+    assert [of.run(partial(added, range(100))) for of in many] == len(many) * [Wait.TURN]
+    assert [of.go_on() for of in many] == len(many) * [sum(range(100))]
+    assert len(slices._IDLE.stacks) == slices.MOST_IDLE
 
 
 @pytest.mark.usefixtures("short_slices")
