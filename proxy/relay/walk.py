@@ -90,23 +90,26 @@ class FrameWalk:
         With `MOST_ROWS` of them or so it stops, and `has_more` says so. Positions in a row are the buffer's, valid
         until the window changes. Raises ProtocolError.
         """
-        rows = self._rows
+        rows, send, step_bytes = self._rows, self._steps.send, self._step_bytes
         rows.clear()
         origin = self._window.start - passed
         end = min(self._window.end, origin + self._total)
-        until = origin + self._at
-        while not self._finished and len(rows) < MOST_ROWS and until < end and origin + self._at < end:
-            until, found = min(end, max(until, origin + self._at) + self._step_bytes), len(rows)
+        until = at = origin + self._at
+        while not self._finished and len(rows) < MOST_ROWS and until < end and at < end:
+            found = len(rows)
+            until = min(end, max(at, until) + step_bytes)
             try:
-                at = self._steps.send((origin + self._at, until))
+                at = send((at, until))
             except StopIteration as done:
                 at, self._finished = done.value, True
-            self._at = at - origin
-            few = len(rows) - found < FEW_ROWS
-            self._step_bytes = min(2 * self._step_bytes, MOST_STEP_BYTES) if few else LEAST_STEP_BYTES
-            if self.topics_end is None and TOPICS_END in self.head:
-                self.topics_end = self.head[TOPICS_END] - origin
-        self.has_more = not self._finished and origin + self._at < end and until < end
+            if len(rows) - found >= FEW_ROWS:
+                step_bytes = LEAST_STEP_BYTES
+            elif step_bytes < MOST_STEP_BYTES:
+                step_bytes *= 2
+        self._at, self._step_bytes = at - origin, step_bytes
+        if self.topics_end is None and TOPICS_END in self.head:
+            self.topics_end = self.head[TOPICS_END] - origin
+        self.has_more = not self._finished and at < end and until < end
         if self._finished:
             torn = self._at != self._total
         else:
