@@ -25,6 +25,7 @@ SETTINGS = {
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
     # Rows that are shuffled are much alike: half of what lz4 leaves of them.
     "spark.io.compression.codec": "zstd",
+    "spark.io.compression.zstd.level": "3",
 }
 ON_THIS_MACHINE = {
     "spark.driver.host": "127.0.0.1",
