@@ -3,8 +3,7 @@
     with open_rooms((101, 102)) as rooms:
         cluster(ClusterPlan(brokers=(101, 102), rooms=rooms, sidecars=SidecarPlan(transparent=True)))
 
-A bridge in our own namespace joins them; clients and taps are there. Addresses are of 198.18.0.0/15 (RFC 2544), which
-no network uses. Needs root and iproute2. Knows no Kafka.
+A bridge in our own namespace joins them; clients and taps are there. Needs root and iproute2. Knows no Kafka.
 
 Invariant: when the block ends, the namespaces and the bridge are gone.
 """
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import shutil
 from contextlib import contextmanager
 from ipaddress import IPv6Address
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING
 from .addresses import Addresses
 from .commands import output_of
 from .errors import LabError
+from .networks import own_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,11 +43,10 @@ _QUEUE_BYTES = 4 * 1024 * 1024
 class Rooms:
     """Made by `open_rooms`."""
 
-    def __init__(self, brokers: Sequence[int], link_bytes_per_second: int | None = None) -> None:
+    def __init__(self, network: str, brokers: Sequence[int], link_bytes_per_second: int | None = None) -> None:
         self._link_rate = link_bytes_per_second
-        third = random.randint(0, 255)
-        self.addresses = Addresses(f"198.18.{third}", tuple(brokers))
-        self._prefix6 = f"fd98:18:{third:x}::"
+        self.addresses = Addresses(network, tuple(brokers))
+        self._prefix6 = f"fd98:18:{int(network.rpartition('.')[2]):x}::"
         self._bridge = f"kl{os.getpid()}x{next(_numbers)}"
 
     def within(self, broker: int) -> list[str]:
@@ -155,12 +153,13 @@ def open_rooms(brokers: Sequence[int], *, link_bytes_per_second: int | None = No
         raise LabError(f"network namespaces need {', '.join(missing)}")
     if os.geteuid() != 0:
         raise LabError("network namespaces need root")
-    rooms = Rooms(brokers, link_bytes_per_second)
-    try:
-        rooms.open()
-        yield rooms
-    finally:
-        rooms.close()
+    with own_network() as network:
+        rooms = Rooms(network, brokers, link_bytes_per_second)
+        try:
+            rooms.open()
+            yield rooms
+        finally:
+            rooms.close()
 
 
 def _token_bucket(bytes_per_second: int) -> list[str]:

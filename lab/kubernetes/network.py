@@ -2,7 +2,7 @@
 
     ours ── link ── bridge of the node ── a link for each pod
 
-Addresses are of 198.18.0.0/15 (RFC 2544), which no network uses. Needs root and iproute2. Knows no Kubernetes.
+Needs root and iproute2. Knows no Kubernetes.
 Invariant: when the block ends, namespace and link are gone.
 """
 
@@ -10,27 +10,26 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..commands import output_of
 from ..errors import LabError
 from ..jars import required_command
+from ..networks import own_network
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BRIDGE = "pods"
-_ATTEMPTS = 50
 _numbers = itertools.count()
 
 
 class NodeNetwork:
     """Made by `node_network`."""
 
-    def __init__(self) -> None:
-        self._prefix = _free_prefix()
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self.name = f"kn{os.getpid()}x{next(_numbers)}"
 
     @property
@@ -86,20 +85,10 @@ def node_network() -> Iterator[NodeNetwork]:
     required_command("nsenter", "namespaces (Debian: apt-get install util-linux)")
     if os.geteuid() != 0:
         raise LabError("network namespaces need root")
-    network = NodeNetwork()
-    try:
-        network.open()
-        yield network
-    finally:
-        network.close()
-
-
-def _free_prefix() -> str:
-    """Three octets that no interface of this machine has."""
-    taken = output_of("ip", "-oneline", "addr", "show")
-    dice = random.Random()
-    for _ in range(_ATTEMPTS):
-        prefix = f"198.18.{dice.randint(0, 255)}"
-        if f" {prefix}." not in taken:
-            return prefix
-    raise LabError("no network of 198.18.0.0/16 found that no interface has")
+    with own_network() as prefix:
+        network = NodeNetwork(prefix)
+        try:
+            network.open()
+            yield network
+        finally:
+            network.close()
