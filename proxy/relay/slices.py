@@ -16,7 +16,7 @@ import threading
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from greenlet import GreenletExit, greenlet
+from greenlet import greenlet
 
 from protocol.pacing import in_slices
 
@@ -66,39 +66,44 @@ class Slices(Generic[T]):
             self._stack, self.busy = None, False
 
     def _switch(self, stack: _Stack[T]) -> T | Wait:
-        stack.switch()
-        if stack.work is not None:
+        try:
+            stack.switch()
+        finally:
+            self.busy = stack.is_busy
+            if not self.busy:
+                self._stack = None
+        if self.busy:
             return TURN
-        self._stack, self.busy = None, False
         if len(_IDLE.stacks) < MOST_IDLE:
             _IDLE.stacks.append(stack)
         return stack.take()
 
 
 class _Stack(Generic[T]):
-    """Does one work after the other, each until it is through; `work` is None then."""
+    """Does one work after the other, each until it is through. One whose work raised an error has ended."""
 
-    __slots__ = ("_ends", "_error", "_greenlet", "_result", "work")
+    __slots__ = ("_ends", "_greenlet", "_results", "work")
 
     def __init__(self) -> None:
         self.work: Callable[[], T] | None = None
-        self._result: T | None = None
-        self._error: BaseException | None = None
+        """None: through."""
+        self._results: list[T] = []
+        """What the work came to, until it is taken."""
         self._ends = 0.0
         self._greenlet = greenlet(self._serve)
 
+    @property
+    def is_busy(self) -> bool:
+        return self.work is not None and not self._greenlet.dead
+
     def switch(self) -> None:
-        """Go on until the slice or the work is over."""
+        """Go on until the slice or the work is over. Raises what the work raises."""
         self._ends = perf_counter() + SLICE_SECONDS
         self._greenlet.switch()
 
     def take(self) -> T:
-        """Return what the work came to, of which nothing stays here; raises what it raised."""
-        result, error = self._result, self._error
-        self._result = self._error = None
-        if error is not None:
-            raise error
-        return result  # type: ignore[return-value]  # without an error there is a result
+        """Return what the work came to, of which nothing stays here."""
+        return self._results.pop()
 
     def end(self) -> None:
         self._greenlet.throw()
@@ -106,12 +111,7 @@ class _Stack(Generic[T]):
     def _serve(self) -> None:
         in_slices(self._pause)
         while self.work is not None:
-            try:
-                self._result = self.work()
-            except GreenletExit:
-                raise
-            except BaseException as error:  # noqa: BLE001 - raised again where the work is gone on with
-                self._error = error
+            self._results.append(self.work())
             self.work = None
             self._leave()
 

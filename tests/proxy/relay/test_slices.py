@@ -71,6 +71,8 @@ def test_errors_are_raised_where_it_is_gone_on_with() -> None:
     with pytest.raises(ValueError, match=str(sum(range(100)))):
         of.go_on()
     assert not of.busy
+    with pytest.raises(AssertionError, match="nothing to go on with"):
+        of.go_on()
     assert turns(of, of.run(partial(added, range(3)))) == (0, 3)
 
 
