@@ -59,11 +59,11 @@ class Direction:
             need = self._need
             while need is not None:
                 received = transfer.receive(need)
-                if received < 0:
-                    return READ
-                if not received:
+                if received <= 0:
+                    if received < 0:
+                        return READ
                     window.ended = True
-                if window.ended or window.end - window.start >= need.least:
+                if received >= need.least or window.ended or window.end - window.start >= need.least:
                     need = self._need = None
                 elif perf_counter() > turn_ends:
                     return TURN
