@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.watching import FILE_THREADS
+from ..threads import FILE_THREADS, in_thread
 from .last_good import keep_last_good
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class LastGoodKeeper:
         if content is None:
             return
         try:
-            written = await trio.to_thread.run_sync(
+            written = await in_thread(
                 keep_last_good,
                 self._state,
                 content,

@@ -9,27 +9,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING
 
 import trio
 
 from ..errors import ConfigurationError
 from ..files.reading import read_bytes
 from ..files.replacement import edit_file, refuse_config_map
-from ..files.watching import FILE_THREADS
 from ..quotas import advise, hash_of, parse_quotas
+from ..threads import FILE_THREADS, in_thread
 from .quota_file import NOTHING_EXPECTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from ..logs.log import Log
     from ..quotas import QuotaFile
     from .reload import QuotaWatch, ReloadOutcome
 
-_Arguments = TypeVarTuple("_Arguments")
-_Result = TypeVar("_Result")
 
 SOURCE = "PUT /quotas"
 """Names the source in messages about quotas that came over HTTP."""
@@ -75,7 +73,9 @@ class QuotaWriting:
     async def read(self) -> tuple[bytes, str]:
         """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
         pushed = self._watch.pushed.current
-        content = pushed.content if pushed is not None else await _in_thread(read_bytes, self._path)
+        content = (
+            pushed.content if pushed is not None else await in_thread(read_bytes, self._path, limiter=FILE_THREADS)
+        )
         return content, hash_of(content)
 
     async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
@@ -86,7 +86,7 @@ class QuotaWriting:
         quota_file = await self._parsed(content)
         async with self._one_at_a_time:
             try:
-                mounted = await _in_thread(_is_config_map, self._path)
+                mounted = await in_thread(_is_config_map, self._path, limiter=FILE_THREADS)
                 before, outcome = await (
                     self._push(content, quota_file, expected, superseded, peer)
                     if mounted
@@ -111,7 +111,7 @@ class QuotaWriting:
         if not content.strip():
             raise RefusedWriteError([f"{SOURCE}: {NOTHING_EXPECTED}"], is_the_place=False)
         try:
-            return await _in_thread(partial(parse_quotas, content, source=SOURCE))
+            return await in_thread(partial(parse_quotas, content, source=SOURCE), limiter=FILE_THREADS)
         except ConfigurationError as error:
             raise RefusedWriteError(error.problems, is_the_place=False) from error
 
@@ -121,7 +121,7 @@ class QuotaWriting:
                 raise StaleError(expected, hash_of(before))
             return content, before
 
-        _, before = await _in_thread(edit_file, self._path, change)
+        _, before = await in_thread(edit_file, self._path, change, limiter=FILE_THREADS)
         return before, await self._watch.reload("put", peer=peer)
 
     async def _push(
@@ -130,14 +130,9 @@ class QuotaWriting:
         before, found = await self.read()
         if found != expected:
             raise StaleError(expected, found)
-        shown = hash_of(await _in_thread(read_bytes, self._path))
+        shown = hash_of(await in_thread(read_bytes, self._path, limiter=FILE_THREADS))
         older = [*superseded, found, shown]
         return before, await self._watch.push(content, quota_file, older=older, peer=peer)
-
-
-async def _in_thread(work: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
-    """One of those for files, of which there are few: name servers and brokers that hang hold none of them."""
-    return await trio.to_thread.run_sync(work, *arguments, limiter=FILE_THREADS)
 
 
 def _is_config_map(path: Path) -> bool:

@@ -21,8 +21,9 @@ import trio
 from ..changes import Changes
 from ..errors import ConfigurationError
 from ..files.mounts import is_mounted_alone
-from ..files.watching import FILE_THREADS, follow
+from ..files.watching import follow
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
+from ..threads import FILE_THREADS, in_thread
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
 from .starting import Source, start_with
@@ -167,9 +168,7 @@ class QuotaWatch:
         async with self._reading:
             try:
                 # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
-                found = await trio.to_thread.run_sync(
-                    read_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True
-                )
+                found = await in_thread(read_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True)
             except ConfigurationError as error:
                 outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
@@ -257,7 +256,7 @@ class QuotaWatch:
             before, now = self._current, self._clock()
             if size <= SHORT_BYTES:
                 return work(before, now)
-            found = await trio.to_thread.run_sync(work, before, now, limiter=FILE_THREADS, abandon_on_cancel=True)
+            found = await in_thread(work, before, now, limiter=FILE_THREADS, abandon_on_cancel=True)
             if self._current is before:
                 return found
 

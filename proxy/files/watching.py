@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..threads import FILE_THREADS, in_thread
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from watchfiles._rust_notify import RustNotify
 
-FILE_THREADS = trio.CapacityLimiter(4)
-"""Threads for reading and watching quotas.toml alone. Trio's shared 40 threads may all be waiting for a name server
-that does not answer."""
 _STEP_MS = 40
 """Quiet for this long, and a change is complete (an editor writes, renames, then sets the mode). The thread looks so
 often: at 20 ms it was 6 % of what a sidecar at work cost (measured)."""
@@ -60,9 +59,9 @@ class FileWatch:
     async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
         """Raises OSError if a directory is missing or cannot be watched."""
         with ExitStack() as kept:
-            route = await trio.to_thread.run_sync(_route_to, path, limiter=FILE_THREADS)
-            route = await trio.to_thread.run_sync(_kept, route, kept, limiter=FILE_THREADS)
-            notify = await trio.to_thread.run_sync(_notify_about, route, limiter=FILE_THREADS)
+            route = await in_thread(_route_to, path, limiter=FILE_THREADS)
+            route = await in_thread(_kept, route, kept, limiter=FILE_THREADS)
+            notify = await in_thread(_notify_about, route, limiter=FILE_THREADS)
             yield cls(path, route, kept.enter_context(notify))
 
     async def wait_changed(self) -> bool:
@@ -75,7 +74,7 @@ class FileWatch:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_set_when_cancelled, stop)
             try:
-                still_good = await trio.to_thread.run_sync(self._watch, stop, limiter=FILE_THREADS)
+                still_good = await in_thread(self._watch, stop, limiter=FILE_THREADS)
             except OSError as error:  # Raised outside the nursery, which would wrap the error in an ExceptionGroup.
                 still_good = error
             nursery.cancel_scope.cancel()

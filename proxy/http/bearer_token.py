@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.watching import FILE_THREADS
+from ..threads import FILE_THREADS, in_thread
 from .routing import json_answer
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class BearerToken:
         while True:
             await trio.sleep(LOOK_SECONDS)
             try:
-                self._token = await trio.to_thread.run_sync(read_token, self._path, limiter=FILE_THREADS)
+                self._token = await in_thread(read_token, self._path, limiter=FILE_THREADS)
             except ConfigurationError as error:
                 self._token = None
                 if self._said != str(error):

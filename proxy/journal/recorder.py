@@ -16,6 +16,7 @@ import trio
 from journal_schema import Kind
 
 from ..errors import ConfigurationError
+from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
 from .shelf import Shelf, run_name
@@ -79,9 +80,7 @@ class Journal:
         now = trio.current_time()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
         with trio.move_on_after(FINISH_SECONDS, shield=True):
-            await trio.to_thread.run_sync(
-                self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True, limiter=JOURNAL_THREADS
-            )
+            await in_thread(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True, limiter=JOURNAL_THREADS)
         self._tell_what_was_removed()
 
     def _hand_on(self, now: float) -> None:

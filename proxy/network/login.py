@@ -26,6 +26,7 @@ from protocol.sasl import (
 
 from ..errors import ConfigurationError
 from ..files.reading import read_bytes
+from ..threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -85,14 +86,14 @@ class Login:
 
     async def run(self, ask: Callable[[bytes], Awaitable[bytes]], *, client_id: str) -> None:
         """Log in; `ask` sends a frame and returns its answer. Raises SaslRefusedError, and what `ask` does."""
-        mechanism = await trio.to_thread.run_sync(self.mechanism, limiter=LOGIN_THREADS)
+        mechanism = await in_thread(self.mechanism, limiter=LOGIN_THREADS)
         name = self._settings.mechanism
         read_handshake(await ask(handshake_request(0, name, client_id=client_id)), name)
         for number in range(1, MOST_EXCHANGES):
             try:
-                says = await trio.to_thread.run_sync(mechanism.auth_bytes, limiter=LOGIN_THREADS)
+                says = await in_thread(mechanism.auth_bytes, limiter=LOGIN_THREADS)
                 answer = read_authenticate(await ask(authenticate_request(number, says, client_id=client_id)))
-                await trio.to_thread.run_sync(mechanism.receive, answer, limiter=LOGIN_THREADS)
+                await in_thread(mechanism.receive, answer, limiter=LOGIN_THREADS)
             except ProtocolError:
                 raise
             except (ValueError, KeyError) as error:  # of kafka-python, about what the broker says

@@ -14,6 +14,7 @@ import trio
 
 from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request
 
+from ..threads import in_thread
 from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ async def metadata_of(broker: Broker, topics: Sequence[Topic], read: Reads[_Foun
         frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
     if len(frame) < LARGE_BYTES:
         return read(frame, version=version)
-    return await trio.to_thread.run_sync(partial(read, frame, version=version), limiter=READING_THREADS)
+    return await in_thread(partial(read, frame, version=version), limiter=READING_THREADS)
 
 
 def pause_seconds(took_seconds: float, least_seconds: float, most_share: float) -> float:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import trio
 
+from ..threads import in_thread
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,12 +40,10 @@ class NameLookups(trio.abc.HostnameResolver):
         flags: int = 0,
     ) -> list[Any]:
         """Raises socket.gaierror."""
-        return await trio.to_thread.run_sync(
+        return await in_thread(
             self._lookup, host, port, family, type, proto, flags, limiter=self._threads, abandon_on_cancel=True
         )
 
     async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
         """Raises socket.gaierror."""
-        return await trio.to_thread.run_sync(
-            socket.getnameinfo, sockaddr, flags, limiter=self._threads, abandon_on_cancel=True
-        )
+        return await in_thread(socket.getnameinfo, sockaddr, flags, limiter=self._threads, abandon_on_cancel=True)

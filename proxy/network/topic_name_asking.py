@@ -15,6 +15,7 @@ import trio
 from protocol.metadata import metadata_request, topic_names_by_id
 
 from ..changes import Changes
+from ..threads import in_thread
 from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
 
 if TYPE_CHECKING:
@@ -83,4 +84,4 @@ async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
     if len(frame) < LARGE_BYTES:
         return topic_names_by_id(frame)
-    return await trio.to_thread.run_sync(topic_names_by_id, frame, limiter=READING_THREADS)
+    return await in_thread(topic_names_by_id, frame, limiter=READING_THREADS)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..files.watching import load_notifier
+from ..threads import in_thread
 from ..version import own_version
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ async def load_what_could_wait() -> None:
     """In a thread, or the first scrape would hold up the loop. Where no thread is to be had, whoever needs a part loads
     it."""
     with suppress(RuntimeError):
-        await trio.to_thread.run_sync(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+        await in_thread(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
 
 
 def exposition_of(sources: Sources) -> Exposition:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from ..threads import in_thread
 from .late import load_prometheus
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ class ProcessFigures:
         with trio.move_on_after(FRESH_SECONDS):
             async with self._reading:
                 if trio.current_time() - self._read_at >= FRESH_SECONDS:
-                    self._last = await trio.to_thread.run_sync(
-                        self._collect, limiter=self._threads, abandon_on_cancel=True
-                    )
+                    self._last = await in_thread(self._collect, limiter=self._threads, abandon_on_cancel=True)
                     self._read_at = trio.current_time()
         return self._last
 

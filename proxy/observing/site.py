@@ -17,6 +17,7 @@ from ..http.shared import Shared
 from ..http.trust import Trust
 from ..http.writers import Writers
 from ..process.supervision import Task
+from ..threads import in_thread
 from .pages import Endpoints, Json, lists_openmetrics, pages
 from .process_figures import ProcessFigures
 from .quota_page import quota_routes
@@ -129,7 +130,7 @@ class Site:
         process = await self._process.read()
         if self._exposition is None:
             # In a thread, when it is first asked for: to load what knows the format takes 0.1 s of CPU.
-            self._exposition = await trio.to_thread.run_sync(self._make_exposition, limiter=_LOADING)
+            self._exposition = await in_thread(self._make_exposition, limiter=_LOADING)
         return await self._turn.work_out(self._exposition.encode(process, openmetrics=openmetrics))
 
     async def _work_out_config(self) -> Json:

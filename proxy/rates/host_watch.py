@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from ..files.watching import FILE_THREADS
+from ..threads import FILE_THREADS, in_thread
 from .host import read_counters, reading
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class HostWatch:
         """Look once."""
         found = None
         with trio.move_on_after(LOOK_SECONDS):
-            found = await trio.to_thread.run_sync(self._read, limiter=FILE_THREADS, abandon_on_cancel=True)
+            found = await in_thread(self._read, limiter=FILE_THREADS, abandon_on_cancel=True)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)
         self.reading = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..http.outgoing import opener
+from ..threads import in_thread
 from .query_state import AbsurdError, QueryState, parse_answer
 
 if TYPE_CHECKING:
@@ -85,9 +86,7 @@ class Querying:
     async def _query(self, state: QueryState) -> None:
         with trio.move_on_after(2 * TIMEOUT_SECONDS) as waited:
             try:
-                content = await trio.to_thread.run_sync(
-                    self._ask, state.signal, limiter=_THREADS, abandon_on_cancel=True
-                )
+                content = await in_thread(self._ask, state.signal, limiter=_THREADS, abandon_on_cancel=True)
                 state.took(parse_answer(content), trio.current_time())
             except (OSError, ValueError) as error:  # the second: of a host that is no host
                 state.failed(f"{state.signal.url}: {error}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..files.watching import FILE_THREADS
+from ..threads import FILE_THREADS, in_thread
 from .contexts import load
 from .handshakes import Handshakes
 from .leg import Leg
@@ -87,7 +87,7 @@ class Legs:
         while True:
             await trio.sleep(LOOK_SECONDS)
             for kept in self._kept.values():
-                await trio.to_thread.run_sync(self._look, kept, limiter=FILE_THREADS)
+                await in_thread(self._look, kept, limiter=FILE_THREADS)
 
     def _look(self, kept: _Kept) -> None:
         """In a thread."""

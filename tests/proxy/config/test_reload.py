@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
 import shutil
 import statistics
@@ -356,3 +357,19 @@ async def test_quotas_that_change_while_others_are_worked_out_are_compared_anew(
         outcome = await watch.reload("test")
     assert outcome.changes["leader_bytes_per_second"] == (70, 20)
     assert done == 2
+
+
+async def test_a_bad_file_leaves_nothing_in_memory(path: Path, log: RecordedLog) -> None:
+    """The whole run of the fuzzer ended at 401 MiB, where a bad file of 50 000 topics left 80 to 190 MB behind."""
+    watch = open_watch(path, log)
+    topics = (f"topics.t{number}.leader.replication.throttled.replicas = 7" for number in range(1000))
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        for number in range(3):
+            write(path, "\n".join([*topics, f"none.{number} = 1"]))
+            assert (await watch.reload("test")).result is ReloadResult.FAILED
+        assert len(gc.get_objects()) - before < 500
+    finally:
+        gc.enable()

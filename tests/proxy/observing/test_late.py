@@ -33,10 +33,10 @@ async def test_where_no_thread_can_be_started_everything_goes_on(monkeypatch: py
 
     asked = []
 
-    async def start(load: object, **_: object) -> NoReturn:
-        asked.append(load)
+    async def start(work: object, **_: object) -> NoReturn:
+        asked.append(work)
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(trio.to_thread, "run_sync", start)
     await late.load_what_could_wait()
-    assert asked == [late.load_late]
+    assert len(asked) == 1

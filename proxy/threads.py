@@ -1,0 +1,50 @@
+"""Work that blocks, in threads: for each kind of work a few of its own, and no memory of what went wrong in them.
+
+Trio's shared forty threads may all be waiting for a name server that does not answer, so whoever has something done in
+a thread says of which few.
+
+An error that a thread's work raised through Trio is part of a circle: frames of Trio's hold the error, whose traceback
+holds them. With it, everything that the work had in its hands stays until garbage is looked for, seldom as that is
+(`process.garbage`). A bad quotas.toml of 50 000 topics left 80 to 190 MB in this way, each time that it was read
+(measured). So the error goes around Trio, and is raised here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple, cast
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
+
+FILE_THREADS = trio.CapacityLimiter(4)
+"""For files: quotas.toml, keys, what the host says of itself."""
+
+
+async def in_thread(
+    work: Callable[[*_Arguments], _Result],
+    *arguments: *_Arguments,
+    limiter: trio.CapacityLimiter,
+    abandon_on_cancel: bool = False,
+) -> _Result:
+    """Return what `work` returns; raises what it raises, and RuntimeError where no thread is to be had.
+
+    `abandon_on_cancel`: a cancelled caller leaves the thread to itself instead of waiting for it.
+    """
+    raised: list[BaseException] = []
+
+    def attempt() -> _Result | None:
+        try:
+            return work(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller's own task
+            raised.append(error)
+            return None
+
+    done = await trio.to_thread.run_sync(attempt, limiter=limiter, abandon_on_cancel=abandon_on_cancel)
+    if raised:
+        raise raised.pop()
+    return cast("_Result", done)

@@ -1,0 +1,71 @@
+"""Work in threads: what it returns and raises, and that nothing of it stays behind."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+import trio.testing
+
+from proxy.threads import FILE_THREADS, in_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Large:
+    """What work may have in its hands when it fails."""
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """Nobody looks for garbage meanwhile, as in the sidecar."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+async def test_work_is_done_by_another_thread_and_its_result_returned() -> None:
+    def work(number: int, text: str) -> tuple[str, threading.Thread]:
+        return text * number, threading.current_thread()
+
+    text, thread = await in_thread(work, 2, "ab", limiter=FILE_THREADS)
+    assert text == "abab"
+    assert thread is not threading.current_thread()
+
+
+async def test_an_error_is_raised_and_keeps_nothing_of_what_the_work_was_about(uncollected: None) -> None:
+    held: list[weakref.ref[Large]] = []
+
+    def work(argument: Large) -> None:
+        local = Large()
+        held.extend((weakref.ref(argument), weakref.ref(local)))
+        raise ValueError("line 7")
+
+    with suppress(ValueError):  # pytest.raises would keep the error, and with it everything
+        await in_thread(work, Large(), limiter=FILE_THREADS)
+    await trio.testing.wait_all_tasks_blocked()
+    assert [there() for there in held] == [None, None]
+
+
+async def test_the_traceback_leads_to_where_it_was_raised() -> None:
+    def breaks() -> None:
+        raise KeyError("topic")
+
+    with pytest.raises(KeyError) as raised:
+        await in_thread(breaks, limiter=FILE_THREADS)
+    assert raised.traceback[-1].name == "breaks"
+
+
+async def test_who_is_cancelled_leaves_the_thread_to_itself_if_it_may() -> None:
+    ends = threading.Event()
+    with trio.move_on_after(0.01) as scope:
+        await in_thread(ends.wait, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+    ends.set()
+    assert scope.cancelled_caught
