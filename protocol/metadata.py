@@ -15,6 +15,7 @@ from construct import FormatField, Int16sb, Int32sb, Struct
 
 from .errors import ProtocolError
 from .wire.apis import API_METADATA, is_flexible
+from .wire.contexts import built
 from .wire.headers import peek_response, request_header, request_header_version, response_header_version
 from .wire.layout import NULLABLE_STRING, STRING, TAGS, ArrayOf, Field, layout, parse_whole
 from .wire.primitives import UUID
@@ -123,7 +124,7 @@ def metadata_request(
         TAGS: [],
     }
     header = request_header(request_header_version(API_METADATA, version))
-    return bytes(header.build(head) + metadata_request_layout(version).build(body))
+    return built(header, head) + built(metadata_request_layout(version), body)
 
 
 def topic_names_by_id(frame: Bytes, *, version: int = METADATA_VERSION) -> dict[bytes, str]:

@@ -13,6 +13,7 @@ from construct import Construct, GreedyBytes, Int16sb, Int32sb, Prefixed, Struct
 
 from .errors import ProtocolError
 from .wire.apis import API_SASL_AUTHENTICATE, API_SASL_HANDSHAKE
+from .wire.contexts import built
 from .wire.headers import request_header, request_header_version
 from .wire.layout import NULLABLE_STRING, STRING, parse_whole
 from .wire.primitives import KArray
@@ -40,7 +41,7 @@ class SaslRefusedError(ProtocolError):
 def handshake_request(correlation_id: int, mechanism: str, *, client_id: str) -> bytes:
     """The frame, its length prefix not included, that names the mechanism."""
     return _request(
-        API_SASL_HANDSHAKE, HANDSHAKE_VERSION, correlation_id, client_id, _HANDSHAKE.build({"mechanism": mechanism})
+        API_SASL_HANDSHAKE, HANDSHAKE_VERSION, correlation_id, client_id, built(_HANDSHAKE, {"mechanism": mechanism})
     )
 
 
@@ -53,7 +54,7 @@ def read_handshake(frame: bytes, mechanism: str) -> None:
 
 def authenticate_request(correlation_id: int, auth_bytes: bytes, *, client_id: str) -> bytes:
     """The frame, its length prefix not included, that carries what the mechanism says."""
-    body = _AUTHENTICATE.build({"auth_bytes": auth_bytes})
+    body = built(_AUTHENTICATE, {"auth_bytes": auth_bytes})
     return _request(API_SASL_AUTHENTICATE, AUTHENTICATE_VERSION, correlation_id, client_id, body)
 
 
@@ -76,4 +77,4 @@ def _request(api_key: int, api_version: int, correlation_id: int, client_id: str
         "correlation_id": correlation_id,
         "client_id": client_id,
     }
-    return bytes(header.build(head)) + body
+    return built(header, head) + body

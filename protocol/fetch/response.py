@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import ProtocolError
 from ..pacing import paced
 from ..wire.apis import API_FETCH, is_flexible
+from ..wire.contexts import built
 from ..wire.headers import response_header, response_header_version
 from ..wire.layout import TAGS, item_struct, offset_bytes
 from ..wire.varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
@@ -75,7 +76,7 @@ def _template(version: int) -> _Template:
         TAGS: [],
     }
     names = {field.name for field in entry.subcons}
-    encoded, has_log_start_offset = entry.build(values), "log_start_offset" in names
+    encoded, has_log_start_offset = built(entry, values), "log_start_offset" in names
     first = offset_bytes(entry, "partition_index") + _INT32.size
     high_watermark = offset_bytes(entry, "high_watermark")
     second = high_watermark + _INT64.size
@@ -194,7 +195,7 @@ def first_batch_size(buffer: Bytes, records_at: int, end: int) -> int | None:
 
 def _header(version: int, correlation_id: int) -> bytes:
     header = response_header(response_header_version(API_FETCH, version))
-    return bytes(header.build({"correlation_id": correlation_id, TAGS: []}))
+    return built(header, {"correlation_id": correlation_id, TAGS: []})
 
 
 def _frame(version: int, correlation_id: int, *, error_code: int, session_id: int, topics: tuple[int, bytes]) -> bytes:

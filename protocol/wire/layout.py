@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from construct import Construct, ConstructError, Container, FormatField, Int32sb, Renamed, Struct
 
 from ..errors import ProtocolError
+from .contexts import parsed
 from .primitives import UUID, UVARINT, KArray, KRecords, KString, TaggedFields
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def parse_whole(struct: Struct, data: bytes) -> Container:
     """``data`` as this struct, to the last byte; ProtocolError if it is anything else."""
     stream = io.BytesIO(data)
     try:
-        value = struct.parse_stream(stream)
+        value: Container = parsed(struct, stream)
     except ConstructError as error:
         raise ProtocolError(str(error)) from error
     if stream.tell() != len(data):

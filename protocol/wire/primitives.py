@@ -27,6 +27,7 @@ from construct import (
 )
 
 from ..errors import ProtocolError
+from .contexts import built, parsed
 from .varint import MAX_UVARINT_BYTES, read_uvarint, write_uvarint
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ class TaggedFields(Construct):
             if codec is not None:
                 stream = io.BytesIO(data)
                 try:
-                    found[codec.name] = codec.parse_stream(stream)
+                    found[codec.name] = parsed(codec, stream)
                 except (ConstructError, ProtocolError) as error:
                     raise ProtocolError(f"tag {tag} is not {codec.name}: {error}") from error
                 if stream.tell() != len(data):
@@ -250,7 +251,7 @@ class TaggedFields(Construct):
     def encoded(self, values: Mapping[str, Any]) -> list[tuple[int, bytes]]:
         """The fields that ``values`` (by name) has for the known tags, in the order of the tags."""
         known = sorted(self.known.items())
-        return [(tag, codec.build(values[codec.name])) for tag, codec in known if codec.name in values]
+        return [(tag, built(codec, values[codec.name])) for tag, codec in known if codec.name in values]
 
     def _build(
         self,

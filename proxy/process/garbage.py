@@ -3,10 +3,10 @@
 What is not part of a cycle is freed at once, and connections that have ended are (tests see to it). Left to itself the
 collector looks at what is young at every 700 new objects. That is little work, unless one of them is a list of the 25
 000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and everybody waits. There are few
-cycles to be found: contexts of parsers, exceptions with their tracebacks, connections of HTTP that were broken off, in
-all some dozen objects for a hostile connection (measured by the fuzzer). So it looks when so much is new that it might
-be worth it, and never for more than a small share of the time. What it has seen alive is not looked at again until
-`FULL_SECONDS` are over.
+cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off. So it looks when so much
+is new that it might be worth it: again as soon as there is as much, where it found something, and for no more than a
+small share of the time where all of it was alive. What it has seen alive is not looked at again until `FULL_SECONDS`
+are over.
 """
 
 from __future__ import annotations
@@ -21,11 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOOK_SECONDS = 1.0
-MANY = 50_000
-"""New objects that are worth a look: at most 10 MB, and 5 ms to look through."""
+MANY = 25_000
+"""New objects that are worth a look: at most 5 MB; 3 ms to look through where they are alive, 10 where all of them are
+garbage (measured)."""
+TOO_MANY = 150_000
+"""So many new ones within one second are a few long lists, which are alive: to look through them would be a pause of 50
+to 180 ms for everybody (measured). They are taken to have been looked at."""
+WORTH_IT = 0.25
+"""A look that finds at least this share of what was new to be garbage was worth it."""
 MOST_SHARE = 0.001
-"""Of the time. To look through a million objects, which eight Fetches of 25 000 partitions are, takes 0.1 s: then the
-next look is 100 s away."""
+"""Of the time, for looks that were not."""
 FULL_SECONDS = 600.0
 
 
@@ -49,16 +54,21 @@ async def collect_now_and_then() -> None:
     """Until cancelled."""
     not_before = trio.current_time()
     full_at = not_before + FULL_SECONDS
+    before = 0
     while True:
         await trio.sleep(LOOK_SECONDS)
-        began = trio.current_time()
-        is_full = began >= full_at
-        if not is_full and (began < not_before or gc.get_count()[0] < MANY):
-            continue
-        if is_full:
+        began, new = trio.current_time(), gc.get_count()[0]
+        came, before = new - before, new
+        if began >= full_at:
             full_at = began + FULL_SECONDS
             gc.unfreeze()
-        gc.collect()
+        elif came >= TOO_MANY:
+            gc.freeze()
+            before = 0
+            continue
+        elif new < MANY or began < not_before:
+            continue
+        was_worth_it = gc.collect() >= WORTH_IT * new
         gc.freeze()
-        ended = trio.current_time()
-        not_before = ended + (ended - began) / MOST_SHARE
+        before, ended = 0, trio.current_time()
+        not_before = ended if was_worth_it else ended + (ended - began) / MOST_SHARE

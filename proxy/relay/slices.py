@@ -99,7 +99,11 @@ class _Stack(Generic[T]):
     def switch(self) -> None:
         """Go on until the slice or the work is over. Raises what the work raises."""
         self._ends = perf_counter() + SLICE_SECONDS
-        self._greenlet.switch()
+        try:
+            self._greenlet.switch()
+        finally:
+            if self._greenlet.dead:
+                self._forget()
 
     def take(self) -> T:
         """Return what the work came to, of which nothing stays here."""
@@ -107,6 +111,12 @@ class _Stack(Generic[T]):
 
     def end(self) -> None:
         self._greenlet.throw()
+        self._forget()
+
+    def _forget(self) -> None:
+        """The context that `in_slices` was called in refers to this stack, and this stack by its greenlet to that."""
+        self.work = None
+        self._greenlet.gr_context = None
 
     def _serve(self) -> None:
         in_slices(self._pause)

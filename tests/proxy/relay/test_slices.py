@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -55,6 +57,38 @@ def test_a_loop_is_left_and_gone_on_with() -> None:
 def test_what_is_short_is_through_at_once() -> None:
     of: Slices[int] = Slices()
     assert turns(of, of.run(partial(added, range(pacing.FEW)))) == (0, sum(range(pacing.FEW)))
+
+
+@pytest.mark.usefixtures("short_slices")
+@pytest.mark.parametrize("fails", [True, False])
+def test_of_work_that_does_not_come_to_its_end_nothing_stays(fails: bool) -> None:
+    """Garbage is looked for seldom: what a connection decided when it was lost would stay for as long."""
+
+    class Decided:
+        def add(self) -> int:
+            total = added(range(2 * pacing.FEW))
+            if fails:
+                raise ValueError(total)
+            return total
+
+    gc.collect()
+    gc.disable()
+    try:
+        of: Slices[int] = Slices()
+        decided = Decided()
+        gone = weakref.ref(decided)
+        assert of.run(decided.add) is Wait.TURN
+        del decided
+        assert gone() is not None
+        if fails:
+            with suppress(ValueError):
+                of.go_on()
+        else:
+            of.close()
+        assert gone() is None
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_by_itself_a_loop_is_not_left() -> None:
