@@ -6,6 +6,7 @@ flexible versions (KIP-482) change how its types are written, never the table.
 
 from __future__ import annotations
 
+import functools
 import io
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,6 +109,7 @@ def default_of(field: Field) -> Any:
     return ""
 
 
+@functools.lru_cache(maxsize=1000)
 def offset_bytes(struct: Struct, name: str) -> int:
     """How many bytes stand before field ``name`` in the struct, all fields before it being of fixed size."""
     before = [field.name for field in struct.subcons].index(name)

@@ -165,6 +165,9 @@ class HttpConnection:
             return self._h11.next_event()
         except h11.RemoteProtocolError as error:
             found = printable(str(error))
+            error.__traceback__ = (
+                None  # h11 raises it where it is itself a local variable: a circle, and all that is here
+            )
             raise refusal(Refusal.MALFORMED, error.error_status_hint, f"not HTTP/1.1: {found}", found) from error
 
     def _wait_for_peer(self) -> None:

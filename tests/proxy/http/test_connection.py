@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 from typing import NamedTuple
 
 import pytest
 import trio
+import trio.testing
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -125,6 +127,22 @@ async def test_an_attack_costs_its_connection_alone(attack: Attack) -> None:
         assert (await one_answer(beside)).endswith(b"\r\n\r\nup\n")
         assert await served.serves_the_next()
         await beside.aclose()
+
+
+async def test_a_connection_that_was_refused_leaves_nothing() -> None:
+    """h11 raises an error where it is a local variable: a circle, which kept the connection until garbage was looked
+    for. 17 000 hostile requests left 124 000 objects."""
+    async with serving() as served:
+        await served.say(b"TRACE /\xff HTTP/1.1\r\n\r\n")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(3):
+                await served.say(b"TRACE /\xff HTTP/1.1\r\n\r\n")
+            await trio.testing.wait_all_tasks_blocked()
+            assert gc.collect() == 0
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,11 @@ def dropped() -> weakref.ref[Ring]:
 
 @pytest.mark.usefixtures("slow_looks")
 @pytest.mark.parametrize("was_alive", [True, False])
-async def test_after_a_look_for_nothing_the_next_comes_late(autojump_clock: MockClock, was_alive: bool) -> None:
-    """Under hostile answers 141 000 of 236 000 objects were garbage, and one look at all of them took 182 ms: the next
-    look after one that found much is not put off."""
+async def test_after_a_look_for_nothing_none_is_worth_it_for_a_while(
+    autojump_clock: MockClock, was_alive: bool
+) -> None:
+    """Under hostile answers 141 000 of 236 000 objects were garbage, and one look at all of them took 182 ms: what is
+    not looked at in time is not kept for the next look."""
     with collected_by_hand():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(collect_now_and_then)
@@ -102,7 +104,14 @@ async def test_after_a_look_for_nothing_the_next_comes_late(autojump_clock: Mock
             more = [Ring() for _ in range(MANY)]
             await trio.sleep(2)
             assert (gone() is not None) == was_alive
+            assert gc.get_count()[0] < MANY
             await trio.sleep(LOOK_TAKES_SECONDS / MOST_SHARE)
+            later = dropped()
+            more += [Ring() for _ in range(MANY)]
+            await trio.sleep(2)
+            assert later() is None
+            assert (gone() is not None) == was_alive
+            await trio.sleep(FULL_SECONDS)
             assert gone() is None
             assert len(more) + len(alive) >= MANY
             nursery.cancel_scope.cancel()
