@@ -165,9 +165,8 @@ class HttpConnection:
             return self._h11.next_event()
         except h11.RemoteProtocolError as error:
             found = printable(str(error))
-            error.__traceback__ = (
-                None  # h11 raises it where it is itself a local variable: a circle, and all that is here
-            )
+            # h11 raises it where it is a local variable itself: with its traceback it would be a circle, and stay.
+            error.__traceback__ = None
             raise refusal(Refusal.MALFORMED, error.error_status_hint, f"not HTTP/1.1: {found}", found) from error
 
     def _wait_for_peer(self) -> None:
