@@ -3,12 +3,14 @@
 What is not part of a cycle is freed at once, and connections that have ended are (tests see to it). Left to itself the
 collector looks at what is young at every 700 new objects. That is little work, unless one of them is a list of the 25
 000 partitions of a Fetch, all of which it then touches: 5 to 12 ms (measured), and everybody waits. There are few
-cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off. So it looks when so much
-is new that it might be worth it, and again as soon as there is as much, if it found something.
+cycles to be found: exceptions with their tracebacks, connections of HTTP that were broken off.
 
-Where all was alive, the next look is put off, and what comes meanwhile is taken to be alive as well. To keep it for the
-next look instead made that look a pause for everybody: 182 ms for 236 000 objects (measured). What has been seen alive,
-or taken to be, is looked at again after `FULL_SECONDS`.
+So it looks at what came since the last time, twice a second: next to nothing where little happens. Where a look found
+nothing to speak of, the next is put off, so that looks have a small share of the time, and what comes meanwhile is
+taken to be alive as well. To keep it for the next look instead made that look a pause for everybody: 182 ms for 236 000
+objects (measured). Python's count of new objects does not tell how many there are to look through, since it is less by
+each object that is freed, the old ones too. What has been seen alive, or taken to be, is looked at again after
+`FULL_SECONDS`.
 """
 
 from __future__ import annotations
@@ -22,15 +24,12 @@ import trio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LOOK_SECONDS = 1.0
-MANY = 25_000
-"""New objects that are worth a look: at most 5 MB; 8 ms to look through where they are alive, 10 where all of them are
-garbage (measured)."""
+LOOK_SECONDS = 0.5
 TOO_MANY = 60_000
-"""So many new ones within one look are a few long lists, which are alive: a look at them would be a pause of 20 ms for
-everybody."""
-WORTH_IT = 0.25
-"""A look that finds at least this share of what was new to be garbage was worth it."""
+"""So many new objects within `LOOK_SECONDS` are a few long lists, which are alive: a look at them would be a pause of
+20 ms and more."""
+WORTH_IT = 1000
+"""A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
 MOST_SHARE = 0.003
 """Of the time, for looks that were not."""
 FULL_SECONDS = 600.0
@@ -56,21 +55,16 @@ async def collect_now_and_then() -> None:
     """Until cancelled."""
     not_before = trio.current_time()
     full_at = not_before + FULL_SECONDS
-    before = 0
     while True:
         await trio.sleep(LOOK_SECONDS)
-        began, new = trio.current_time(), gc.get_count()[0]
-        came, before = new - before, new
+        began = trio.current_time()
         if began >= full_at:
             full_at = began + FULL_SECONDS
             gc.unfreeze()
-        elif new < MANY:
-            continue
-        elif came >= TOO_MANY or began < not_before:
+        elif began < not_before or gc.get_count()[0] >= TOO_MANY:
             gc.freeze()
-            before = 0
             continue
-        was_worth_it = gc.collect() >= WORTH_IT * new
+        was_worth_it = gc.collect() >= WORTH_IT
         gc.freeze()
-        before, ended = 0, trio.current_time()
+        ended = trio.current_time()
         not_before = ended if was_worth_it else ended + (ended - began) / MOST_SHARE
