@@ -11,7 +11,7 @@ import click
 
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
 
-from .loads import BULK, REFERENCE_VERSION, SMALL
+from .loads import LOADS, REFERENCE_VERSION
 from .measuring import Times, measure
 from .peers import PEERS
 from .reporting import disturbance, explain, tables
@@ -21,7 +21,6 @@ from .runs import RunsFile, this_machine
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LOADS = {load.name: load for load in (*BULK, SMALL)}
 WARM_UP_SECONDS = 0.25
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_WARM_UP_SECONDS = 3, 0.5, 0.15
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from .loads import BULK, SMALL
+from .loads import LOADS
 from .peers import PEERS
 from .reporting import disturbance
 from .running import BenchError, running
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from .running import Contender, Pair
     from .runs import Result
 
-LOADS = {load.name: load for load in (*BULK, SMALL)}
 NAMES = [peer.name for peer in SIDECARS]
 WARM_UP_SECONDS = 0.25
 EARLIER, CONTROL = " earlier", " control"
@@ -131,17 +130,15 @@ def _round(pair: Pair, contenders: Sequence[Contender], load: Load, seconds: flo
 @click.option("--seconds", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Counted time of one run.")
 def main(clone: Path, peers: tuple[str, ...], loads: tuple[str, ...], starts: int, rounds: int, seconds: float) -> None:
     """Compare the CPU of a fetch with that of the sidecar in CLONE, an earlier checkout after `make setup`."""
-    chosen = [PEERS[name] for name in peers]
-    again = [dataclasses.replace(peer, name=peer.name + CONTROL) for peer in chosen]
-    contenders = [
-        each for trio in zip(chosen, (of_clone(p, clone) for p in chosen), again, strict=True) for each in trio
+    groups = [
+        (peer, of_clone(peer, clone), dataclasses.replace(peer, name=peer.name + CONTROL))
+        for peer in (PEERS[name] for name in peers)
     ]
     results: list[Result] = []
     try:
-        for start, peer_at in product(range(starts), range(0, len(contenders), 3)):
-            click.echo(f"start {start + 1} of {starts}: {contenders[peer_at].name}", err=True)
-            together = contenders[peer_at : peer_at + 3]
-            results += _runs(together, [LOADS[name] for name in loads], rounds=rounds, seconds=seconds)
+        for start, group in product(range(starts), groups):
+            click.echo(f"start {start + 1} of {starts}: {group[0].name}", err=True)
+            results += _runs(group, [LOADS[name] for name in loads], rounds=rounds, seconds=seconds)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{starts} starts of {rounds} rounds of {seconds:g} s. {disturbance(results)}\n")

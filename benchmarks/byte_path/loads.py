@@ -138,3 +138,4 @@ BULK = (
     Load("1000 x 10 KB", 1000, 10_000),
 )
 SMALL = Load("small fetch", 1, 64)
+LOADS = {load.name: load for load in (*BULK, SMALL)}

@@ -362,7 +362,7 @@ async def test_quotas_that_change_while_others_are_worked_out_are_compared_anew(
 async def test_a_bad_file_leaves_nothing_in_memory(path: Path, log: RecordedLog) -> None:
     """The whole run of the fuzzer ended at 401 MiB, where a bad file of 50 000 topics left 80 to 190 MB behind."""
     watch = open_watch(path, log)
-    topics = (f"topics.t{number}.leader.replication.throttled.replicas = 7" for number in range(1000))
+    topics = [f"topics.t{number}.leader.replication.throttled.replicas = 7" for number in range(1000)]
     gc.collect()
     gc.disable()
     try:

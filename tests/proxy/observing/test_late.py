@@ -6,7 +6,6 @@ import errno
 from typing import NoReturn
 
 import pytest
-import trio
 
 from proxy.observing import late
 
@@ -33,10 +32,10 @@ async def test_where_no_thread_can_be_started_everything_goes_on(monkeypatch: py
 
     asked = []
 
-    async def start(work: object, **_: object) -> NoReturn:
-        asked.append(work)
+    async def start(load: object, **_: object) -> NoReturn:
+        asked.append(load)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(trio.to_thread, "run_sync", start)
+    monkeypatch.setattr(late, "in_thread", start)
     await late.load_what_could_wait()
-    assert len(asked) == 1
+    assert asked == [late.load_late]
