@@ -189,7 +189,7 @@ class Link:
         unheard: frozenset[PartitionKey] = frozenset()
         if may_hold and shapes and now - self._refresh_checked_at >= REFRESH_CHECK_SECONDS:
             unheard = self._unheard_of(granted, now)
-        if len(behind) == demand.partitions and not unheard and granted.keys().isdisjoint(behind):
+        if len(behind) == demand.partitions and not unheard and behind.keys().isdisjoint(granted):
             if may_hold and now < demand.deadline:
                 return Hold(self.admission.looks_again(now, demand.deadline))
             if not demand.is_full or all(behind[key].replayable for key in paced(behind)):
