@@ -2,6 +2,7 @@
 
     for key in paced(keys): ...        the same as `for key in keys`, and in between others may have their turn
 
+    in_order(keys, age)                the same as `sorted(keys, key=age)`, in the same way
     let_go(wanted)                     frees what a loop was over, in the same way
 
 A rule that loops neither knows nor cares: run by itself it runs through. What cuts it says so for its own context
@@ -44,6 +45,16 @@ def paced(items: Collection[T]) -> Iterable[T]:
         return items
     may_pause = _PAUSE.get()
     return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause))
+
+
+def in_order(items: Collection[T], key: Callable[[T], float]) -> list[T]:
+    """The same as `sorted(items, key=key)`. To ask each of 25 000 items for its key takes 2 ms where other connections'
+    items are in the processor's caches, so that is done in pieces; what is left in one is to sort the numbers."""
+    if len(items) <= FEW or _PAUSE.get() is None:
+        return sorted(items, key=key)
+    listed = list(items)
+    keys = list(map(key, paced(listed)))
+    return list(map(listed.__getitem__, paced(sorted(range(len(listed)), key=keys.__getitem__))))
 
 
 def let_go(*spent: list[Any] | dict[Any, Any] | set[Any]) -> None:

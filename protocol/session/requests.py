@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ..fetch.tables import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION_ID
-from ..pacing import let_go, paced
+from ..pacing import paced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -142,11 +142,10 @@ def full_upstream(request: SessionRequest[E], choice: Choice, session_id: int) -
     listed, omitted = request.listed, choice.omitted
     wanted = [key for key in paced(listed) if key not in omitted] if omitted else list(listed)
     if limits:
-        left = set(paced(wanted))
-        first = [key for key in paced(choice.grants) if key in left]
-        last = [key for key in paced(choice.probes) if key in left and key not in choice.grants]
+        grants, probes = choice.grants, choice.probes
+        first = [key for key in paced(grants) if key in listed and key not in omitted]
+        last = [key for key in paced(probes) if key in listed and key not in omitted and key not in grants]
         between = [key for key in paced(wanted) if key not in limits]
-        let_go(left)
         wanted = first + between + last
     session = (session_id, request.session_epoch)
     return upstream(request, wanted, request.listed, limits, session=session, forgotten=[])

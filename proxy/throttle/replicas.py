@@ -12,7 +12,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from protocol.pacing import paced
+from protocol.pacing import in_order, paced
 
 from .absences import Absences
 from .chosen import Chosen
@@ -77,8 +77,8 @@ class Replicas:
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
-        order = sorted(self.behind.values(), key=_SERVED)
-        return order + sorted(self.new.values(), key=_SERVED) if with_new and self.new else order
+        order = in_order(self.behind.values(), _SERVED)
+        return order + in_order(self.new.values(), _SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """A request that asks the leader for these is forwarded, so their high watermarks will be known again."""

@@ -6,8 +6,10 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from protocol.pacing import FEW, in_slices, let_go, paced
+from protocol.pacing import FEW, in_order, in_slices, let_go, paced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,3 +58,15 @@ def test_without_slices_nothing_is_let_go_here() -> None:
     let_go(spent)
     assert spent == list(MANY)
     assert list(paced(spent)) == spent
+
+
+def test_what_is_put_in_order_is_asked_for_its_key_in_pieces() -> None:
+    assert cut(lambda: in_order(MANY, float)) == 2 * 9
+
+
+@given(st.lists(st.integers(0, 9), max_size=4 * FEW))
+def test_the_order_is_that_of_sorted_alike_ones_stay_as_they_were(keys: list[int]) -> None:
+    items = list(enumerate(keys))
+    found: list[list[tuple[int, int]]] = []
+    cut(lambda: found.append(in_order(items, lambda item: item[1])))
+    assert found == [sorted(items, key=lambda item: item[1])] == [in_order(items, lambda item: item[1])]
