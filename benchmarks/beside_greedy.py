@@ -125,7 +125,7 @@ def table(rows: dict[str, Row]) -> str:
     """Markdown; the ratio is of the victim's p99 to what it is alone."""
     alone = rows[ALONE].victim.quantile_ms(0.99)
     lines = [
-        "| beside | fetches | p50 ms | p99 ms | x alone | worst ms | control's p50, p99 ms meanwhile | loads a second |",
+        "| beside | fetches | p50 ms | p99 ms | x alone | worst ms | control's p50, p99 ms meanwhile | loads/s |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, row in rows.items():
