@@ -184,7 +184,7 @@ class AnswerReader:
                 return None
             outlook.answered(*says(head))
             topics_end, self._buffer, self._end = head[TOPICS_END], window.buffer, end
-            if outlook.teaches() is not None and not any(map(_tells, paced(self._rows))):
+            if not any(map(_tells, paced(self._rows))) and outlook.teaches() is not None:
                 self._comparable = window.buffer[start + FIXED_HEAD_BYTES : end]
         self._passed = self._total
         additions = self._additions

@@ -168,15 +168,16 @@ class Admission:
         return granted
 
     def came_back(self, seconds: float, now: float) -> None:
-        """The follower asks again, so long after an answer with records of replicas in sync began to go on to it. Where
-        the rate is the one that does not hurt, what it is granted beside them next is more or less by that, but never
+        """The follower asks again, so long after an answer with records of replicas in sync began to go on to it, and
+        the rate is the one that does not hurt: what it is granted beside them next is more or less by that, but never
         less than the rate's floor brings in such a time."""
-        if self._throttle.is_auto:
-            self._riding.came_back(seconds, self._granted_bytes, now)
-            floor = self._throttle.floor_bytes_per_second * seconds
-            self.claim.most_riding_bytes = max(self._riding.most_bytes, floor)
-        else:
-            self.claim.most_riding_bytes = math.inf
+        self._riding.came_back(seconds, self._granted_bytes, now)
+        floor = self._throttle.floor_bytes_per_second * seconds
+        self.claim.most_riding_bytes = max(self._riding.most_bytes, floor)
+
+    def rides_freely(self) -> None:
+        """The rate is a fixed one from now on: how soon the follower is back does not count."""
+        self.claim.most_riding_bytes = math.inf
 
     def _grant_finer(
         self, entered: Entered, keys: Sequence[PartitionKey], wishes: Sequence[Wish], now: float, *, rides: bool

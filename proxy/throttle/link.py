@@ -73,6 +73,8 @@ class Link:
         """Producers write to partitions that are in sync here: answers come before the leader's wait is over."""
         self._live_until = -math.inf
         """The same of a rate that does not hurt, which counts them as such for a while after each of their records."""
+        self._is_timed = False
+        """By the last request the rate was the one that does not hurt, which goes by how soon the follower is back."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.admission = Admission(throttle, self.replicas, peer)
@@ -115,15 +117,11 @@ class Link:
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
-        since = self.replicas.turnaround.take_since()
-        if since is not None:
-            self.throttle.timings.came_back(now - since)
-            self.admission.came_back(now - since, now)
+        if self.throttle.is_auto or self._is_timed:
+            self._look_at_return(now)
         expected_at = self._upstream.expected_at
         if expected_at is not None:
             self._is_live = now < expected_at
-        if since is not None and self.throttle.is_auto:
-            self._live_until = now + LIVE_SECONDS
         if self._witness is not None:
             self._witness.asked(request.entries, now)
         translation = None
@@ -138,8 +136,20 @@ class Link:
         self._upstream.look_back(demand, now)
         return demand
 
+    def _look_at_return(self, now: float) -> None:
+        """The follower is back, where the rate is the one that does not hurt, or was at its last request."""
+        self._is_timed = self.throttle.is_auto
+        since = self.replicas.turnaround.take_since()
+        if not self._is_timed:
+            self.admission.rides_freely()
+        elif since is not None:
+            self.throttle.timings.came_back(now - since)
+            self.admission.came_back(now - since, now)
+            self._live_until = now + LIVE_SECONDS
+
     def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
-        self.replicas.reselect()
+        if self.replicas.reselect():
+            self._took_one = False  # partitions that an equal request named may be listed now
         if is_same and self._took_one:
             self.replicas.asked_the_same(now)
         else:

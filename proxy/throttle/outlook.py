@@ -149,7 +149,7 @@ class Outlook:
                 brought.append((replica, size, entry_at, records_at))
         if brought:
             self._account(brought, now)
-        if beside:
+        if beside and self.throttle.is_auto:
             self.replicas.turnaround.records_go_on(now, in_sync=True)
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
@@ -190,8 +190,13 @@ class Outlook:
                 self.claim, now, in_sync, catching_up,
                 reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
             )  # fmt: skip
-        self.replicas.turnaround.records_go_on(now, in_sync=in_sync > 0)
-        if reserved and not self.is_timed:
+        if self.throttle.is_auto:
+            self._time(now, in_sync=in_sync > 0, granted=reserved > 0)
+
+    def _time(self, now: float, *, in_sync: bool, granted: bool) -> None:
+        """Records go on, and the rate is the one that does not hurt, which goes by how long answers take."""
+        self.replicas.turnaround.records_go_on(now, in_sync=in_sync)
+        if granted and not self.is_timed:
             self.is_timed = True
             self.throttle.timings.answered(now - self.admitted_at)
 

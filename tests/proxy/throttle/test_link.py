@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import response_layout
+from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.roles import Role
 from proxy.throttle.absences import ABSENCE_SECONDS
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import REFRESH_CHECK_SECONDS, REFRESH_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.upstream import FIRST_CONTACT_BYTES
-from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, quotas, response_entry, throttle
+from tests.proxy.conversation import LIMIT, MIB, Conversation, behind, fetch_frame, quotas, response_entry, throttle
 from tests.proxy.throttle.surveys import surveyed
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -377,3 +379,17 @@ def test_below_v3_nobody_is_asked_for_a_high_watermark_alone(version: int) -> No
     conversation.answer(conversation.ask(version=version))
     conversation.now = REFRESH_SECONDS
     assert isinstance(conversation.ask(version=version), Hold)
+
+
+def test_a_partition_that_is_listed_from_now_on_is_known_though_the_request_is_the_same_as_before() -> None:
+    held = throttle(0)
+    held.apply(Quotas(leader=RoleQuota(0.0, topics={"t": Partitions(frozenset({0}))})), 0.0)
+    conversation = Conversation(held, offsets={("t", 0): 0, ("t", 1): 0})
+    conversation.answer(conversation.ask())
+    frame = fetch_frame(conversation.offsets, version=3, max_wait_ms=500)
+    request = parse_fetch_request(frame)
+    conversation.link.begin(frame, request, 0.1)
+    assert conversation.link.replicas.known.keys() == {("t", 0)}
+    held.apply(Quotas(leader=RoleQuota(0.0, topics={"t": Partitions(frozenset({0, 1}))})), 0.2)
+    conversation.link.begin(frame, request, 0.3, is_same=True)
+    assert conversation.link.replicas.known.keys() == {("t", 0), ("t", 1)}

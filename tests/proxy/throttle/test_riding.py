@@ -138,3 +138,10 @@ def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
     assert conversation.asked_for(conversation.ask())["t", 0] <= LEAST_BYTES * GROWTH
     conversation.now += LIVE_SECONDS
     assert conversation.asked_for(conversation.ask())["t", 0] == MIB
+
+
+def test_a_fixed_rate_after_one_that_does_not_hurt_lets_them_ride_freely() -> None:
+    conversation = moving(auto=True)
+    asked_every_tenth(conversation)
+    conversation.throttle.is_auto = False
+    assert min(asked_every_tenth(conversation)) >= MIB

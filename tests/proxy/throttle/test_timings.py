@@ -15,6 +15,12 @@ from tests.proxy.conversation import MIB, Conversation, behind, response_entry, 
 KEY = ("t", 0)
 
 
+def timed(conversation: Conversation) -> Conversation:
+    """The same under a rate that does not hurt: nothing else goes by these times."""
+    conversation.throttle.is_auto = True
+    return conversation
+
+
 def test_medians_since_they_were_taken_last() -> None:
     timings = Timings()
     assert timings.take() == (None, None)
@@ -37,7 +43,7 @@ def test_no_more_is_kept_than_a_second_needs() -> None:
 
 
 def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
-    conversation = behind()
+    conversation = timed(behind())
     conversation.now += 1.0
     decision = conversation.ask()
     conversation.now += 0.02
@@ -46,7 +52,7 @@ def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
 
 
 def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> None:
-    conversation = Conversation(throttle(), offsets={KEY: 1_000_000})
+    conversation = timed(Conversation(throttle(), offsets={KEY: 1_000_000}))
     conversation.meet()
     conversation.now = 1.0
     conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
@@ -56,7 +62,7 @@ def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> Non
 
 
 def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
-    conversation = Conversation(throttle(), offsets={KEY: 1_000_000})
+    conversation = timed(Conversation(throttle(), offsets={KEY: 1_000_000}))
     conversation.meet()
     for now in (1.0, 1.5):
         conversation.now = now
@@ -72,7 +78,7 @@ def test_what_catches_up_in_the_same_answer_makes_those_in_sync_wait(listed: boo
     named = RoleQuota(4.0 * MIB, topics={"t": Partitions(frozenset({0}))})
     quotas = Quotas(leader=RoleQuota.of_every_topic(4.0 * MIB) if listed else named)
     held = RoleThrottle(Role.LEADER, settings(), quotas=quotas, statistics=RoleStatistics(), now=0.0)
-    conversation = Conversation(held, offsets={KEY: 0, live: 1_000_000})
+    conversation = timed(Conversation(held, offsets={KEY: 0, live: 1_000_000}))
     conversation.meet()
     conversation.now = 1.0
     answer = conversation.answer(conversation.ask(), {KEY: 200_000})
@@ -85,7 +91,7 @@ def test_what_catches_up_in_the_same_answer_makes_those_in_sync_wait(listed: boo
 
 
 def test_a_follower_that_only_catches_up_is_not_timed() -> None:
-    conversation = behind()
+    conversation = timed(behind())
     conversation.now = 1.0
     conversation.answer(conversation.ask(), {KEY: 200_000})
     conversation.now = 1.07
@@ -99,7 +105,7 @@ def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_
     live = ("live", 0)
     quotas = Quotas(leader=RoleQuota(4.0 * MIB, topics={"t": Partitions(frozenset({0}))}))
     held = RoleThrottle(Role.LEADER, settings(), quotas=quotas, statistics=RoleStatistics(), now=0.0)
-    conversation = Conversation(held, offsets={live: 1_000_000})
+    conversation = timed(Conversation(held, offsets={live: 1_000_000}))
     decision = conversation.ask()
     assert isinstance(decision, Forward)
     assert decision.outlook is None  # its answers pass unread
@@ -108,3 +114,23 @@ def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_
     conversation.now += 0.03
     conversation.ask()
     assert held.timings.take() == (None, pytest.approx(0.03))
+
+
+def test_under_a_fixed_rate_nothing_is_timed() -> None:
+    conversation = Conversation(throttle(), offsets={KEY: 1_000_000})
+    conversation.meet()
+    conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
+    conversation.ask()
+    assert conversation.throttle.timings.take() == (None, None)
+
+
+def test_what_was_timed_before_a_fixed_rate_is_not_taken_up_after_it() -> None:
+    """An hour under a fixed rate is not how long a follower took to come back."""
+    conversation = timed(Conversation(throttle(), offsets={KEY: 1_000_000}))
+    conversation.meet()
+    conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
+    conversation.throttle.is_auto = False
+    conversation.answer(conversation.ask())
+    conversation.now += 3600.0
+    timed(conversation).ask()
+    assert conversation.throttle.timings.take() == (None, None)
