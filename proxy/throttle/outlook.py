@@ -190,15 +190,11 @@ class Outlook:
                 self.claim, now, in_sync, catching_up,
                 reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
             )  # fmt: skip
-        if self.throttle.is_auto:
-            self._time(now, in_sync=in_sync > 0, granted=reserved > 0)
-
-    def _time(self, now: float, *, in_sync: bool, granted: bool) -> None:
-        """Records go on, and the rate is the one that does not hurt, which goes by how long answers take."""
-        self.replicas.turnaround.records_go_on(now, in_sync=in_sync)
-        if granted and not self.is_timed:
-            self.is_timed = True
-            self.throttle.timings.answered(now - self.admitted_at)
+        if self.throttle.is_auto:  # that rate goes by how long answers take, and followers to come back
+            self.replicas.turnaround.records_go_on(now, in_sync=in_sync > 0)
+            if reserved and not self.is_timed:
+                self.is_timed = True
+                self.throttle.timings.answered(now - self.admitted_at)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
