@@ -31,7 +31,7 @@ FIRST_FLEXIBLE_VERSION = APIS[API_FETCH].flexible_from
 KAFKA = State.KAFKA
 MOST_FRAMES = 64
 """The most frames that are told to go on in one step, which takes some 0.1 ms: the clock is looked at after each step,
-and a turn lasts one millisecond."""
+and a turn lasts 0.3 ms."""
 
 
 def passable_requests(window: Window, exchange: Exchange, room: int) -> int:
