@@ -18,7 +18,7 @@ from __future__ import annotations
 TURN_SECONDS = 0.0003
 """The longest that a direction goes on while others may be waiting. A fetch of a follower in sync waits for the turn of
 another twice, there and back: beside eight greedy connections its median was 2.1 to 2.4 ms where a turn was 1 ms long,
-0.9 to 1.2 where it is 0.3, and 0.8 without them; the greedy took no less (`benchmarks.beside_greedy`)."""
+1.0 to 1.2 where it is 0.3, and 0.9 without them; the greedy took no less (`benchmarks.beside_greedy`)."""
 SLICE_SECONDS = 0.0002
 """The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
 LONG_SECONDS = 0.0002

@@ -21,7 +21,7 @@ def tolerated_rise(best_seconds: float) -> float:
 
 
 class Timings:
-    """Samples of one role's connections."""
+    """Samples of one role's connections, while its rate is one that does not hurt (`auto`): no other goes by them."""
 
     __slots__ = ("_answers", "_turnarounds", "are_wanted")
 
