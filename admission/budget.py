@@ -26,6 +26,8 @@ _LIMIT = itemgetter(0)
 MOST_SHARED = 2000
 """So many replicas of one fetch are granted something at once, where not all of them can have all they wish for: to
 work it out for so many takes 0.5 ms, in which no other connection has its turn. The others go first the next time."""
+FIRST_ADDED = 50
+"""Wishes that are added up first: as a rule these are more than there is, or there is enough for all."""
 
 
 class Wish(NamedTuple):
@@ -217,7 +219,7 @@ def share(wishes: Sequence[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order, to the first `MOST_SHARED` if there is not enough for everybody: the first
     gets what it needs even if that is more (KIP-74). What is left when everybody has what it is likely to bring is
     handed out in order again."""
-    if _fits(map(_LIMIT, wishes), available):
+    if _fits(wishes, available):
         return limits(wishes)
     shared = wishes[:MOST_SHARED]
     grants, left = _first_of(map(_expected, shared), available)
@@ -240,10 +242,10 @@ def _expected(wish: Wish) -> int:
     return limit_bytes if likely_bytes >= limit_bytes else int(likely_bytes)
 
 
-def _fits(sizes: Iterable[int], available: float) -> bool:
-    """Whether there are bytes for all of `sizes`. They are added up no further than until there are not: of thousands
-    of replicas that are behind, a gate's worth is enough for the first few."""
-    return all(map(float(available).__ge__, accumulate(sizes)))
+def _fits(wishes: Sequence[Wish], available: float) -> bool:
+    """Whether there are bytes for all that everybody would like. Of thousands of replicas that are behind, a gate's
+    worth is enough for the first few: more are added up only where there is enough for those."""
+    return all(sum(map(_LIMIT, wishes[:most])) <= available for most in (FIRST_ADDED, MOST_SHARED, len(wishes)))
 
 
 def _first_of(sizes: Iterable[int], available: float) -> tuple[list[int], float]:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 
 FEW = 64
 """So many are looped over without a pause, at up to some microseconds each."""
+CHEAP = 1000
+"""So many where each takes some hundredths of a microsecond: to read an attribute, to be compared. 1000 are put in
+order in 0.06 ms, and in pieces in three times as long (measured)."""
 _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
 
 
@@ -39,18 +42,19 @@ def pause() -> None:
         may_pause()
 
 
-def paced(items: Collection[T]) -> Iterable[T]:
-    """The items, in their order."""
-    if len(items) <= FEW:
+def paced(items: Collection[T], *, cheap: bool = False) -> Iterable[T]:
+    """The items, in their order. `cheap`: what is done with each takes some hundredths of a microsecond."""
+    at_once = CHEAP if cheap else FEW
+    if len(items) <= at_once:
         return items
     may_pause = _PAUSE.get()
-    return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause))
+    return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause, at_once))
 
 
 def in_order(items: Collection[T], key: Callable[[T], float]) -> list[T]:
     """The same as `sorted(items, key=key)`. To ask each of 25 000 items for its key takes 2 ms where other connections'
     items are in the processor's caches, so that is done in pieces; what is left in one is to sort the numbers."""
-    if len(items) <= FEW or _PAUSE.get() is None:
+    if len(items) <= CHEAP or _PAUSE.get() is None:
         return sorted(items, key=key)
     listed = list(items)
     keys = list(map(key, paced(listed)))
@@ -74,8 +78,8 @@ def let_go(*spent: list[Any] | dict[Any, Any] | set[Any]) -> None:
             may_pause()
 
 
-def _pieces(items: list[T], may_pause: Callable[[], None]) -> Iterator[list[T]]:
-    for at in range(0, len(items), FEW):
+def _pieces(items: list[T], may_pause: Callable[[], None], at_once: int) -> Iterator[list[T]]:
+    for at in range(0, len(items), at_once):
         if at:
             may_pause()
-        yield items[at : at + FEW]
+        yield items[at : at + at_once]

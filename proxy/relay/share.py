@@ -21,7 +21,7 @@ another twice, there and back: beside eight greedy connections its median was 2.
 1.0 to 1.2 where it is 0.3, and 0.9 without them; the greedy took no less (`benchmarks.beside_greedy`)."""
 SLICE_SECONDS = 0.0002
 """The longest that a Fetch of many partitions, or its answer, is worked on before others have their turn."""
-LONG_SECONDS = 0.0002
+LONG_SECONDS = 0.0005
 """For a turn that took longer than this the kernel is asked how much of it this thread had a core."""
 LITTLE_SECONDS = 0.0002
 """Once a round of ready connections has taken a whole turn, those that used no more than this above their easy share

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CORRELATION_ID_BYTES = 4
 
 
-LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 64 * 1024
+LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 128 * 1024
 """How many bytes the walker may look at before its rows are counted. The least holds some 400 entries without records.
 Where a step finds few rows the next one is twice as long, since each step costs as much as three entries."""
 FEW_ROWS = 32

@@ -9,11 +9,12 @@ replayed); an entry with an error is never altered; every grant is settled once,
 
 from __future__ import annotations
 
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from protocol.fetch.response import first_batch_size
-from protocol.pacing import paced
+from protocol.pacing import in_order, paced
 
 from ..roles import Role
 from .replica import Standing
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
     from .witness import Witness
+
+_SERVED = attrgetter("served")
 
 
 class Outlook:
@@ -58,6 +61,8 @@ class Outlook:
         self.admitted_at = admitted_at
         self.witness = witness
         self.grants: dict[PartitionKey, int] = {}
+        self.fed: list[Replica] = []
+        """If `in_full`: the replicas that were brought records so far."""
 
     # An Outlook is made for every fetch. Values that few fetches change are the class's, which costs nothing to make.
     observed: Set[PartitionKey] = frozenset()
@@ -73,7 +78,7 @@ class Outlook:
     in_full = False
     """Each of `grants` is all that the follower asked for."""
     turns: Mapping[PartitionKey, int] | None = None
-    """Of `grants`, from the first records on: what each that is brought records takes as its turn."""
+    """Of `grants`, from the first records on: what each that is brought records takes as its turn; None: `in_full`."""
     is_timed = False
     """The time to the first granted records has been measured."""
     catches_up = False
@@ -158,7 +163,9 @@ class Outlook:
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
         entered, turns = self.entered, self.turns
-        if grants and turns is None:
+        if self.in_full:
+            self.fed += [each[0] for each in paced(brought, cheap=True)]
+        elif grants and turns is None:
             turns = self.turns = _turns(grants, self)
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
@@ -175,8 +182,9 @@ class Outlook:
                 if entered is not None:
                     most = used if enforce else 0 if key in observed else granted or used
                     entered.account(key, self.parts.get(key), granted, used, now, most=most)
-                if granted and turns is not None:
-                    replica.served = turns[key]
+                if granted:
+                    if turns is not None:
+                        replica.served = turns[key]
                     replica.used(size, granted)
                     reserved += granted
                     # In observe mode more may come than was granted, since nothing was asked to be less.
@@ -190,11 +198,8 @@ class Outlook:
                 self.claim, now, in_sync, catching_up,
                 reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
             )  # fmt: skip
-        if self.throttle.is_auto:  # that rate goes by how long answers take, and followers to come back
-            self.replicas.turnaround.records_go_on(now, in_sync=in_sync > 0)
-            if reserved and not self.is_timed:
-                self.is_timed = True
-                self.throttle.timings.answered(now - self.admitted_at)
+        if self.throttle.is_auto:
+            _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:
         """The records of this entry are over quota and do not go on; everything else of it does."""
@@ -216,26 +221,29 @@ class Outlook:
         self.brought_nothing = self.first in self.grants
         if not self.grants:
             return
+        if self.fed:
+            _serve_later(self.fed, self.throttle)
         for key in paced(self.grants):
             replica = self.replicas.known.get(key)
             if replica is not None:
                 replica.unused()
                 if key == self.first or whole_session:
                     replica.stalled(self.throttle.next_turns(1)[0], needs_more=whole_session)
-        self._give_back(now)
+        _give_back(self, now)
 
     def lost(self, now: float) -> None:
         """Give all grants back: no response comes any more, or not all of it, or it cannot be understood."""
         if self.translation is not None:
             self.translation.lost()
-        self._give_back(now)
+        _give_back(self, now)
 
-    def _give_back(self, now: float) -> None:
-        for key in paced(tuple(self.grants)):
-            reserved = self.grants.pop(key)
-            self.throttle.budget.settle(self.claim, reserved=reserved, used=0, now=now)
-            if self.entered is not None:
-                self.entered.stakes.settle(self.parts.get(key), reserved=reserved, used=0, now=now)
+
+def _give_back(outlook: Outlook, now: float) -> None:
+    for key in paced(tuple(outlook.grants)):
+        reserved = outlook.grants.pop(key)
+        outlook.throttle.budget.settle(outlook.claim, reserved=reserved, used=0, now=now)
+        if outlook.entered is not None:
+            outlook.entered.stakes.settle(outlook.parts.get(key), reserved=reserved, used=0, now=now)
 
 
 def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -> None:
@@ -248,13 +256,26 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
 def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
     """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
     those that share one fetch would have nothing but the rest of the room in each."""
-    numbers = outlook.throttle.next_turns(len(grants))
-    if outlook.in_full:
-        return dict(zip(paced(grants), numbers, strict=True))
     known = outlook.replicas.known
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
     for key, granted in paced(grants.items()):
         replica = known.get(key)
         (cut if replica is not None and granted < replica.limit_bytes else whole).append(key)
-    return dict(zip(paced(cut + whole), numbers, strict=True))
+    return dict(zip(paced(cut + whole), outlook.throttle.next_turns(len(grants)), strict=True))
+
+
+def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
+    """Of replicas that all were granted all they asked for, these were brought records and others were not: the others
+    go before them the next time. Had all been, their order would stay as it was."""
+    ordered = in_order(fed, _SERVED)
+    for replica, turn in zip(paced(ordered), throttle.next_turns(len(ordered)), strict=True):
+        replica.served = turn
+
+
+def _time(outlook: Outlook, now: float, *, in_sync: bool, catches_up: bool) -> None:
+    """A rate that does not hurt goes by how long answers take, and followers to come back."""
+    outlook.replicas.turnaround.records_go_on(now, in_sync=in_sync)
+    if catches_up and not outlook.is_timed:
+        outlook.is_timed = True
+        outlook.throttle.timings.answered(now - outlook.admitted_at)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.pacing import FEW, in_order, in_slices, let_go, paced
+from protocol.pacing import CHEAP, FEW, in_order, in_slices, let_go, paced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,13 +60,20 @@ def test_without_slices_nothing_is_let_go_here() -> None:
     assert list(paced(spent)) == spent
 
 
+def test_what_is_cheap_is_paced_in_larger_pieces() -> None:
+    found: list[int] = []
+    assert cut(lambda: found.extend(paced(range(3 * CHEAP), cheap=True))) == 2
+    assert found == list(range(3 * CHEAP))
+
+
 def test_what_is_put_in_order_is_asked_for_its_key_in_pieces() -> None:
-    assert cut(lambda: in_order(MANY, float)) == 2 * 9
+    assert cut(lambda: in_order(range(20 * FEW), float)) == 2 * 19
+    assert cut(lambda: in_order(range(CHEAP), float)) == 0
 
 
 @given(st.lists(st.integers(0, 9), max_size=4 * FEW))
 def test_the_order_is_that_of_sorted_alike_ones_stay_as_they_were(keys: list[int]) -> None:
-    items = list(enumerate(keys))
+    items = list(enumerate(keys * 20))  # more than are put in order at once, as a rule
     found: list[list[tuple[int, int]]] = []
     cut(lambda: found.append(in_order(items, lambda item: item[1])))
     assert found == [sorted(items, key=lambda item: item[1])] == [in_order(items, lambda item: item[1])]

@@ -18,11 +18,12 @@ T = TypeVar("T")
 @contextmanager
 def every_item_a_pause() -> Iterator[None]:
     """Loops over two items may be stopped in between."""
-    before, pacing.FEW = pacing.FEW, 1
+    before = pacing.FEW, pacing.CHEAP
+    pacing.FEW = pacing.CHEAP = 1
     try:
         yield
     finally:
-        pacing.FEW = before
+        pacing.FEW, pacing.CHEAP = before
 
 
 def in_pieces(work: Callable[[], T], between: Callable[[int], None]) -> T:
