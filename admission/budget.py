@@ -245,7 +245,10 @@ def _expected(wish: Wish) -> int:
 def _fits(wishes: Sequence[Wish], available: float) -> bool:
     """Whether there are bytes for all that everybody would like. Of thousands of replicas that are behind, a gate's
     worth is enough for the first few: more are added up only where there is enough for those."""
-    return all(sum(map(_LIMIT, wishes[:most])) <= available for most in (FIRST_ADDED, MOST_SHARED, len(wishes)))
+    for most in (FIRST_ADDED, MOST_SHARED):
+        if len(wishes) > most and sum(map(_LIMIT, wishes[:most])) > available:
+            return False
+    return sum(map(_LIMIT, wishes)) <= available
 
 
 def _first_of(sizes: Iterable[int], available: float) -> tuple[list[int], float]:

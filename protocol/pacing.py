@@ -44,11 +44,12 @@ def pause() -> None:
 
 def paced(items: Collection[T], *, cheap: bool = False) -> Iterable[T]:
     """The items, in their order. `cheap`: what is done with each takes some hundredths of a microsecond."""
-    at_once = CHEAP if cheap else FEW
-    if len(items) <= at_once:
+    if len(items) <= FEW:
         return items
-    may_pause = _PAUSE.get()
-    return items if may_pause is None else chain.from_iterable(_pieces(list(items), may_pause, at_once))
+    at_once, may_pause = CHEAP if cheap else FEW, _PAUSE.get()
+    if may_pause is None or len(items) <= at_once:
+        return items
+    return chain.from_iterable(_pieces(list(items), may_pause, at_once))
 
 
 def in_order(items: Collection[T], key: Callable[[T], float]) -> list[T]:

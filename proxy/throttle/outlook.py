@@ -163,9 +163,7 @@ class Outlook:
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
         leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
         entered, turns = self.entered, self.turns
-        if self.in_full:
-            self.fed += [each[0] for each in paced(brought, cheap=True)]
-        elif grants and turns is None:
+        if grants and turns is None and not self.in_full:
             turns = self.turns = _turns(grants, self)
         in_sync = catching_up = reserved = taken = ungranted = withheld = 0
         try:
@@ -198,6 +196,8 @@ class Outlook:
                 self.claim, now, in_sync, catching_up,
                 reserved=reserved, granted=taken, ungranted=ungranted, observed=withheld,
             )  # fmt: skip
+        if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
+            self.fed += [each[0] for each in paced(brought, cheap=True)]
         if self.throttle.is_auto:
             _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
 

@@ -51,51 +51,6 @@ def test_a_replica_that_is_behind_is_asked_for_what_the_budget_holds_and_others_
     ]
 
 
-def test_partitions_take_turns() -> None:
-    conversation = behind(partitions=3)
-    asked = []
-    for _ in range(6):
-        decision = conversation.ask()
-        asked += list(conversation.asked_for(decision))
-        conversation.answer(decision, {asked[-1]: GATE})
-        conversation.now += 0.11
-    assert asked == [T0, T1, T2, T0, T1, T2]
-
-
-def test_what_had_less_than_others_of_one_fetch_goes_before_them_in_the_next() -> None:
-    """With room for 2.1 of three partitions in each fetch, one of them had 0.1 every time, and the others 1."""
-    conversation = behind(partitions=3, bytes_per_second=21 * MIB)
-    had = dict.fromkeys((T0, T1, T2), 0)
-    for _ in range(30):
-        decision = conversation.ask()
-        asked = conversation.asked_for(decision)
-        conversation.answer(decision, asked)
-        for key, size in asked.items():
-            had[key] += size
-        conversation.now += 0.102
-    assert min(had.values()) >= 0.8 * max(had.values()), had
-
-
-def test_a_fetch_in_which_each_had_all_leaves_the_order_as_it_was() -> None:
-    """By turns there is room for all three partitions, and for 2.25 of them: whoever came last the one time comes first
-    the next, whatever was in between."""
-    conversation = behind(partitions=3, bytes_per_second=21 * MIB)
-    scarce = dict.fromkeys((T0, T1, T2), 0)
-    for _ in range(30):
-        conversation.now += 1.0
-        decision = conversation.ask()
-        assert conversation.asked_for(decision) == dict.fromkeys((T0, T1, T2), LIMIT)
-        conversation.answer(decision, conversation.asked_for(decision))
-        conversation.now += 0.001
-        decision = conversation.ask()
-        asked = conversation.asked_for(decision)
-        assert sum(asked.values()) < 3 * LIMIT
-        conversation.answer(decision, asked)
-        for key, size in asked.items():
-            scarce[key] += size
-    assert min(scarce.values()) >= 0.9 * max(scarce.values()), scarce
-
-
 def test_everything_over_quota_is_held_until_the_gate_opens() -> None:
     conversation = drained(behind(partitions=2))
     decision = conversation.ask()
