@@ -248,7 +248,7 @@ def _fits(wishes: Sequence[Wish], available: float) -> bool:
     for most in (FIRST_ADDED, MOST_SHARED):
         if len(wishes) > most and sum(map(_LIMIT, wishes[:most])) > available:
             return False
-    return sum(map(_LIMIT, wishes)) <= available
+    return bool(sum(map(_LIMIT, wishes)) <= available)
 
 
 def _first_of(sizes: Iterable[int], available: float) -> tuple[list[int], float]:
