@@ -7,13 +7,10 @@ signal that is lost is logged once, and once when it is back; nothing is asked w
 from __future__ import annotations
 
 import ssl
-import urllib.error
-import urllib.parse
 from typing import TYPE_CHECKING
 
 import trio
 
-from ..http.outgoing import opener
 from ..threads import in_thread
 from .query_state import AbsurdError, QueryState, parse_answer
 
@@ -32,6 +29,11 @@ _THREADS = trio.CapacityLimiter(4)
 
 def ask_prometheus(signal: QuerySignal) -> bytes:
     """Blocking. Raises OSError, urllib's errors among them."""
+    import urllib.error  # with HTTP and mail: no start needs them, and few rates
+    import urllib.parse
+
+    from ..http.outgoing import opener
+
     url = f"{signal.url}/api/v1/query?{urllib.parse.urlencode({'query': signal.query})}"
     context = ssl.create_default_context() if url.startswith("https:") else None
     try:

@@ -17,9 +17,7 @@ import trio
 
 from ..errors import ConfigurationError
 from ..threads import FILE_THREADS, in_thread
-from .contexts import load
 from .handshakes import Handshakes
-from .leg import Leg
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from ..config.settings_limits import LimitSettings
     from ..config.tls_settings import LegSettings, RoleTls
     from ..logs.log import Log
+    from .contexts import Loaded
+    from .leg import Leg
 
 LOOK_SECONDS = 1.0
 OUTCOMES = ("success", "failed")
@@ -103,7 +103,7 @@ class Legs:
         kept.pending, kept.seen = None, now
         leg = kept.leg
         try:
-            loaded = load(leg.settings)
+            loaded = _load(leg.settings)
         except ConfigurationError as error:
             kept.outcomes["failed"] += 1
             kept.error = str(error)
@@ -124,7 +124,7 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
         seen = _look_at(settings.files)
         try:
             handshakes = listening if settings.listens else dialling
-            kept[settings.name] = _Kept(Leg(settings, load(settings), handshakes, log), seen)
+            kept[settings.name] = _Kept(_leg(settings, handshakes, log), seen)
         except ConfigurationError as error:
             problems += (f"{settings.name}: {problem}" for problem in error.problems)
         if not settings.verifies_names:
@@ -132,6 +132,19 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
     if problems:
         raise ConfigurationError(problems)
     return Legs(kept, log)
+
+
+def _leg(settings: LegSettings, handshakes: Handshakes, log: Log) -> Leg:
+    """What understands keys takes an eighth of a start's CPU to load, and is not loaded where there are none."""
+    from .leg import Leg
+
+    return Leg(settings, _load(settings), handshakes, log)
+
+
+def _load(settings: LegSettings) -> Loaded:
+    from .contexts import load
+
+    return load(settings)
 
 
 def _look_at(files: Sequence[Path]) -> _Look:
