@@ -143,8 +143,8 @@ class StrictBudget:
             return 0.0
         if not self.turns.is_one and self._goes_later(claim, now):
             return 0.0
-        most = self._most_riding_bytes(claim) if rides else math.inf
-        return min(free, claim.appetite_bytes, most)
+        most = min(free, claim.appetite_bytes)
+        return min(most, self._most_riding_bytes(claim)) if rides else most
 
     def _goes_later(self, claim: Claim, now: float) -> bool:
         # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
@@ -245,9 +245,10 @@ def _expected(wish: Wish) -> int:
 def _fits(wishes: Sequence[Wish], available: float) -> bool:
     """Whether there are bytes for all that everybody would like. Of thousands of replicas that are behind, a gate's
     worth is enough for the first few: more are added up only where there is enough for those."""
-    for most in (FIRST_ADDED, MOST_SHARED):
-        if len(wishes) > most and sum(map(_LIMIT, wishes[:most])) > available:
-            return False
+    if len(wishes) > FIRST_ADDED:
+        for most in (FIRST_ADDED, MOST_SHARED):
+            if sum(map(_LIMIT, wishes[:most])) > available:
+                return False
     return bool(sum(map(_LIMIT, wishes)) <= available)
 
 

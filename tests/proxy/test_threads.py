@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import weakref
 from contextlib import suppress
@@ -13,6 +12,7 @@ import trio
 import trio.testing
 
 from proxy.threads import FILE_THREADS, in_thread
+from tests.uncollected import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +23,9 @@ class Large:
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Nobody looks for garbage meanwhile, as in the sidecar."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+def no_collector() -> Iterator[None]:
+    with uncollected():
+        yield
 
 
 async def test_work_is_done_by_another_thread_and_its_result_returned() -> None:
@@ -40,7 +37,7 @@ async def test_work_is_done_by_another_thread_and_its_result_returned() -> None:
     assert thread is not threading.current_thread()
 
 
-async def test_an_error_is_raised_and_keeps_nothing_of_what_the_work_was_about(uncollected: None) -> None:
+async def test_an_error_is_raised_and_keeps_nothing_of_what_the_work_was_about(no_collector: None) -> None:
     held: list[weakref.ref[Large]] = []
 
     def work(argument: Large) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import io
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from construct import ConstructError, Int16sb, Struct
@@ -13,9 +10,7 @@ from construct import ConstructError, Int16sb, Struct
 from protocol.errors import ProtocolError
 from protocol.wire.contexts import built, parsed
 from protocol.wire.layout import STRING, TAGS, ArrayOf, Field, StructOf, layout, parse_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tests.uncollected import uncollected
 
 _ITEM = (Field(0, "name", STRING), Field(0, "number", Int16sb))
 MESSAGE = layout(
@@ -26,17 +21,6 @@ TAGGED = bytes.fromhex("01 01 01 05 0261 0007 00")
 """No items; tag 1, of 5 bytes: ("a", 7) and no tags."""
 
 
-@contextmanager
-def nothing_left() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
-
-
 def test_what_is_built_and_parsed_is_what_construct_builds_and_parses() -> None:
     data = built(MESSAGE, VALUE)
     assert data == MESSAGE.build(VALUE)
@@ -45,13 +29,13 @@ def test_what_is_built_and_parsed_is_what_construct_builds_and_parses() -> None:
 
 def test_parsing_leaves_nothing() -> None:
     data = built(MESSAGE, VALUE)
-    with nothing_left():
+    with uncollected(leaves_nothing=True):
         parse_whole(MESSAGE, data)
 
 
 def test_tagged_fields_leave_nothing() -> None:
     tags = MESSAGE.subcons[-1].subcon
-    with nothing_left():
+    with uncollected(leaves_nothing=True):
         whole = parse_whole(MESSAGE, TAGGED)
         assert tags.values(whole[TAGS])["kept"].number == 7
         assert tags.encoded({"kept": {"name": "a", "number": 7, TAGS: []}}) == whole[TAGS]
@@ -59,16 +43,16 @@ def test_tagged_fields_leave_nothing() -> None:
 
 
 def test_building_leaves_nothing() -> None:
-    with nothing_left():
+    with uncollected(leaves_nothing=True):
         built(MESSAGE, VALUE)
 
 
 def test_what_cannot_be_parsed_or_built_leaves_nothing() -> None:
-    with nothing_left():
+    with uncollected(leaves_nothing=True):
         try:  # pytest.raises would keep the error, whose traceback is a circle
             parse_whole(MESSAGE, b"\x05\x02")
         except ProtocolError as error:
             told = str(error)
     assert told
-    with nothing_left(), pytest.raises(ConstructError):
+    with uncollected(leaves_nothing=True), pytest.raises(ConstructError):
         built(Struct("number" / Int16sb), {"number": 2**20})

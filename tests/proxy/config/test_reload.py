@@ -23,6 +23,7 @@ from proxy.errors import ConfigurationError
 from proxy.files import watching
 from proxy.quotas import parse_quotas
 from tests.proxy.recorded_log import RecordedLog
+from tests.uncollected import uncollected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,13 +364,9 @@ async def test_a_bad_file_leaves_nothing_in_memory(path: Path, log: RecordedLog)
     """The whole run of the fuzzer ended at 401 MiB, where a bad file of 50 000 topics left 80 to 190 MB behind."""
     watch = open_watch(path, log)
     topics = [f"topics.t{number}.leader.replication.throttled.replicas = 7" for number in range(1000)]
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         before = len(gc.get_objects())
         for number in range(3):
             write(path, "\n".join([*topics, f"none.{number} = 1"]))
             assert (await watch.reload("test")).result is ReloadResult.FAILED
         assert len(gc.get_objects()) - before < 500
-    finally:
-        gc.enable()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 import trio
 
 from tests.proxy.conversation import throttle
+from tests.uncollected import uncollected
 
 from .test_responses import answer, entry
 from .wire import T0, relayed
@@ -21,14 +21,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize("by_trio", [False, True])
 async def test_a_connection_that_has_ended_is_part_of_no_cycle(clock: MockClock, *, by_trio: bool) -> None:
     of = throttle()
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected():
         async with relayed(of, by_trio=by_trio) as wire:
             await wire.exchange({T0: 0}, answer([entry(0)]))
             (link,) = map(weakref.ref, of.links)
             assert link() is not None
         await trio.sleep(1)
         assert link() is None
-    finally:
-        gc.enable()

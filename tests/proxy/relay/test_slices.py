@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -16,6 +15,7 @@ from proxy.relay.buffers import Buffers
 from proxy.relay.slices import Slices
 from proxy.relay.transport import Wait
 from tests.proxy.conversation import MIB, fetch_frame, throttle
+from tests.uncollected import uncollected
 
 from .test_direction import FOREVER, Both
 from .wire import answer, batch, entry
@@ -71,9 +71,7 @@ def test_of_work_that_does_not_come_to_its_end_nothing_stays(fails: bool) -> Non
                 raise ValueError(total)
             return total
 
-    gc.collect()
-    gc.disable()
-    try:
+    with uncollected(leaves_nothing=True):
         of: Slices[int] = Slices()
         decided = Decided()
         gone = weakref.ref(decided)
@@ -86,9 +84,6 @@ def test_of_work_that_does_not_come_to_its_end_nothing_stays(fails: bool) -> Non
         else:
             of.close()
         assert gone() is None
-        assert gc.collect() == 0
-    finally:
-        gc.enable()
 
 
 def test_by_itself_a_loop_is_not_left() -> None:
