@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 import trio
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 NOTICED_SECONDS = 1.3
 """A watch looks at the way to the file each second."""
 GIBIBYTE = 2**30
+TRIES = 20
+"""To remove a directory in which the sidecar may be writing."""
 
 
 class FileSystem(Scene):
@@ -75,10 +78,20 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
 
 def _folder_replaced(make: Callable[[Path], object]) -> Callable[[Path], None]:
     def change(quotas: Path) -> None:
-        shutil.rmtree(quotas.parent)
+        _remove(quotas.parent)
         make(quotas.parent)
 
     return change
+
+
+def _remove(folder: Path) -> None:
+    """With all that is in it: the sidecar may be writing its last good quotas there, and a file that has been renamed
+    since it was listed, or has come since, fails one try. Raises OSError if it cannot be removed."""
+    for _ in range(TRIES):
+        with suppress(OSError):
+            shutil.rmtree(folder)
+            return
+    shutil.rmtree(folder)
 
 
 def _folder_renamed(name: str) -> Callable[[Path], None]:
@@ -98,7 +111,7 @@ def _swapped(quotas: Path) -> None:
     """Renamed away, and another directory put there at once."""
     quotas.parent.rename(quotas.parent.with_suffix(".old"))
     quotas.parent.mkdir()
-    shutil.rmtree(quotas.parent.with_suffix(".old"))
+    _remove(quotas.parent.with_suffix(".old"))
 
 
 CHANGES: dict[str, Callable[[Path], None]] = {
@@ -111,7 +124,7 @@ CHANGES: dict[str, Callable[[Path], None]] = {
     "the file is a link to a file below a file": _replaced(lambda path: path.symlink_to("/etc/passwd/x")),
     "the file has a gibibyte": _replaced(_huge),
     "the file may not be read": lambda path: path.chmod(0),
-    "the directory is removed": lambda path: shutil.rmtree(path.parent),
+    "the directory is removed": lambda path: _remove(path.parent),
     "the directory is renamed away": _folder_renamed("away"),
     "the directory may not be read": lambda path: path.parent.chmod(0),
     "the directory is another": _swapped,
