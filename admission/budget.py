@@ -127,7 +127,7 @@ class StrictBudget:
         room = self.room(claim, now, rides=rides)
         if not room:
             return []
-        grants = limits(wishes) if math.isinf(room) else share(wishes, room)
+        grants = share(wishes, room)
         self.take(claim, sum(grants), now)
         return grants
 

@@ -17,7 +17,7 @@ from protocol.errors import ProtocolError
 from protocol.fetch.response import topic_count_at
 from protocol.fetch.topic_blocks import count_bytes
 from protocol.fetch.walker import ResponseEntry, response_walker, walk_whole
-from protocol.pacing import FEW, paced
+from protocol.pacing import FEW
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
 from . import edits
@@ -49,8 +49,8 @@ class AnswerReader:
     """Reads one connection's answers, one after the other, each from `begin` until `through` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_buffer", "_clock", "_comparable", "_end", "_exchange", "_keeping", "_last_empty", "_now",
-        "_outlook", "_passed", "_rows", "_settled", "_to_splice", "_total", "_walk", "is_long",
+        "_additions", "_buffer", "_clock", "_end", "_exchange", "_keeping", "_last_empty", "_now", "_outlook",
+        "_passed", "_rows", "_settled", "_to_splice", "_total", "_walk", "_was_read_at", "is_long",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -81,8 +81,8 @@ class AnswerReader:
         """All of it has been learnt from, and its grants are settled."""
         self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
         """The next `read` deals with many partitions at once and may take long."""
-        self._comparable: bytes | None = None
-        """The answer's bytes after its correlation id, if an equal answer need not be read the next time."""
+        self._was_read_at: int | None = None
+        """Where in `_buffer` the frame begins, if it was read in one piece."""
 
     def forget(self) -> None:
         """An answer passes unread, so that the one before it is the last answer no more."""
@@ -134,13 +134,19 @@ class AnswerReader:
                 self._outlook.forwards(rows, self._buffer, self._end, self._now)
 
     def _settle(self) -> None:
-        if self._comparable is not None:
-            teaches = self._outlook.teaches()
-            self._last_empty = None if teaches is None else (self._outlook.version, self._comparable, teaches)
+        outlook = self._outlook
+        if self._was_read_at is not None and not outlook.has_news:
+            self._compare_next_with(self._was_read_at, outlook)
         if self._keeping.active:
             self._keeping.end()
-        self._outlook.finish(self._now)
+        outlook.finish(self._now)
         self._settled = True
+
+    def _compare_next_with(self, begins: int, outlook: Outlook) -> None:
+        """An answer that equals this one, whose frame begins there in the buffer, need not be read."""
+        teaches = outlook.teaches()
+        if teaches is not None:
+            self._last_empty = outlook.version, self._buffer[begins + FIXED_HEAD_BYTES : self._end], teaches
 
     def lost(self, now: float) -> None:
         """The connection has ended, perhaps in the middle of the answer."""
@@ -183,9 +189,7 @@ class AnswerReader:
             except ProtocolError:
                 return None
             outlook.answered(*says(head))
-            topics_end, self._buffer, self._end = head[TOPICS_END], window.buffer, end
-            if not any(map(_tells, paced(self._rows))) and outlook.teaches() is not None:
-                self._comparable = window.buffer[start + FIXED_HEAD_BYTES : end]
+            topics_end, self._buffer, self._end, self._was_read_at = head[TOPICS_END], window.buffer, end, start
         self._passed = self._total
         additions = self._additions
         if not additions.owed:
@@ -240,11 +244,6 @@ class AnswerReader:
 def _least_bytes(version: int) -> int:
     """The shortest frame, prefix included, that is long enough to hold the number of its topics."""
     return LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0))
-
-
-def _tells(row: ResponseEntry) -> bool:
-    """Whether an entry has records or an error: an equal one would tell something new all the same."""
-    return row[-1] > 0 or bool(row[2])
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:

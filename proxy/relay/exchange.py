@@ -121,8 +121,6 @@ class Exchange:
     relayed: Relayed = field(init=False)
     buffers: Buffers = field(default_factory=Buffers)
     """What all connections hold of frames that have to be whole."""
-    moved: int = 0
-    """Bytes passed in both directions; a connection whose count stands still is idle."""
     reading: int = 0
     """The number, from 1, of the request that has to be whole before anything is done with it, and is not yet; 0: there
     is none. A number that stays the same for too long is a request that stalls."""
@@ -134,6 +132,11 @@ class Exchange:
     def __post_init__(self) -> None:
         self.statistics = self.link.throttle.statistics
         self.relayed = self.link.relayed
+
+    @property
+    def moved(self) -> int:
+        """Bytes passed in both directions; a connection whose count stands still is idle."""
+        return self.relayed.request_bytes + self.relayed.response_bytes
 
     @property
     def in_flight(self) -> bool:
@@ -232,12 +235,10 @@ class Exchange:
         self.reading = 0
 
     def passed_request(self, size: int) -> None:
-        self.moved += size
         self.statistics.relayed_request_bytes += size
         self.relayed.request_bytes += size
 
     def passed_response(self, size: int) -> None:
-        self.moved += size
         self.statistics.relayed_response_bytes += size
         self.relayed.response_bytes += size
 

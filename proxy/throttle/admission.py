@@ -8,6 +8,7 @@ Invariant: each grant is settled once, with the bytes of the answer or by being 
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from admission.budget import limits
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
+_KEY, _WISH = attrgetter("key"), attrgetter("wish")
 LEAST_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
@@ -117,7 +119,7 @@ class Admission:
             return self._by_need(order, now)
         if self.claim.urgency:
             self._place(0)
-        return [each.key for each in paced(order, cheap=True)], [each.wish for each in paced(order, cheap=True)]
+        return list(map(_KEY, paced(order, cheap=True))), list(map(_WISH, paced(order, cheap=True)))
 
     def _by_need(self, order: Sequence[Replica], now: float) -> Turn:
         """The same where some are in greater need than others."""

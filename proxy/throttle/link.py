@@ -168,7 +168,8 @@ class Link:
             self.forget()
             if demand.translation is None:
                 return Forward(None, None)
-        replicas.reselect()
+        if now != demand.arrived:  # `begin` went by the lists of that moment
+            replicas.reselect()
         behind, new = replicas.behind, replicas.new
         if not behind and not new:
             self.admission.want_nothing()
@@ -179,6 +180,7 @@ class Link:
         turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
         if throttle.changes != changes:
             # Quotas changed while other connections had their turns in between: decide by those there are now.
+            replicas.reselect()
             return self.decide(demand, now, may_hold=may_hold)
         granted = self.admission.grant(turn, now, rides=rides)
         try:

@@ -79,6 +79,8 @@ class Outlook:
     """Each of `grants` is all that the follower asked for."""
     turns: Mapping[PartitionKey, int] | None = None
     """Of `grants`, from the first records on: what each that is brought records takes as its turn; None: `in_full`."""
+    has_news = False
+    """Records have gone on to the follower, or a throttled replica's error: an equal answer would be news again."""
     is_timed = False
     """The time to the first granted records has been measured."""
     catches_up = False
@@ -142,6 +144,7 @@ class Outlook:
                 beside |= size > 0
                 continue
             if error_code:
+                self.has_news = True
                 self.replicas.forget(key)
                 continue
             if high_watermark != replica.high_watermark:
@@ -152,6 +155,7 @@ class Outlook:
                 if size > replica.largest_batch_bytes:
                     _look_at_batch(replica, buffer, records_at, end)
                 brought.append((replica, size, entry_at, records_at))
+        self.has_news |= beside or bool(brought)
         if brought:
             self._account(brought, now)
         if beside and self.throttle.is_auto:
