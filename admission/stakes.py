@@ -97,12 +97,7 @@ class Stakes:
             _stand_back(found, now)
             return []
         room = min(room, role_room)
-        if found:
-            grants = _Sharing(room, left).share(wishes, parts)
-        elif math.isinf(room):
-            grants = limits(wishes)
-        else:
-            grants = share(wishes, room)
+        grants = _Sharing(room, left).share(wishes, parts) if found else share(wishes, room)
         self._take(grants, parts, now)
         self._leave_what_is_left(now)
         return grants

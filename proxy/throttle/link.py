@@ -148,14 +148,17 @@ class Link:
             self._live_until = now + LIVE_SECONDS
 
     def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
-        if self.replicas.reselect():
-            self._took_one = False  # partitions that an equal request named may be listed now
+        self._reselect()
         if is_same and self._took_one:
             self.replicas.asked_the_same(now)
         else:
             self._took_one = False
             self.replicas.asked(request.entries, now)
             self._took_one = True
+
+    def _reselect(self) -> None:
+        if self.replicas.reselect():
+            self._took_one = False  # partitions that an equal request names may be listed now
 
     def decide(self, demand: Demand, now: float, *, may_hold: bool = True) -> Decision:
         """Return what to do with the request at `now`. Side effects: grants are reserved, omissions counted.
@@ -169,7 +172,7 @@ class Link:
             if demand.translation is None:
                 return Forward(None, None)
         if now != demand.arrived:  # `begin` went by the lists of that moment
-            replicas.reselect()
+            self._reselect()
         behind, new = replicas.behind, replicas.new
         if not behind and not new:
             self.admission.want_nothing()
@@ -180,7 +183,7 @@ class Link:
         turn = self.admission.in_turn(now, with_new=shapes, rides=rides)
         if throttle.changes != changes:
             # Quotas changed while other connections had their turns in between: decide by those there are now.
-            replicas.reselect()
+            self._reselect()
             return self.decide(demand, now, may_hold=may_hold)
         granted = self.admission.grant(turn, now, rides=rides)
         try:

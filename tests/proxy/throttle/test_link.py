@@ -348,3 +348,21 @@ def test_a_partition_that_is_listed_from_now_on_is_known_though_the_request_is_t
     held.apply(Quotas(leader=RoleQuota(0.0, topics={"t": Partitions(frozenset({0, 1}))})), 0.2)
     conversation.link.begin(frame, request, 0.3, is_same=True)
     assert conversation.link.replicas.known.keys() == {("t", 0), ("t", 1)}
+
+
+def test_lists_that_change_before_a_request_is_decided_hold_for_the_next_one_even_if_that_is_equal() -> None:
+    one, both = (
+        Quotas(leader=RoleQuota(0.0, topics={"t": Partitions(frozenset(ids))})) for ids in ({0}, {0, 1})
+    )  # fmt: skip
+    conversation = Conversation(throttle(), offsets={T0: 0, T1: 0})
+    conversation.throttle.apply(one, 0.0)
+    conversation.meet()
+    link, frame = conversation.link, fetch_frame(conversation.offsets)
+    request = parse_fetch_request(frame)
+    demand = link.begin(frame, request, 0.0)
+    assert not isinstance(demand, Answer)
+    assert link.replicas.known.keys() == {T0}
+    conversation.throttle.apply(both, 0.1)
+    link.decide(demand, 0.1)
+    link.begin(frame, request, 0.2, is_same=True)
+    assert link.replicas.known.keys() == {T0, T1}
