@@ -96,8 +96,9 @@ class ResponseReader:
             self._passes = True
             return total
         self._answer = self._exchange.answering = True
-        self._answers.begin(outlook, total, now)
-        return self._read_answer(window)
+        answers = self._answers
+        answers.begin(outlook, total, now)
+        return self._read_answer(window) if answers.is_long else answers.read(window)
 
     def _read_answer(self, window: Window) -> Step:
         """Read on; a step that deals with many partitions at once is done in slices."""
