@@ -7,6 +7,7 @@ import random
 import select
 import socket
 import ssl
+import struct
 import threading
 from typing import TYPE_CHECKING
 
@@ -117,6 +118,31 @@ def test_there_is_no_room_while_the_peer_does_not_read(ends: Ends) -> None:
     assert ends.own.send(data[sent:]) == 0
 
 
+def test_records_that_are_written_together_leave_together(ends: Ends) -> None:
+    """By the kernel's own count of packets (struct tcp_info): sixteen records of 16 KiB, packets of up to 64 KiB."""
+    ends.own_tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    data = bytes(256 * 1024)
+    for _ in range(3):  # packets are that large once the connection's windows have opened
+        before = packets_sent(ends.own_tcp)
+        assert ends.own.send(data) == len(data)
+        packets = packets_sent(ends.own_tcp) - before
+        received = 0
+        while received < len(data):
+            received += len(ends.peer.recv(65_536))
+    assert packets <= 8
+
+
+def test_nothing_is_held_back_once_there_is_no_more_room(ends: Ends) -> None:
+    ends.own.send(bytes(64 * MIB))
+    assert not ends.own_tcp.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK)
+
+
+def packets_sent(sock: socket.socket) -> int:
+    """`tcpi_segs_out` of Linux's struct tcp_info."""
+    (segments,) = struct.unpack_from("=I", sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256), 136)
+    return int(segments)
+
+
 def test_the_end_is_the_end_for_ever(ends: Ends) -> None:
     ends.peer.sendall(b"last")
     with contextlib.suppress(OSError):
@@ -194,6 +220,8 @@ def test_a_refusal_is_told_although_the_peer_hung_up_before_it_was_read(ends: En
 
 class Crossing:
     """What OpenSSL says when it needs the other direction: rare, so it is said here."""
+
+    family = socket.AF_INET
 
     def __init__(self, says: Exception) -> None:
         self._says = says
