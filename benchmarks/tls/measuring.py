@@ -1,4 +1,4 @@
-"""One way, measured: bulk, small fetches, connections that come and go, connections that stay.
+"""Ways that run side by side, measured in turns: bulk, small fetches, connections that come and go and that stay.
 
 The follower, the relay and the leader share this machine's cores, so what a second brings says who takes the others'
 time, and CPU says what it costs. Invariant: CPU and memory are the relay's own, its whole process tree's.
@@ -6,6 +6,7 @@ time, and CPU says what it costs. Invariant: CPU and memory are the relay's own,
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import subprocess
 import threading
@@ -22,13 +23,12 @@ from .ends import BULK, Follower, follower_context
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..byte_path.loads import Load
     from .ways import Way
 
-WARM_UP_SECONDS = 1.0
 START_SECONDS = 15.0
 SETTLED_CPU_SECONDS = 0.005
 """In half a second. A sidecar loads in the background what its first scrape needs, which is on no byte's account."""
@@ -66,23 +66,66 @@ def medians(rounds: list[Found]) -> Found:
     return Found(**{name: statistics.median(asdict(found)[name] for found in rounds) for name in NUMBERS})
 
 
-def measure(way: Way, home: Path, leader: int, seconds: float, cipher: str) -> Found:
-    """Raises MissingError, OSError, or RuntimeError: its connections have another cipher suite."""
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """A way that runs, with a connection of a follower through it."""
+
+    name: str
+    port: int
+    pids: list[int]
+    follower: Follower
+    context: ssl.SSLContext
+
+
+@contextmanager
+def running(way: Way, home: Path, leader: int, cipher: str) -> Iterator[Relay]:
+    """Begin it, in a folder of its own below `home`, where the keys are, and wait until it is at rest.
+
+    Raises MissingError, OSError, or RuntimeError: its connections have another cipher suite.
+    """
+    own = home / way.name.replace(", ", "-").replace(" ", "-")
+    own.mkdir()
+    for key in ("own.pem", "ca.pem"):
+        shutil.copy(home / key, own)
     context = follower_context(home)
-    with _running(way, home, leader) as (pid, port):
+    (port,) = free_ports(1)
+    with (own / "relay.log").open("ab") as log:
+        child = subprocess.Popen(way.begin(own, port, leader), stdout=log, stderr=log)
+    try:
         follower = _reached(context, port)
         if follower.cipher != cipher:
             raise RuntimeError(f"{way.name}: expected {cipher}, found {follower.cipher}")
-        pids = tree([pid])
+        pids = tree([child.pid])
         _settle(pids)
-        _fetches(follower, BULK, WARM_UP_SECONDS, pids)
-        bulk = _fetches(follower, BULK, seconds, pids)
-        _fetches(follower, SMALL, WARM_UP_SECONDS / 2, pids)
-        small = _fetches(follower, SMALL, seconds / 2, pids)
-        _dials(context, port, WARM_UP_SECONDS / 2, pids)
-        dialled = _dials(context, port, seconds / 2, pids)
-        connection_kib = _memory_of_each(context, port, pids)
+        yield Relay(way.name, port, pids, follower, context)
         follower.close()
+    finally:
+        child.terminate()
+        child.wait()
+
+
+def measure(relays: Sequence[Relay], seconds: float, kib: Mapping[str, float]) -> dict[str, Found]:
+    """One round: each number of every way, one way right after the other, so that they find the same machine; `kib`: of
+    memory, what `memory_of_each` found."""
+    bulk = {relay.name: _fetches(relay, BULK, seconds) for relay in relays}
+    small = {relay.name: _fetches(relay, SMALL, seconds / 2) for relay in relays}
+    dialled = {relay.name: _dials(relay, seconds / 2) for relay in relays}
+    return {name: _found(bulk[name], small[name], dialled[name], kib[name]) for name in bulk}
+
+
+def memory_of_each(relay: Relay) -> float:
+    """Of connections that stay, in KiB. Once: what a process got for them it has for those that come later."""
+    before = memory(relay.pids).proportional
+    followers = [Follower(relay.context, relay.port) for _ in range(IDLE_CONNECTIONS)]
+    for follower in followers:
+        follower.fetch(SMALL)
+    found = (memory(relay.pids).proportional - before) / IDLE_CONNECTIONS / 1024
+    for follower in followers:
+        follower.close()
+    return found
+
+
+def _found(bulk: _Series, small: _Series, dialled: _Series, connection_kib: float) -> Found:
     return Found(
         bulk.bytes / bulk.seconds,
         bulk.cpu_seconds / bulk.bytes * 1e9,
@@ -101,19 +144,6 @@ class _Series(NamedTuple):
     seconds: float
     cpu_seconds: float
     times: list[float]
-
-
-@contextmanager
-def _running(way: Way, home: Path, leader: int) -> Iterator[tuple[int, int]]:
-    """Its process id and port."""
-    (port,) = free_ports(1)
-    with (home / "relay.log").open("ab") as log:
-        child = subprocess.Popen(way.begin(home, port, leader), stdout=log, stderr=log)
-    try:
-        yield child.pid, port
-    finally:
-        child.terminate()
-        child.wait()
 
 
 def _reached(context: ssl.SSLContext, port: int) -> Follower:
@@ -137,26 +167,34 @@ def _settle(pids: list[int]) -> None:
         before = now
 
 
-def _fetches(follower: Follower, load: Load, seconds: float, pids: list[int]) -> _Series:
-    before = usage(pids)
+def _fetches(relay: Relay, load: Load, seconds: float) -> _Series:
+    """What came before the first tenth of the time was over does not count: another relay had the caches until then."""
+    _fetch_for(relay.follower, load, seconds / 10)
+    before, began = usage(relay.pids), time.perf_counter()
+    size, times = _fetch_for(relay.follower, load, seconds)
+    return _Series(size, time.perf_counter() - began, usage(relay.pids).since(before).cpu_seconds, times)
+
+
+def _fetch_for(follower: Follower, load: Load, seconds: float) -> tuple[int, list[float]]:
+    """Return the bytes of what was fetched, and the seconds that each fetch took."""
     began = now = time.perf_counter()
     size, times = 0, []
     while now < began + seconds:
         size += follower.fetch(load)
         earlier, now = now, time.perf_counter()
         times.append(now - earlier)
-    return _Series(size, now - began, usage(pids).since(before).cpu_seconds, times)
+    return size, times
 
 
-def _dials(context: ssl.SSLContext, port: int, seconds: float, pids: list[int]) -> _Series:
+def _dials(relay: Relay, seconds: float) -> _Series:
     """Connections by threads, whose handshakes are OpenSSL's and run side by side."""
     times: list[float] = []
-    before, began = usage(pids), time.perf_counter()
+    before, began = usage(relay.pids), time.perf_counter()
 
     def dial_again_and_again() -> None:
         now = time.perf_counter()
         while now < began + seconds:
-            follower = Follower(context, port)
+            follower = Follower(relay.context, relay.port)
             follower.fetch(SMALL)
             follower.close()
             earlier, now = now, time.perf_counter()
@@ -167,15 +205,4 @@ def _dials(context: ssl.SSLContext, port: int, seconds: float, pids: list[int]) 
         thread.start()
     for thread in threads:
         thread.join()
-    return _Series(0, time.perf_counter() - began, usage(pids).since(before).cpu_seconds, times)
-
-
-def _memory_of_each(context: ssl.SSLContext, port: int, pids: list[int]) -> float:
-    before = memory(pids).proportional
-    followers = [Follower(context, port) for _ in range(IDLE_CONNECTIONS)]
-    for follower in followers:
-        follower.fetch(SMALL)
-    found = (memory(pids).proportional - before) / IDLE_CONNECTIONS / 1024
-    for follower in followers:
-        follower.close()
-    return found
+    return _Series(0, time.perf_counter() - began, usage(relay.pids).since(before).cpu_seconds, times)
