@@ -53,7 +53,8 @@ def parse_answer(content: bytes) -> float:
         else:
             raise AbsurdError(f"expected a scalar or an instant vector, found {answer.data.resultType[:40] or 'none'}")
         found = [float(value) for value in values]
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+    # The second: of lists in lists, a few thousand deep.
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise AbsurdError(f"expected an answer of Prometheus' API: {str(error)[:200]}") from error
     if not found:
         raise AbsurdError("the query has no value")

@@ -28,8 +28,9 @@ _THREADS = trio.CapacityLimiter(4)
 
 
 def ask_prometheus(signal: QuerySignal) -> bytes:
-    """Blocking. Raises OSError, urllib's errors among them."""
-    import urllib.error  # with HTTP and mail: no start needs them, and few rates
+    """Blocking. Raises OSError, urllib's errors among them, and ValueError for a host that is none."""
+    import http.client  # with mail: no start needs it, nor the next two, and few rates
+    import urllib.error
     import urllib.parse
 
     from ..http.outgoing import opener
@@ -37,12 +38,16 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
     url = f"{signal.url}/api/v1/query?{urllib.parse.urlencode({'query': signal.query})}"
     context = ssl.create_default_context() if url.startswith("https:") else None
     try:
-        with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
-            content: bytes = answer.read(MOST_ANSWER_BYTES)
-    except urllib.error.HTTPError as error:
-        # A query that is refused comes with its reason as JSON, like an answer.
-        with error:
-            return error.read(MOST_ANSWER_BYTES)
+        try:
+            with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
+                content: bytes = answer.read(MOST_ANSWER_BYTES)
+        except urllib.error.HTTPError as error:
+            # A query that is refused comes with its reason as JSON, like an answer.
+            with error:
+                return error.read(MOST_ANSWER_BYTES)
+    except http.client.HTTPException as error:
+        # No OSError: who answers speaks no HTTP, or ends in the middle of a chunk.
+        raise OSError(f"expected an answer over HTTP: {type(error).__name__}: {str(error).strip()[:200]}") from error
     return content
 
 

@@ -40,6 +40,7 @@ def test_the_largest_of_several_values_counts() -> None:
         (b"<html>", "expected an answer"),
         (b"", "expected an answer"),
         (b"\xff\xfe", "expected an answer"),
+        (b'{"more":' + b"[" * 100_000, "expected an answer"),
     ],
 )
 def test_what_is_no_value_says_why(content: bytes, problem: str) -> None:

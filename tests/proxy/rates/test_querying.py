@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import socketserver
 import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -82,6 +83,40 @@ def test_nobody_there_is_an_error() -> None:
     with prometheus(200, b"") as (url, _):
         pass
     with pytest.raises(OSError, match="refused"):
+        ask_prometheus(at(url))
+
+
+@contextmanager
+def somebody_else(answer: bytes) -> Iterator[str]:
+    """Whoever listens there, and says this to whatever it is asked; the URL."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65536)
+            self.request.sendall(answer)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "BadStatusLine: SSH-2.0-OpenSSH_9.2"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n{", "IncompleteRead"),
+        (b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n{", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "got more than 100 headers"),
+    ],
+)
+def test_an_answer_that_is_no_http_is_an_error_like_no_answer(answer: bytes, told: str) -> None:
+    """Anything else would end the task that asks for every signal."""
+    with somebody_else(answer) as url, pytest.raises(OSError, match=f"expected an answer over HTTP: .*{told}"):
         ask_prometheus(at(url))
 
 
