@@ -100,7 +100,7 @@ class QuotaWatch:
         """The wall clock when it was last read; one that shows less now has been set back."""
         self._current = effective(quota_file, broker_id, self._worked_out_at)
         self.starts = RateStarts(starts)
-        self.starts.take(quota_file.start_keys(), self._worked_out_at)
+        self.starts.take(quota_file.start_keys(self._worked_out_at), self._worked_out_at)
         self._upcoming = upcoming_of(quota_file, broker_id, self._worked_out_at)
         self._observer: Callable[[ReloadOutcome], None] = lambda _: None
         self.source = Source.FILE

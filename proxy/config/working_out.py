@@ -35,7 +35,7 @@ class WorkedOut(NamedTuple):
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
-    keys, found = quota_file.start_keys(), effective(quota_file, broker_id, now)
+    keys, found = quota_file.start_keys(now), effective(quota_file, broker_id, now)
     if found == before:
         return WorkedOut(before, before, now, {}, keys, None)
     found = _prepared(found, before)

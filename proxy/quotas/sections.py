@@ -126,11 +126,13 @@ class QuotaFile:
         """Those that hold at `now`, the one that goes first first."""
         return [*(schedule.layer for schedule in reversed(self.schedules) if schedule.holds(now)), self.base]
 
-    def start_keys(self) -> list[str]:
-        """Of the sources that count from when they were first read."""
+    def start_keys(self, now: datetime) -> list[str]:
+        """Of the sources that count from when they were first read, but for those that are over: who says the same
+        again later, with another `until`, means from then on."""
         return [
             source.start_key
             for section in self.sections()
+            if section.holds(now)
             for source in section.sources.values()
             if source.start_key is not None
         ]

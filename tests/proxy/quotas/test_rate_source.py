@@ -149,14 +149,14 @@ def test_a_start_outlives_whatever_else_of_the_file_changes() -> None:
         return f'{before}[brokers.101]\n{KEY} = {{ within = "2h", max = {most} }}'.encode()
 
     starts = RateStarts({})
-    starts.take(parse_quotas(file(5)).start_keys(), NOW)
+    starts.take(parse_quotas(file(5)).start_keys(NOW), NOW)
     later = NOW + timedelta(hours=1)
     changed = parse_quotas(file(6, "[mode]\nenforce = false\n"))
-    starts.take(changed.start_keys(), later)
+    starts.take(changed.start_keys(later), later)
     (found,) = [source for section in changed.sections() for source in section.sources.values()]
     assert starts.of(found, later) == NOW
     restarted = RateStarts(starts.kept)
-    restarted.take(changed.start_keys(), later + timedelta(hours=1))
+    restarted.take(changed.start_keys(later), later + timedelta(hours=1))
     assert restarted.of(found, later) == NOW
 
 
@@ -165,10 +165,10 @@ def test_a_start_is_of_one_within_and_goes_with_it() -> None:
     later = NOW + timedelta(hours=1)
     for at, span in ((NOW, "2h"), (later, "3h")):
         quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "{span}", max = 5 }}'.encode())
-        starts.take(quota_file.start_keys(), at)
+        starts.take(quota_file.start_keys(at), at)
     (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
     assert starts.of(found, later) == later
-    starts.take(parse_quotas(b"# none").start_keys(), later)
+    starts.take(parse_quotas(b"# none").start_keys(later), later)
     assert starts.kept == {}
 
 
@@ -176,10 +176,32 @@ def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
     """A start is not called by the number of its schedule: those that are over are taken out of the file."""
     over = "[[schedules]]\nuntil = 2026-01-01T00:00:00Z\n[schedules.mode]\nenforce = true\n"
     starts = RateStarts({})
-    starts.take(parse_quotas((over + SCHEDULED).encode()).start_keys(), NOW)
+    starts.take(parse_quotas((over + SCHEDULED).encode()).start_keys(NOW), NOW)
     before = dict(starts.kept)
-    starts.take(parse_quotas(SCHEDULED.encode()).start_keys(), NOW + timedelta(hours=1))
+    starts.take(parse_quotas(SCHEDULED.encode()).start_keys(NOW), NOW + timedelta(hours=1))
     assert starts.kept == before != {}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "[[schedules]]\nuntil = {until}\n[schedules.brokers.101]\n{rate}\n",
+        "[brokers.101]\n{rate}\nuntil = {until}\n",
+    ],
+)
+def test_what_is_said_again_after_it_has_ended_counts_from_then(said: str) -> None:
+    """As ``set --within 2h --for 12h`` writes it today, and the day after tomorrow again."""
+    rate, starts, again = f'{KEY} = {{ within = "2h", max = 5 }}', RateStarts({}), NOW + timedelta(days=2)
+    first, second = (
+        parse_quotas(said.format(rate=rate, until=f"{at + timedelta(hours=12):%Y-%m-%dT%H:%M:%SZ}").encode())
+        for at in (NOW, again)
+    )
+    starts.take(first.start_keys(NOW), NOW)
+    ended = NOW + timedelta(hours=12)
+    starts.take(first.start_keys(ended), ended)  # the clock alone makes it so
+    starts.take(second.start_keys(again), again)
+    (found,) = [source for section in second.sections() for source in section.sources.values()]
+    assert starts.of(found, again) == again
 
 
 def test_what_is_no_table_is_a_rate_as_before() -> None:
