@@ -34,7 +34,7 @@ def parse_rate_or_source(
 ) -> tuple[float, RateSource | None]:
     """Return bytes per second, and the rate source if the rate sets itself: then the former is the most it may be.
 
-    `path`: the section that it is in; `window`: of the section's schedule. Raises InvalidValueError.
+    `path`: the key that it is of, with its section; `window`: of the section's schedule. Raises InvalidValueError.
     """
     if not isinstance(value, dict):
         return parse_rate(value), None

@@ -71,7 +71,7 @@ class RateSource:
     auto: bool = False
     """Raised while nothing hurts, lowered when something does."""
     path: str = field(default="", compare=False)
-    """The section that says so, as it is written in the file."""
+    """The key that says so, with its section: each role's `within` has a start of its own."""
     window: DailyWindow | None = field(default=None, compare=False)
     """Of the schedule that the section is part of."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 UNTIL = "until"
 SCHEDULES = "schedules"
 _SECTION_KEYS = (*RATE_KEYS, *REPLICAS_KEYS, UNTIL)
+_KEY_OF = {role: key for key, role in RATE_KEYS.items()}
 _OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 
 
@@ -86,7 +87,7 @@ class Draft:
                 )
             self.rates[role] = parse_rate(value)
             return
-        self.rates[role], source = parse_rate_or_source(value, path=path, window=self.window)
+        self.rates[role], source = parse_rate_or_source(value, path=f"{path}.{_KEY_OF[role]}", window=self.window)
         if source is not None:
             self.sources[role] = source
 

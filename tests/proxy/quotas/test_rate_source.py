@@ -182,6 +182,18 @@ def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
     assert starts.kept == before != {}
 
 
+def test_each_role_has_a_start_of_its_own() -> None:
+    """What followers are asked for a day later is not by a deadline of the day before."""
+    starts, later = RateStarts({}), NOW + timedelta(days=1)
+    leader = f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}\n'
+    follower = 'follower.replication.throttled.rate = { within = "2h", max = 5 }\n'
+    starts.take(parse_quotas(leader.encode()).start_keys(NOW), NOW)
+    both = parse_quotas((leader + follower).encode())
+    starts.take(both.start_keys(later), later)
+    sources = both.base.brokers[101].sources
+    assert [starts.of(sources[role], later) for role in (Role.LEADER, Role.FOLLOWER)] == [NOW, later]
+
+
 @pytest.mark.parametrize(
     "said",
     [
