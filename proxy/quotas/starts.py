@@ -2,7 +2,7 @@
 
 A start is kept as long as the same section says the same `within`, whatever else of the file changes, and beside the
 last good quotas (`config.last_good`), so that a restart does not begin it anew. Pure; time is an argument.
-Invariant: there is a start for each such source of the file that was taken last, and no other.
+Invariant: there is a start for each such source of the file that was taken last, and no other; none is to come.
 """
 
 from __future__ import annotations
@@ -26,9 +26,15 @@ class RateStarts:
 
     def take(self, keys: Iterable[str], now: datetime) -> None:
         """A file with these `start_keys` is in force from `now` on."""
-        self.kept = {key: self.kept.get(key, now.timestamp()) for key in keys}
+        moment = now.timestamp()
+        self.kept = {key: min(self.kept.get(key, moment), moment) for key in keys}
 
     def of(self, source: RateSource, now: datetime) -> datetime:
         """Return when it was taken first; `now`, if it is not of the file, or nothing of it counts from a start."""
-        start = None if source.start_key is None else self.kept.get(source.start_key)
-        return now if start is None else datetime.fromtimestamp(start, UTC)
+        key = source.start_key
+        if key is None or key not in self.kept:
+            return now
+        if self.kept[key] > now.timestamp():
+            # The clock has been set back since: a span that is to come has not begun yet, and would never end.
+            self.kept[key] = now.timestamp()
+        return datetime.fromtimestamp(self.kept[key], UTC)

@@ -182,6 +182,18 @@ def test_schedules_that_go_do_not_begin_the_others_anew() -> None:
     assert starts.kept == before != {}
 
 
+def test_a_start_that_is_to_come_was_by_a_clock_that_has_been_set_back() -> None:
+    """A year ahead, say: two hours are two hours, not a year at the least rate. Also of one that was kept."""
+    quota_file = parse_quotas(f'[brokers.101]\n{KEY} = {{ within = "2h", max = 5 }}'.encode())
+    (found,) = [source for section in quota_file.sections() for source in section.sources.values()]
+    starts, ahead, later = RateStarts({}), NOW + timedelta(days=365), NOW + timedelta(minutes=1)
+    starts.take(quota_file.start_keys(ahead), ahead)
+    restarted = RateStarts(starts.kept)
+    assert [starts.of(found, NOW), starts.of(found, later)] == [NOW, NOW]
+    restarted.take(quota_file.start_keys(NOW), NOW)
+    assert restarted.of(found, later) == NOW
+
+
 def test_each_role_has_a_start_of_its_own() -> None:
     """What followers are asked for a day later is not by a deadline of the day before."""
     starts, later = RateStarts({}), NOW + timedelta(days=1)
