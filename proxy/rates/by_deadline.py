@@ -38,6 +38,8 @@ SETTLED_SECONDS = 5.0
 """A catch-up is over when nothing was behind for so long: a connection that breaks is back within two seconds."""
 CERTAIN_SECONDS = 3.0
 """More than the most was needed in every look of so many seconds: no single look decides that a move is late."""
+SET_BACK = timedelta(minutes=1)
+"""A wall clock that has lost more than that on the one that is never set has been set back; less is how clocks go."""
 UNKNOWN_SECONDS = 10.0
 """So long a lag may be unknown before it counts as too large: usually the first answer tells it."""
 _TOO_MUCH = 1.02
@@ -116,6 +118,11 @@ class DeadlineRate:
                 self._began = now, wall
                 self._known_at = self._in_time_at = self._too_slow_at = now
                 self._is_late = False
+            began_at, began = self._began
+            by_now = wall - timedelta(seconds=now - began_at)
+            if began - by_now > SET_BACK:
+                # Else its deadline would be that of a later day, by a time that the clock should never have shown.
+                self._began = began_at, by_now
         elif self._began is not None and now - self._last_behind >= SETTLED_SECONDS:
             self._began = None
 

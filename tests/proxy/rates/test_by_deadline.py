@@ -26,9 +26,10 @@ class Looks:
 
     def __init__(self, source: RateSource) -> None:
         self._source, self._rate, self.held = source, RoleRate(), source.least
+        self.wall_is_ahead = timedelta()
 
     def look(self, seconds: float, observed: Observed) -> Choice:
-        wall = BEGAN + timedelta(seconds=seconds)
+        wall = BEGAN + timedelta(seconds=seconds) + self.wall_is_ahead
         found = self._rate.choose(self._source, observed, self.held, since=BEGAN, wall=wall, now=seconds)
         self.held = found.bytes_per_second
         return found
@@ -76,6 +77,25 @@ def test_a_catch_up_keeps_the_time_of_day_that_it_began_with() -> None:
     looks.look(morning + 120 + SETTLED_SECONDS, NOTHING)
     again = looks.look(morning + 200, SOME)
     assert (again.late, again.finish_by) == (False, datetime(2026, 11, 3, 6, tzinfo=UTC))
+
+
+def test_a_clock_that_is_set_back_leaves_the_time_of_day_that_is_next() -> None:
+    """It was 22:00, and the clock said 07:00 of the next day: 06:00 is in eight hours, not in thirty-two."""
+    looks, morning = Looks(DAILY), datetime(2026, 11, 2, 6, tzinfo=UTC)
+    looks.wall_is_ahead = timedelta(hours=9)
+    assert looks.look(0, SOME).finish_by == morning + timedelta(days=1)
+    looks.wall_is_ahead = timedelta()
+    assert looks.look(600, SOME).finish_by == morning
+    late = looks.look(8 * 3600 + 60, SOME)
+    assert (late.finish_by, late.late) == (morning, True)
+
+
+def test_a_clock_that_is_set_forward_is_late_as_it_says() -> None:
+    """A machine that slept through a deadline is one of those: what it missed is not due tomorrow."""
+    looks = Looks(DAILY)
+    looks.look(0, SOME)
+    looks.wall_is_ahead = timedelta(hours=9)
+    assert looks.look(600, SOME).late
 
 
 def test_what_begins_after_a_deadline_goes_at_the_most_and_is_not_late() -> None:
