@@ -101,8 +101,11 @@ def _url(value: object) -> str:
         port = parts.port
     except ValueError as error:
         raise InvalidValueError(f"{expected}: {error}") from error
-    has_more = parts.query or parts.fragment or parts.username is not None or port == 0
-    if parts.scheme not in ("http", "https") or not parts.hostname or has_more or not value.isascii() or " " in value:
+    # An empty query or fragment is none to urlsplit, and the API's path would be behind it all the same.
+    has_more = "?" in value or "#" in value or parts.username is not None or port == 0
+    # urlsplit overlooks newlines and tabs; http.client does not.
+    is_plain = value.isascii() and value.isprintable() and " " not in value
+    if parts.scheme not in ("http", "https") or not parts.hostname or has_more or not is_plain:
         raise InvalidValueError(expected)
     return value.rstrip("/")
 
