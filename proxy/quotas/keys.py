@@ -17,6 +17,7 @@ BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 RACK = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
 """broker.rack is any text; one with quotes, backslashes or control characters is refused, for the sake of messages and
 labels, which show it as it is."""
+SET_TWICE = "set twice, as a dotted key and as a quoted one"
 _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
 from .globs import glob_of
-from .keys import TOPIC_OR_GLOB, flattened
+from .keys import SET_TWICE, TOPIC_OR_GLOB, flattened
 from .units import shown
 
 if TYPE_CHECKING:
@@ -105,7 +105,11 @@ def parse_priorities(table: object, refuse: Callable[[str, str], None]) -> Prior
         refuse("priorities", f"expected a table, found {shown(table)}")
         return Priorities()
     values: dict[str, Any] = {}
+    seen: set[str] = set()
     for key, value in flattened(table):
+        if key in seen:
+            refuse(f"priorities.{key}", SET_TWICE)
+        seen.add(key)
         try:
             if key == _ORDER:
                 values["order"] = _order(value)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
+from .keys import SET_TWICE
 from .rate_reading import parse_rate_or_source
 from .replicas import ReplicaList, parse_replicas
 from .sections import RATE_KEYS, REPLICAS_KEYS
@@ -67,7 +68,7 @@ class Draft:
     def set(self, key: str, value: object, *, path: str) -> None:
         """Raises InvalidValueError."""
         if key in self.keys:
-            raise InvalidValueError("set twice, as a dotted key and as a quoted one")
+            raise InvalidValueError(SET_TWICE)
         self.keys.add(key)
         if key not in self.of.keys:
             raise InvalidValueError(_unknown(path, key, value, self.of))

@@ -88,6 +88,10 @@ def test_what_a_partition_needs(partition: ReplicaCount, fewest: int, factor: in
         ("default.replication.factor = true", "priorities.default.replication.factor: expected a number of replicas"),
         ("min.insync = 2", "priorities.min.insync: unknown key; expected order, min.insync.replicas, "),
         ("share = 2", "priorities.share: unknown key"),
+        (
+            'min.insync.replicas = 2\n"min.insync.replicas" = 3',
+            "priorities.min.insync.replicas: set twice, as a dotted key and as a quoted one",
+        ),
     ],
 )
 def test_a_problem_is_named_by_its_place(table: str, problem: str) -> None:
