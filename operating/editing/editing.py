@@ -22,7 +22,7 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
 from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
-from .layout import as_toml, delete_value, replace_value, within
+from .layout import as_toml, delete_value, loses_comments, replace_value, within
 from .rewriting import rewritten
 from .sweeping import is_over
 
@@ -248,6 +248,8 @@ class _Editor:
         except tomllib.TOMLDecodeError as error:
             raise self.refusal() from error
         if found != {path: value for path, value in expected.items() if value is not None}:
+            raise self.refusal()
+        if loses_comments(self._text, text):
             raise self.refusal()
         return Edit(content, tuple(undo), tuple(self._named(entries)))
 

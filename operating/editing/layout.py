@@ -8,6 +8,7 @@ Invariant: no line that is only a comment is ever taken out. Whoever calls compa
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,17 @@ def _holder(table: Any, parts: list[str]) -> tuple[Any, str] | None:
             if found is not None:
                 return found
     return None
+
+
+def loses_comments(before: str, after: str) -> bool:
+    """Whether a line that is only a comment is gone: tomlkit has the comments below a table, which may be of what comes
+    next, go with the table, as where a rate was written as one."""
+    return bool(_comments(before) - _comments(after))
+
+
+def _comments(text: str) -> Counter[str]:
+    lines = (line.strip() for line in text.splitlines())
+    return Counter(line for line in lines if line.startswith("#"))
 
 
 def without_headers(text: str, emptied: Collection[Path]) -> str:

@@ -19,7 +19,15 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.section_reading import SCHEDULES
 
 from .facts import Place, facts, without_schedules
-from .layout import as_toml, delete_value, replace_value, within, without_headers, without_schedule_blocks
+from .layout import (
+    as_toml,
+    delete_value,
+    loses_comments,
+    replace_value,
+    within,
+    without_headers,
+    without_schedule_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -81,7 +89,7 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     Raises:
         ConfigurationError: it is no TOML, or its layout does not allow the changes.
     """
-    said = Said(text, source=source)
+    before, said = text, Said(text, source=source)
     expected = said.with_changes(changes)
     gone = {*gone, *_emptied_schedules(expected, changes)}
     refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
@@ -101,7 +109,7 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     except (TOMLKitError, ConfigurationError, TypeError, AttributeError) as error:
         # tomlkit of a value where it looks for a table.
         raise refusal from error
-    if not outcome.says(without_schedules(expected, gone)):
+    if not outcome.says(without_schedules(expected, gone)) or loses_comments(before, text):
         raise refusal
     return text if text.strip() else _NOTHING_LEFT
 

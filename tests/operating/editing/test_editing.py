@@ -137,6 +137,12 @@ def test_comments_keep_their_section() -> None:
         ("\udcff", Assign(1), "quotas.toml: not TOML: "),
         (FILE.replace("[brokers.101]", "[brokers.7]"), Remove(), f"brokers.101.{RATE}: not there, so there is nothing"),
         (FILE, End(), f"quotas.toml: brokers.101.{RATE}: nothing there ends by itself (no until)"),
+        # A rate as a table of its own: what is below it would go with it.
+        (
+            f'[brokers.101.{RATE}]\nwithin = "2h"\nmax = 5\n\n# of the mode\n[mode]\nenforce = true\n',
+            Assign(1),
+            "cannot be edited here without changing something else",
+        ),
         ("brokers = {7 = {}}", Assign(1), "cannot be edited here without changing something else"),
         ("schedules = []\n[brokers.101]\na = 1", Assign(1, UNTIL), "cannot be edited here"),
     ],

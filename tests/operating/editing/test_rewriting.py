@@ -137,6 +137,13 @@ def test_a_layout_that_does_not_allow_it_is_refused() -> None:
         rewritten(text, {Place(("brokers", "101"), LEADER_RATE): None}, source="q.toml")
 
 
+def test_what_would_lose_a_comment_is_refused() -> None:
+    """tomlkit takes what is below a rate that is a table of its own for a part of it."""
+    text = f'[brokers.101.{LEADER_RATE}]\nwithin = "2h"\nmax = 5\n\n# of the mode\n[mode]\nenforce = true\n'
+    with pytest.raises(ConfigurationError, match=r"is laid out so that it cannot be changed"):
+        rewritten(text, {Place(("brokers", "101"), LEADER_RATE): 5})
+
+
 def test_what_is_no_toml_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"q.toml: not TOML: Invalid"):
         rewritten("[", {}, source="q.toml")
