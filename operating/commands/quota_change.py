@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
-from proxy.quotas.keys import BROKER, RACK
+from proxy.quotas.keys import BROKER, RACK, TOPIC_OR_GLOB
 from proxy.suggestions import did_you_mean
 
 from ..editing.asks import Ask
@@ -53,6 +53,9 @@ class Whose(NamedTuple):
                 raise InvalidValueError(f"--peer: expected the other broker's id, found {shown(name)}")
             if kind == "racks" and not RACK.fullmatch(name):
                 raise InvalidValueError(f"--rack: expected a rack without quotes and backslashes, found {shown(name)}")
+            if kind == "topics" and not TOPIC_OR_GLOB.fullmatch(name):
+                expected = "expected a topic name or glob (letters, digits, . _ - and * ? [ ])"
+                raise InvalidValueError(f"--topic: {expected}, found {shown(name)}")
         return named[0] if named else None
 
 

@@ -58,6 +58,7 @@ def test_a_rate_inside_the_rate_stands_in_a_section_of_its_own(whose: Whose, sec
     [
         (Whose(peer="102", rack="a"), "one of them at a time"),
         (Whose(peer="kafka-102"), '--peer: expected the other broker\'s id, found "kafka-102"'),
+        (Whose(topic='"orders"'), "--topic: expected a topic name or glob"),
         (Whose(rack='a"b'), "--rack: expected a rack without quotes"),
         (Whose(("101",), peer="102"), "leave out --broker"),
     ],
