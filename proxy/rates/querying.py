@@ -7,6 +7,7 @@ signal that is lost is logged once, and once when it is back; nothing is asked w
 from __future__ import annotations
 
 import ssl
+import time
 from typing import TYPE_CHECKING
 
 import trio
@@ -15,6 +16,7 @@ from ..threads import in_thread
 from .query_state import AbsurdError, QueryState, parse_answer
 
 if TYPE_CHECKING:
+    import http.client
     from collections.abc import Callable, Sequence
 
     from ..logs.log import Log
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
 QUERY_SECONDS = 5.0
 TIMEOUT_SECONDS = 3.0
 MOST_ANSWER_BYTES = 1 << 20
-_THREADS = trio.CapacityLimiter(4)
 
 
 def ask_prometheus(signal: QuerySignal) -> bytes:
@@ -40,7 +41,7 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
     try:
         try:
             with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
-                content: bytes = answer.read(MOST_ANSWER_BYTES)
+                content = _read(answer)
         except urllib.error.HTTPError as error:
             # A query that is refused comes with its reason as JSON, like an answer.
             with error:
@@ -51,6 +52,17 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
     return content
 
 
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """Its content, for no longer than a question may take: each byte of a trickle has a timeout of its own."""
+    ends = time.monotonic() + TIMEOUT_SECONDS
+    content = bytearray()
+    while piece := answer.read1(MOST_ANSWER_BYTES - len(content)):
+        content += piece
+        if time.monotonic() > ends:
+            raise TimeoutError(f"expected all of the answer within {TIMEOUT_SECONDS:g} s, found {len(content)} bytes")
+    return bytes(content)
+
+
 class Querying:
     """Of one process."""
 
@@ -59,6 +71,8 @@ class Querying:
         self._ask = ask
         self._wanted: tuple[QuerySignal, ...] = ()
         self._states: dict[str, QueryState] = {}
+        self._threads: dict[str, trio.CapacityLimiter] = {}
+        """One for each signal: whoever lets its question hang keeps no other signal's from being asked."""
         self._told: set[str] = set()
         self._changed = trio.Event()
 
@@ -69,6 +83,9 @@ class Querying:
         self._wanted = tuple(signals)
         kept = {name: state for name, state in self._states.items() if state.signal in self._wanted}
         self._states = {each.name: kept.get(each.name) or QueryState(each, now) for each in self._wanted}
+        self._threads = {
+            name: self._threads[name] if name in kept else trio.CapacityLimiter(1) for name in self._states
+        }
         self._told &= self._states.keys()
         self._changed.set()
 
@@ -84,16 +101,16 @@ class Querying:
         while True:
             self._changed = trio.Event()
             async with trio.open_nursery() as nursery:
-                for state in self._states.values():
-                    nursery.start_soon(self._query, state)
+                for name, state in self._states.items():
+                    nursery.start_soon(self._query, state, self._threads[name])
             self._tell(trio.current_time())
             with trio.move_on_after(QUERY_SECONDS if self._states else float("inf")):
                 await self._changed.wait()
 
-    async def _query(self, state: QueryState) -> None:
+    async def _query(self, state: QueryState, threads: trio.CapacityLimiter) -> None:
         with trio.move_on_after(2 * TIMEOUT_SECONDS) as waited:
             try:
-                content = await in_thread(self._ask, state.signal, limiter=_THREADS, abandon_on_cancel=True)
+                content = await in_thread(self._ask, state.signal, limiter=threads, abandon_on_cancel=True)
                 state.took(parse_answer(content), trio.current_time())
             except (OSError, ValueError) as error:  # the second: of a host that is no host
                 state.failed(f"{state.signal.url}: {error}")

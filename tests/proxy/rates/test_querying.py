@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socket
 import socketserver
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -176,3 +179,48 @@ async def test_what_is_asked_for_already_is_not_begun_anew(nursery: trio.Nursery
     other = QuerySignal("other", SIGNAL.url, "1", 1)
     asking.want((SIGNAL, other), 5.0)
     assert [reading.pressure for reading in asking.readings()] == [pytest.approx(2), 0]
+
+
+async def test_signals_that_hang_keep_no_other_from_being_asked(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that sends a byte now and then holds its question's thread for as long as it likes."""
+    monkeypatch.setattr(querying, "QUERY_SECONDS", 0.01)
+    monkeypatch.setattr(querying, "TIMEOUT_SECONDS", 0.02)
+    over, answered = threading.Event(), []
+
+    def ask(signal: QuerySignal) -> bytes:
+        if signal.name != SIGNAL.name:
+            over.wait()
+        answered.append(signal.name)
+        return vector("0.1")
+
+    asks = Querying(RecordedLog(), ask)
+    hanging = [QuerySignal(f"hangs{number}", "http://127.0.0.1:9", "up", 1.0) for number in range(10)]
+    asks.want([*hanging, SIGNAL], trio.current_time())
+    nursery.start_soon(asks.run)
+    with trio.fail_after(5):
+        while len(answered) < 3:  # noqa: ASYNC110 - threads answer, which set no event of Trio's
+            await trio.sleep(0.01)
+    over.set()
+    assert set(answered[:3]) == {SIGNAL.name}
+
+
+def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(querying, "TIMEOUT_SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def trickle() -> None:
+            sock, _ = listener.accept()
+            with sock, contextlib.suppress(OSError):
+                sock.recv(4096)
+                sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                for _ in range(1000):
+                    sock.sendall(b" ")
+                    time.sleep(0.02)
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        with pytest.raises(TimeoutError, match="all of the answer"):
+            ask_prometheus(at(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        thread.join()
