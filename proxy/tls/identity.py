@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 MOST_BYTES = 2**20
 _PEM = serialization.Encoding.PEM
 _PKCS8 = serialization.PrivateFormat.PKCS8
-_CANNOT = (ValueError, TypeError, UnsupportedAlgorithm)
-"""What cryptography raises about content it cannot read, or a password that is wrong or missing."""
+_CANNOT = (
+    ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+"""What cryptography raises about content it cannot read, or a password that is wrong or missing. It reads a certificate
+bit by bit: what is wrong with its key or its names is raised where these are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,14 @@ def read_identity(store: StoreSettings) -> Identity:
             key_content = content if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
             key = _key_of_pem(key_content, password, whose=str(store.key or store.location))
             chain = x509.load_pem_x509_certificates(content)
+        belongs, names = chain[0].public_key() == key.public_key(), _names(chain[0])
     except _CANNOT as error:
         raise ConfigurationError(f"{store.location}: {_expected(store)}: {_words(error)}") from error
-    if chain[0].public_key() != key.public_key():
+    if not belongs:
         raise ConfigurationError(f"{store.location}: the key does not belong to the first certificate")
     secret = key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
     certificates = b"".join(certificate.public_bytes(_PEM) for certificate in chain)
-    return Identity(str(store.location), secret + certificates, _names(chain[0]), _ends(chain))
+    return Identity(str(store.location), secret + certificates, names, _ends(chain))
 
 
 def read_authorities(store: StoreSettings) -> Authorities:

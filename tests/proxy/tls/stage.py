@@ -8,6 +8,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from lab.authority import Authority
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
@@ -20,11 +23,13 @@ from proxy.tls.leg import Leg
 from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from pathlib import Path
 
 
 NAME = "kafka-101"
+X400_NAME = x509.UnrecognizedExtension(x509.ExtensionOID.SUBJECT_ALTERNATIVE_NAME, bytes.fromhex("3004a3023000"))
+"""An alternative name of a kind that OpenSSL takes and cryptography does not read."""
 
 
 class Keys:
@@ -34,6 +39,22 @@ class Keys:
         self.home = home
         self.authority = Authority(home, name=name)
         self.own = self.authority.issue("own.pem", [NAME])
+
+    def issue_with(self, file: str, extensions: Iterable[x509.ExtensionType]) -> Path:
+        """Write (again) a certificate of this authority that has these extensions alone."""
+        path = self.authority.issue(file, [NAME])
+        content = path.read_bytes()
+        usual, key = x509.load_pem_x509_certificate(content), load_pem_private_key(content, None)
+        builder = x509.CertificateBuilder(
+            usual.issuer, usual.subject, usual.public_key(), usual.serial_number,
+            usual.not_valid_before_utc, usual.not_valid_after_utc,
+        )  # fmt: skip
+        for extension in extensions:
+            builder = builder.add_extension(extension, critical=False)
+        signed = builder.sign(self.authority._key, hashes.SHA256())
+        secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        path.write_bytes(secret + signed.public_bytes(Encoding.PEM))
+        return path
 
     def listen(self, auth: ClientAuth = ClientAuth.NONE, **changed: object) -> LegSettings:
         return self._settings("ingress.listen", client_auth=auth, **changed)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ from proxy.errors import ConfigurationError
 from proxy.tls.contexts import load
 from proxy.tls.identity import read_authorities, read_identity
 
-from .stage import NAME, Keys
+from .stage import NAME, X400_NAME, Keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,6 +100,23 @@ def test_what_is_wrong_is_said_by_file_and_without_a_secret(keys: Keys, change: 
         read_identity(store)
     assert "sesame" not in str(raised.value)
     assert "PRIVATE" not in str(raised.value)
+
+
+def test_a_certificate_that_can_be_read_in_part_is_refused(keys: Keys) -> None:
+    """Its key and its names are looked at last, and what is wrong with them is no other kind of error."""
+    odd = keys.issue_with("odd.pem", [X400_NAME])
+    with pytest.raises(ConfigurationError, match=r"odd\.pem: expected PEM .*x400Address"):
+        read_identity(StoreSettings(odd))
+    key, own, _ = parts(keys)
+    of_no_curve = own.public_bytes(Encoding.DER).replace(
+        bytes.fromhex("2a8648ce3d030107"), bytes.fromhex("2a8648ce3d03017f")
+    )
+    odd.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        + ssl.DER_cert_to_PEM_cert(of_no_curve).encode()
+    )
+    with pytest.raises(ConfigurationError, match=r"odd\.pem: expected PEM .*Curve"):
+        read_identity(StoreSettings(odd))
 
 
 def test_an_encrypted_key_needs_its_password(keys: Keys) -> None:

@@ -17,7 +17,7 @@ from proxy.relay.transport import WOULD_WAIT
 from proxy.tls.contexts import load
 from proxy.tls.failures import HandshakeError, Reason
 
-from .stage import NAME, Keys, connected, made, pair
+from .stage import NAME, X400_NAME, Keys, connected, made, pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,6 +161,13 @@ async def test_a_client_of_another_name_does_not_get_in_where_names_are_listed(
     address = keys.authority.issue("address.pem", ["10.0.0.1"])
     async with connected(leg, keys.client(presents=address)):
         pass
+
+
+async def test_a_client_whose_names_cannot_be_read_does_not_get_in_where_names_are_listed(keys: Keys) -> None:
+    """OpenSSL takes kinds of names that are not read here: none of them is allowed, and the connection is closed."""
+    leg, _ = made(keys.listen(ClientAuth.REQUIRED, allowed_names=("*",)))
+    client = keys.client(presents=keys.issue_with("odd.pem", [X400_NAME]))
+    assert (await refused(leg, dials(client))).reason is Reason.NOT_ALLOWED
 
 
 async def test_a_client_that_does_not_believe_us_says_so(keys: Keys, stranger: Keys) -> None:
