@@ -1,13 +1,15 @@
 """All legs of a sidecar: opened at its start, and read again when their files change.
 
 Files are looked at once a second by where they lead, so that a rename, an edit in place and the swap of a symbolic link
-(Kubernetes' secrets) are the same to it. Invariants: what is in use was good as a whole; a change that is not good
-leaves the last good one in use, is counted, told once, and shown until a good one comes.
+(Kubernetes' secrets) are the same to it. What could not be opened or read is tried again at each look. Invariants: what
+is in use was good as a whole; a change that is not good leaves the last good one in use, is counted, told once, and
+shown until a good one comes.
 """
 
 from __future__ import annotations
 
 import os
+import ssl
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -44,6 +46,8 @@ class _Kept:
     pending: _Look | None = None
     """Has changed since; it is read when it rests, or a key would be read without its new certificate."""
     error: str | None = None
+    unread: bool = False
+    """A file could not be opened or read: for want of a permission or a descriptor, which no look at it shows."""
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
@@ -94,22 +98,27 @@ class Legs:
         now = _look_at(kept.leg.settings.files)
         if now == kept.seen:
             kept.pending = None
+            if kept.unread:
+                self._read(kept, now)
         elif now != kept.pending:
             kept.pending = now
         else:
             self._read(kept, now)
 
     def _read(self, kept: _Kept, now: _Look) -> None:
-        kept.pending, kept.seen = None, now
+        again, kept.pending, kept.seen = now == kept.seen, None, now
         leg = kept.leg
         try:
             loaded = _load(leg.settings)
         except ConfigurationError as error:
+            kept.unread = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ssl.SSLError)
+            if again and str(error) == kept.error:
+                return
             kept.outcomes["failed"] += 1
             kept.error = str(error)
             self._log.error("tls_keys_refused", leg=leg.name, error=kept.error)
             return
-        leg.loaded, kept.error = loaded, None
+        leg.loaded, kept.error, kept.unread = loaded, None, False
         kept.outcomes["success"] += 1
         self._log.info("tls_keys_renewed", leg=leg.name, expires=_shown(loaded.expires))
 

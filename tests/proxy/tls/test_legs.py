@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -94,6 +96,31 @@ async def test_a_bad_one_keeps_the_last_good_one_and_says_so_until_a_good_one_co
     look(legs)
     assert legs.warnings == []
     assert dict(legs.reloads()) == {("ingress.listen", "success"): 1, ("ingress.listen", "failed"): 2}
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE])
+async def test_what_could_not_be_opened_is_tried_again(
+    keys: Keys, log: RecordedLog, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Neither a permission that is given later nor a descriptor that is free again changes a file's size or time."""
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    before = await serial(legs, keys)
+    keys.authority.issue("own.pem", [NAME])
+
+    def refuse(*_: object, **__: object) -> bytes:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("proxy.files.reading.os.open", refuse)
+        look(legs, times=5)
+    assert "cannot be read" in legs.warnings[0]
+    assert dict(legs.reloads())["ingress.listen", "failed"] == 1
+    look(legs, times=1)
+    assert legs.warnings == []
+    assert await serial(legs, keys) != before
+    assert log.events == ["tls_keys_refused", "tls_keys_renewed"]
+    look(legs, times=3)
+    assert dict(legs.reloads())["ingress.listen", "success"] == 1
 
 
 def test_a_file_that_is_being_written_is_not_read(keys: Keys, log: RecordedLog) -> None:
