@@ -49,6 +49,7 @@ from .process.heartbeat import Heartbeat
 from .process.service_manager import ServiceManager
 from .process.signals import follow_signals, receive_signals
 from .process.supervision import Supervisor, Task
+from .process.unraisable import unraisable_told
 from .rates.steering import Steering
 from .relay.buffers import Buffers
 from .relay.caretaker import Caretaker
@@ -128,7 +129,8 @@ async def serve(
     passed = passed or PassedSockets()
     socket_taken = _taken(inherited, passed, _HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
-    with closing(http), collected_by_hand(), receive_signals() if signals else nullcontext() as received:
+    receiving = receive_signals() if signals else nullcontext()
+    with closing(http), collected_by_hand(), unraisable_told(log), receiving as received:
         found = routes(settings)
         listeners = list(zip(found, await _listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()

@@ -45,9 +45,9 @@ def dial(to: Address) -> socket.socket:
     return socket.create_connection((to.host, to.port), timeout=5)
 
 
-def hello() -> bytes:
+def hello(name: str = NAME) -> bytes:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=NAME)
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=name)
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return outgoing.read()
@@ -126,6 +126,7 @@ ON_LISTENERS = {
     "plaintext": Attack(says(KAFKA), {"plaintext"}),
     "HTTP": Attack(says(b"GET / HTTP/1.1\r\n\r\n"), {"plaintext"}),
     "noise": Attack(says(bytes(range(255, 0, -1))), {"plaintext"}),
+    "a name that is not ASCII": Attack(says(hello("x" * 40).replace(b"x" * 40, b"\xff" * 40)), {"other"}),
     "a truncated handshake": Attack(breaks_off, {"closed"}),
     "a handshake that is reset": Attack(resets, {"closed"}),
     "a slow handshake": Attack(dribbles, {"timeout"}),
@@ -141,8 +142,8 @@ ON_LISTENERS = {
 
 
 @pytest.mark.parametrize("name", ON_LISTENERS)
-async def test_who_dials_costs_itself(tmp_path: Path, keys: Keys, name: str) -> None:
-    """No byte of it reaches the leader, whom the victim alone has asked."""
+async def test_who_dials_costs_itself(tmp_path: Path, keys: Keys, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """No byte of it reaches the leader, whom the victim alone has asked, nor standard error, which may be full."""
     attack = ON_LISTENERS[name]
     async with attacked(keys, tmp_path, LISTENS) as (sidecar, leader):
         victim = await secured(sidecar, keys, leader)
@@ -156,6 +157,7 @@ async def test_who_dials_costs_itself(tmp_path: Path, keys: Keys, name: str) -> 
         await newcomer.fetches()
         assert (len(leader.requests), leader.refused) == (3, [])
         assert sidecar.statistics.leader.connections == 2
+        assert capfd.readouterr().err == ""
         for each in (victim, newcomer):
             await trio.aclose_forcefully(each.stream)
 

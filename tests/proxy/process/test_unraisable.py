@@ -1,0 +1,29 @@
+"""Nothing that a peer does is written to standard error, which may be a pipe that nobody reads."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+from proxy.process.unraisable import unraisable_told
+
+from ..recorded_log import RecordedLog
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Fails:
+    def __del__(self) -> None:
+        raise ValueError("not now")
+
+
+def test_an_error_that_nobody_can_be_told_of_is_in_the_log_alone(capfd: pytest.CaptureFixture[str]) -> None:
+    log, before = RecordedLog(), sys.unraisablehook
+    with unraisable_told(log):
+        Fails()
+        gc.collect()
+    assert sys.unraisablehook is before
+    assert [(line["event"], line["error"]) for line in log.lines] == [("error_not_raised", "ValueError: not now")]
+    assert capfd.readouterr().err == ""
