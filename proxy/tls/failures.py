@@ -30,7 +30,8 @@ class Reason(enum.StrEnum):
 ADVICE = {
     Reason.PLAINTEXT: "it speaks no TLS: give it security.protocol=SSL, or this leg PLAINTEXT",
     Reason.UNKNOWN_AUTHORITY: "its certificate is not of an authority in ssl.truststore.location: add that authority",
-    Reason.EXPIRED: "its certificate has expired, or is not valid yet: renew it, look at both clocks",
+    Reason.EXPIRED: "its certificate, or one of the authorities it comes from, has expired, or is not valid yet: renew "
+    "it, look at both clocks",
     Reason.WRONG_NAME: "its certificate has another name than it was dialled by: add the name to the certificate's "
     "subject alternative names, or say which one it has by server_name",
     Reason.NO_CERTIFICATE: "it presented no certificate: give it ssl.keystore.location, or do not ask for one by "
@@ -59,6 +60,14 @@ _NOTHING_IN_COMMON = {
     "TLSV1_ALERT_INSUFFICIENT_SECURITY", "NO_SHARED_GROUP", "NO_SUITABLE_KEY_SHARE", "WRONG_SSL_VERSION",
 }  # fmt: skip
 _VERIFICATIONS = {
+    # What is not here is no question of authorities: a purpose that the certificate is not for, a key too short.
+    2: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT
+    7: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_CERT_SIGNATURE_FAILURE: of another one that has the same name
+    18: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
+    19: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN
+    20: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY
+    21: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE
+    27: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_CERT_UNTRUSTED
     9: Reason.EXPIRED,  # X509_V_ERR_CERT_NOT_YET_VALID
     10: Reason.EXPIRED,  # X509_V_ERR_CERT_HAS_EXPIRED
     62: Reason.WRONG_NAME,  # X509_V_ERR_HOSTNAME_MISMATCH
@@ -80,7 +89,7 @@ def reason_of(error: OSError) -> Reason:
     if isinstance(error, HandshakeError):
         return error.reason
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _VERIFICATIONS.get(error.verify_code, Reason.UNKNOWN_AUTHORITY)
+        return _VERIFICATIONS.get(error.verify_code, Reason.OTHER)
     if isinstance(error, _ENDS) or not isinstance(error, ssl.SSLError):
         return Reason.CLOSED
     said = error.reason or ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trio
+from cryptography import x509
 
 from proxy.config.tls_settings import ClientAuth, StoreSettings
 from proxy.relay.tls_transport import TlsSocket
@@ -128,6 +129,18 @@ async def test_a_client_of_another_authority_does_not_get_in(keys: Keys, strange
     context = keys.client(presents=stranger.own)
     error = await refused(leg, dials(context))
     assert error.reason is Reason.UNKNOWN_AUTHORITY
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+async def test_a_certificate_for_another_purpose_is_no_question_of_authorities(keys: Keys, *, dialled: bool) -> None:
+    """A broker's that is for servers alone, say: to add its authority, which is there, would not help."""
+    names = x509.SubjectAlternativeName([x509.DNSName(NAME)])
+    purpose = x509.ExtendedKeyUsageOID.CLIENT_AUTH if dialled else x509.ExtendedKeyUsageOID.SERVER_AUTH
+    other = keys.issue_with("other.pem", [names, x509.ExtendedKeyUsage([purpose])])
+    leg, log = made(keys.upstream() if dialled else keys.listen(ClientAuth.REQUIRED))
+    peer_does = accepts(keys.server(presents=other)) if dialled else dials(keys.client(presents=other))
+    assert (await refused(leg, peer_does, dials=dialled)).reason is Reason.OTHER
+    assert log.lines[0]["error"] == "unsuitable certificate purpose"
 
 
 async def test_a_client_whose_certificate_has_expired_does_not_get_in(keys: Keys) -> None:
