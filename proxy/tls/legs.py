@@ -74,7 +74,7 @@ class Legs:
         now = time.time()
         for leg in self:
             found += [
-                f"{leg.name}: a certificate of its {what} has expired: new connections fail"
+                f"{leg.name}: a certificate of its {what} has expired: new connections that need it fail"
                 for what, expires in leg.loaded.expires.items()
                 if expires <= now
             ]

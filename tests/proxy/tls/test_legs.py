@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import os
 import time
 from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from proxy.config.settings_limits import LimitSettings
-from proxy.config.tls_settings import RoleTls
+from proxy.config.tls_settings import ClientAuth, RoleTls, StoreSettings
 from proxy.errors import ConfigurationError
 from proxy.tls.legs import Legs, open_legs
 
@@ -142,6 +145,22 @@ def test_what_ends_first_is_known(keys: Keys, log: RecordedLog) -> None:
     for leg in legs:
         leg.loaded.expires["keystore"] = time.time() - 1
     assert len(legs.warnings) == 2
+
+
+async def test_an_old_authority_beside_a_good_one_ends_nothing(tmp_path: Path, keys: Keys, log: RecordedLog) -> None:
+    """A truststore that holds both while certificates are renewed, and the old one longer than it lasts."""
+    gone = keys.authority.issue("gone.pem", ["old"], expires=dt.datetime.now(dt.UTC) - dt.timedelta(hours=1))
+    both = tmp_path / "both.pem"
+    old = x509.load_pem_x509_certificate(gone.read_bytes()).public_bytes(Encoding.PEM)
+    both.write_bytes(keys.authority.certificate.read_bytes() + old)
+    settings = keys.listen(ClientAuth.REQUIRED, truststore=StoreSettings(both))
+    legs = open_legs([RoleTls(listen=settings)], limits=LIMITS, log=log)
+    (leg,) = legs
+    async with connected(leg, keys.client(presents=keys.own)):
+        pass
+    assert legs.warnings == [
+        "ingress.listen: a certificate of its truststore has expired: new connections that need it fail"
+    ]
 
 
 def test_every_problem_is_told_at_the_start(keys: Keys, log: RecordedLog) -> None:
