@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import http.client
 import os
+import re
 import ssl
 import urllib.error
 import urllib.request
@@ -30,6 +31,10 @@ TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
 CERTIFICATE_FILE = "THROTTLE_CERTIFICATE_FILE"
 """Names a PEM file with the certificate to show a sidecar, and its key unless `KEY_FILE` names another."""
 KEY_FILE = "THROTTLE_KEY_FILE"
+AUTHORITIES_FILE = "SSL_CERT_FILE"
+"""OpenSSL's own: names a PEM file with the authorities whose certificates are believed."""
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
+"""What RFC 6750 allows in a header."""
 _MAX_TOKEN_BYTES = 4096
 _MAX_BYTES = 16 * 2**20
 _MAX_REFUSAL_BYTES = 64 * 1024
@@ -48,7 +53,7 @@ def _opener_for(url: str) -> urllib.request.OpenerDirector:
     """Raises ConfigurationError."""
     if not url.startswith("https:"):
         return _of_http()
-    trusted = os.environ.get("SSL_CERT_FILE")
+    trusted = os.environ.get(AUTHORITIES_FILE)
     if not shows_certificate():
         return _opener_with(None, None, trusted, 0)
     certificate, key = os.environ[CERTIFICATE_FILE], os.environ.get(KEY_FILE)
@@ -69,11 +74,25 @@ def _opener_with(
     certificate: str | None, key: str | None, trusted: str | None, _changed: int
 ) -> urllib.request.OpenerDirector:
     """Kept, because whom to trust is 150 certificates to read, and `status` asks fifty sidecars every second."""
-    context = ssl.create_default_context(cafile=trusted)
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except OSError as error:
+        reason = getattr(error, "reason", None) or error.strerror or error
+        expected = f"{AUTHORITIES_FILE}: {trusted}: expected certificates of authorities as PEM"
+        raise ConfigurationError(f"{expected}: {reason}") from error
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
         context.load_cert_chain(certificate, key, password=lambda: "")
     return opener(context)
+
+
+def token_in(content: bytes, *, whose: str) -> str:
+    """The one token that a file holds. Raises ConfigurationError, which never shows what is in it: with more than one
+    line of it `http.client` would refuse the header, and print that."""
+    found = content.strip()
+    if not _TOKEN.fullmatch(found):
+        raise ConfigurationError(f"{whose}: expected one token of letters, digits and -._~+/=, found something else")
+    return found.decode("ascii")
 
 
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
@@ -106,7 +125,8 @@ def send(
         raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
     try:
         if TOKEN_FILE in os.environ:
-            token = read_bytes(Path(os.environ[TOKEN_FILE]), most_bytes=_MAX_TOKEN_BYTES).decode().strip()
+            file = Path(os.environ[TOKEN_FILE])
+            token = token_in(read_bytes(file, most_bytes=_MAX_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:

@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, UnreachableError
-from proxy.files.reading import read_text
+from proxy.files.reading import read_bytes
 from proxy.quotas import hash_of
 
-from ..asking import send, shows_certificate
+from ..asking import send, shows_certificate, token_in
 from .confirming import Confirmation, confirm
 
 if TYPE_CHECKING:
@@ -65,7 +65,8 @@ def _put(member: Member, planned: Planned[QuotaChange | Rewritten]) -> str | Non
 
 def token_of(member: Member) -> str:
     """Raises ConfigurationError."""
-    return "" if member.token_file is None else read_text(member.token_file).strip()
+    file = member.token_file
+    return "" if file is None else token_in(read_bytes(file, takes_pipes=True), whose=str(file))
 
 
 def put_quotas(url: str, token: str, content: bytes, *, supersedes: Sequence[str] = ()) -> bytes:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.authority import Authority
 from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, ask
+from operating.commands.telling import token_of
+from operating.fleet.file import Member
 from proxy.errors import ConfigurationError, UnreachableError
 
 if TYPE_CHECKING:
@@ -49,6 +52,37 @@ def test_the_token_comes_from_the_file_that_the_environment_names(
         ask(url, "/throttle")
     (tmp_path / "token").write_text(TOKEN + "\n")
     assert ask(url, "/throttle") == b"in"
+
+
+@pytest.mark.parametrize("content", [b"geheim-0123456789\nthe-one-before-it\n", b"geheim \xff", b""])
+def test_what_is_not_one_token_is_never_shown(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    """With two lines in the file `http.client` refuses the header, and shows it."""
+    (tmp_path / "token").write_bytes(content)
+    monkeypatch.setenv(TOKEN_FILE, str(tmp_path / "token"))
+    with pytest.raises(ConfigurationError, match=f"^{TOKEN_FILE}: .*token: expected one token") as raised:
+        ask(url, "/throttle")
+    assert "geheim" not in str(raised.value)
+    member = Member(101, url, None, None, tmp_path / "token")
+    with pytest.raises(ConfigurationError, match=r"token: expected one token") as raised:
+        token_of(member)
+    assert "geheim" not in str(raised.value)
+
+
+def test_authorities_that_cannot_be_read_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the sidecar nor the certificate that is shown to it is what is wrong."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    own = Authority(tmp_path / "tls").issue("operator.pem", ["operator"])
+    for _ in range(2):
+        with pytest.raises(
+            ConfigurationError, match=r"^SSL_CERT_FILE: .*ca\.pem: expected certificates .*No such file"
+        ):
+            ask("https://127.0.0.1:1", "/throttle")
+        monkeypatch.setenv(CERTIFICATE_FILE, str(own))
+    (tmp_path / "ca.pem").write_text("no certificate")
+    with pytest.raises(ConfigurationError, match=r"^SSL_CERT_FILE: .*ca\.pem: expected certificates"):
+        ask("https://127.0.0.1:1", "/throttle")
 
 
 def test_a_certificate_that_cannot_be_shown_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
