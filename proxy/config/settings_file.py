@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 ENVIRONMENT_PREFIX = "THROTTLE_"
 _ENVIRONMENT_SEPARATOR = "__"
+_ALWAYS_TEXT = ".password"
 
 Toml = dict[str, Any]
 _MOST_BYTES = 2**20
@@ -40,7 +41,10 @@ def override(document: Toml, overrides: Sequence[str], environ: Mapping[str, str
     problems: list[str] = []
     for origin, path, text in (*_from_environment(environ), *_from_options(overrides, problems)):
         try:
-            _assign(document, path.split("."), _toml_value(text))
+            value = _toml_value(text)
+            # A password of digits alone is no number.
+            is_text = path.endswith(_ALWAYS_TEXT) and not isinstance(value, str)
+            _assign(document, path.split("."), text if is_text else value)
             origins[path] = origin
         except InvalidValueError as error:
             problems.append(f"{origin}: {path}: {error}")

@@ -45,6 +45,13 @@ def test_a_value_is_toml_or_else_text(option: str, value: object) -> None:
     assert document == {"a": {"b": value}}
 
 
+@pytest.mark.parametrize(("written", "password"), [("123456", "123456"), ("true", "true"), ('"text"', "text")])
+def test_a_password_is_text_though_it_may_look_like_something_else(written: str, password: str) -> None:
+    document: dict[str, object] = {}
+    override(document, [], {"THROTTLE_NAMES__SASL__PASSWORD": written})
+    assert document == {"names": {"sasl": {"password": password}}}
+
+
 def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path) -> None:
     path = tmp_path / "proxy.toml"
     path.write_text(FILE)
