@@ -62,11 +62,7 @@ def load(settings: LegSettings) -> Loaded:
         expires["keystore"] = min(identity.expires for identity in identities)
     if authorities is not None:
         expires["truststore"] = authorities.expires
-    try:
-        contexts = tuple(_context(settings, identity, trusted) for identity in own)
-    except (ssl.SSLError, OSError, ValueError) as error:
-        place = settings.keystores[0].location if settings.keystores else settings.name
-        raise ConfigurationError(f"{place}: OpenSSL refuses it: {getattr(error, 'reason', None) or error}") from error
+    contexts = tuple(_context_or_error(settings, identity, trusted) for identity in own)
     loaded = Loaded(identities, contexts, expires)
     if settings.listens:
         for context in contexts:
@@ -91,6 +87,15 @@ class _Choosing:
         sock.asked = name
         if name is not None and any(identity.suits(name) for identity in self._loaded.identities):
             sock.context = self._loaded.context_for([name])
+
+
+def _context_or_error(settings: LegSettings, identity: Identity | None, trusted: str | None) -> ssl.SSLContext:
+    """Raises ConfigurationError."""
+    try:
+        return _context(settings, identity, trusted)
+    except (ssl.SSLError, OSError, ValueError) as error:
+        place = settings.name if identity is None else identity.place
+        raise ConfigurationError(f"{place}: OpenSSL refuses it: {getattr(error, 'reason', None) or error}") from error
 
 
 def _context(settings: LegSettings, identity: Identity | None, trusted: str | None) -> ssl.SSLContext:

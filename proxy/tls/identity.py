@@ -69,16 +69,22 @@ def read_identity(store: StoreSettings) -> Identity:
     """Raises ConfigurationError."""
     content = read_bytes(store.location, most_bytes=MOST_BYTES)
     password = _password(store.password)
+    place = store.location
     try:
         if store.type is StoreType.PKCS12:
             key, chain = _of_pkcs12(content, password)
         else:
-            key_content = content if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES)
-            key = _key_of_pem(key_content, password, whose=str(store.key or store.location))
+            place = store.key or store.location
+            key = _key_of_pem(
+                content if store.key is None else read_bytes(store.key, most_bytes=MOST_BYTES),
+                password,
+                whose=str(place),
+            )
+            place = store.location
             chain = x509.load_pem_x509_certificates(content)
         belongs, names = chain[0].public_key() == key.public_key(), _names(chain[0])
     except _CANNOT as error:
-        raise ConfigurationError(f"{store.location}: {_expected(store)}: {_words(error)}") from error
+        raise ConfigurationError(f"{place}: {_expected(store)}: {_words(error)}") from error
     if not belongs:
         raise ConfigurationError(f"{store.location}: the key does not belong to the first certificate")
     secret = key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
@@ -127,7 +133,8 @@ def _password(secret: Secret | None) -> bytes | None:
         return None
     if secret.file is not None:
         return read_bytes(secret.file, most_bytes=MOST_BYTES).strip()
-    return (secret.value or "").encode()
+    # As it came: a password in the environment need not be UTF-8.
+    return (secret.value or "").encode(errors="surrogateescape")
 
 
 def _expected(store: StoreSettings) -> str:

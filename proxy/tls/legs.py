@@ -163,7 +163,7 @@ def _look_at(files: Sequence[Path]) -> _Look:
         try:
             status = os.stat(path)  # noqa: PTH116 - of many, once a second
             found.append((status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size))
-        except OSError:
+        except (OSError, ValueError):  # the second one about a zero byte in the path
             found.append((0, 0, 0, 0))
     return tuple(found)
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -62,6 +64,33 @@ def test_key_and_certificate_in_files_of_their_own(keys: Keys) -> None:
     by_file = StoreSettings(keys.home / "tls.crt", password=Secret(file=keys.home / "password"), key=store.key)
     assert read_identity(by_file).names == (NAME,)
     assert keys.home / "password" in by_file.files
+
+
+def test_a_password_need_not_be_utf_8(keys: Keys) -> None:
+    """Python makes lone surrogates of such bytes in the environment."""
+    store = StoreSettings(keys.own, password=Secret("ge\udcffheim"))
+    assert read_identity(store).names == (NAME,)
+    with pytest.raises(ConfigurationError, match="that its password opens") as raised:
+        read_authorities(StoreSettings(pkcs12_store(keys, b"open"), StoreType.PKCS12, store.password))
+    assert "heim" not in str(raised.value)
+
+
+def test_the_file_that_is_wrong_is_named(keys: Keys) -> None:
+    """Of a key and its certificate, and of several certificates for one leg."""
+    (keys.home / "tls.key").write_text("no key")
+    with pytest.raises(ConfigurationError, match=r"tls\.key: expected PEM"):
+        read_identity(StoreSettings(keys.own, key=keys.home / "tls.key"))
+    key, own, _ = parts(keys)
+    weak = rsa.generate_private_key(65537, 1024)
+    builder = x509.CertificateBuilder(
+        own.issuer, own.subject, weak.public_key(), 1, own.not_valid_before_utc, own.not_valid_after_utc
+    )
+    content = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
+    (keys.home / "weak.pem").write_bytes(
+        weak.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) + content
+    )
+    with pytest.raises(ConfigurationError, match=r"weak\.pem: OpenSSL refuses it: EE_KEY_TOO_SMALL"):
+        load(keys.listen(keystores=(StoreSettings(keys.own), StoreSettings(keys.home / "weak.pem"))))
 
 
 def test_a_password_for_a_key_that_needs_none_does_no_harm(keys: Keys) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import errno
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -19,9 +19,6 @@ from proxy.tls.legs import Legs, open_legs
 
 from ..recorded_log import RecordedLog
 from .stage import NAME, Keys, connected
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LIMITS = LimitSettings(1, 1, 1.0, 1.0)
 
@@ -168,6 +165,12 @@ def test_every_problem_is_told_at_the_start(keys: Keys, log: RecordedLog) -> Non
     with pytest.raises(ConfigurationError) as raised:
         open_legs([RoleTls(listen=keys.listen(), upstream=keys.upstream())], limits=LIMITS, log=log)
     assert [problem.partition(":")[0] for problem in raised.value.problems] == ["ingress.listen", "ingress.upstream"]
+
+
+def test_a_path_that_none_can_be_is_told_like_others(keys: Keys, log: RecordedLog) -> None:
+    impossible = keys.listen(keystores=(StoreSettings(Path("own\0.pem")),))
+    with pytest.raises(ConfigurationError, match="embedded null byte"):
+        open_legs([RoleTls(listen=impossible)], limits=LIMITS, log=log)
 
 
 def test_who_is_not_verified_is_said(keys: Keys, log: RecordedLog) -> None:
