@@ -25,6 +25,11 @@ class EgressMode(enum.StrEnum):
     TRANSPARENT = "transparent"
 
 
+def _of_host(address: Address) -> str:
+    """Its host as certificates have it: a dot at the end is for the name lookup alone (RFC 6066, 3)."""
+    return address.host.removesuffix(".")
+
+
 @dataclass(frozen=True, slots=True)
 class IngressSettings:
     """The leader role: other brokers dial `listen`, the broker beside us is at `upstream`."""
@@ -36,7 +41,7 @@ class IngressSettings:
     @property
     def server_name(self) -> str:
         """That the certificate of the broker beside us must have."""
-        return self.tls.server_name or self.upstream.host
+        return self.tls.server_name or _of_host(self.upstream)
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
@@ -57,7 +62,7 @@ class PeerSettings:
     @property
     def server_name(self) -> str:
         """The host name by which brokers know it, which its certificate has, and the one it is shown instead."""
-        return self.name or self.upstream.host
+        return self.name or _of_host(self.upstream)
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""

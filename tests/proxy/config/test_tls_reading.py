@@ -183,3 +183,18 @@ def test_peers_have_names_that_certificates_have(tmp_path: Path) -> None:
     egress = load_settings(path).egress
     assert egress is not None
     assert [peer.server_name for peer in egress.peers] == ["kafka-102", "kafka-103"]
+
+
+def test_a_dot_at_the_end_of_a_host_is_in_no_certificate(tmp_path: Path) -> None:
+    """It keeps the name lookup from trying domains (`kafka-102.example.com.:9092`); TLS knows no such names."""
+    path = tmp_path / "proxy.toml"
+    path.write_text(
+        '[broker]\nid = 101\n[ingress]\nlisten = "127.0.0.1:9092"\nupstream = "kafka-101.example.com.:9092"\n'
+        '[[egress.peers]]\nbroker = 102\nlisten = "127.0.0.2:9092"\nupstream = "kafka-102.example.com.:9092"\n'
+    )
+    settings = load_settings(path)
+    assert settings.ingress is not None
+    assert settings.egress is not None
+    assert settings.ingress.server_name == "kafka-101.example.com"
+    assert settings.ingress.upstream.host == "kafka-101.example.com."
+    assert [peer.server_name for peer in settings.egress.peers] == ["kafka-102.example.com"]
