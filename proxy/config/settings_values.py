@@ -48,7 +48,18 @@ def parse_address(value: object) -> Address:
     port = int(match[3])
     if port > _MAX_PORT:
         raise InvalidValueError(f"expected a port of at most {_MAX_PORT}, found {shown(value)}")
+    if match[2] is not None and not can_be_looked_up(match[2]):
+        raise InvalidValueError(f"expected a host name whose parts have 1 to 63 characters, found {shown(value)}")
     return Address(match[1] or match[2], port)
+
+
+def can_be_looked_up(host: str) -> bool:
+    """Whether it is a name as Python's name lookups and TLS want one: others end in UnicodeError there."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def parse_host_name(value: object) -> str:
@@ -79,7 +90,7 @@ def parse_server_name(value: object) -> str:
     if isinstance(value, str) and ":" in value and _ADDRESS.fullmatch(f"[{value}]:0"):
         return value
     name = parse_host_name(value)
-    if "*" in name:
+    if "*" in name or not can_be_looked_up(name):
         raise InvalidValueError(f"expected one host name, found {shown(value)}")
     return name
 

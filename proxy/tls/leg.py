@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..config.settings_values import can_be_looked_up
 from ..quotas.globs import glob_of
 from ..quotas.units import shown
 from .contexts import AcceptedSocket
@@ -100,6 +101,11 @@ class Leg:
     def _wrapped(
         self, context: ssl.SSLContext, plain: socket.socket, peer: str, *, name: str | None = None
     ) -> ssl.SSLSocket:
+        if name is not None and not can_be_looked_up(name):  # asked for by SNI, by whoever was redirected here
+            plain.close()
+            unusable = HandshakeError(Reason.OTHER, f"no certificate can have the name {shown(name)}")
+            self._count(unusable, peer)
+            raise unusable
         try:
             return context.wrap_socket(
                 plain, server_side=name is None, server_hostname=name, do_handshake_on_connect=False

@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.config.settings_values import Address, format_duration, parse_address, parse_duration_seconds
+from proxy.config.settings_values import (
+    Address,
+    format_duration,
+    parse_address,
+    parse_duration_seconds,
+    parse_server_name,
+)
 from proxy.errors import InvalidValueError
 
 
@@ -30,6 +36,15 @@ def test_an_address_is_read_and_shown_the_same(written: str, host: str, port: in
 def test_what_is_no_address_is_refused(written: object) -> None:
     with pytest.raises(InvalidValueError, match="expected host:port, found"):
         parse_address(written)
+
+
+@pytest.mark.parametrize("host", ["kafka..101", ".kafka", "k" * 64])
+def test_a_host_that_nobody_could_look_up_is_refused(host: str) -> None:
+    """It would end each connection with an error that nobody expects."""
+    with pytest.raises(InvalidValueError, match="expected a host name whose parts have 1 to 63 characters, found"):
+        parse_address(f"{host}:9092")
+    with pytest.raises(InvalidValueError):
+        parse_server_name(host)
 
 
 def test_ports_end() -> None:

@@ -223,6 +223,18 @@ async def test_whom_we_dial_has_to_be_whom_we_mean(keys: Keys, stranger: Keys) -
     assert [line["reason"] for line in log.lines] == [reason.value for reason in cases]
 
 
+async def test_a_name_that_no_certificate_can_have_costs_the_connection(keys: Keys) -> None:
+    """By which a redirected connection was dialled is what its client says by SNI, and may be anything."""
+    leg, log = made(keys.upstream())
+    for name in ("kafka..101", ".kafka"):
+        plain, peer = pair()
+        with pytest.raises(HandshakeError, match="no certificate can have the name"), peer:
+            await leg.dial(plain.sock, name)
+        assert plain.fileno() == -1
+    assert leg.failures == {Reason.OTHER: 2}
+    assert len(log.lines) == 2
+
+
 async def test_another_name_is_accepted_only_where_names_are_not_verified(keys: Keys) -> None:
     leg, _ = made(keys.upstream(verifies_names=False))
     plain, peer = pair()
