@@ -32,6 +32,8 @@ KEYS = (
     "sasl.oauthbearer.token.file",
 )
 _JAAS = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+"""A quote or a backslash in such a value has a backslash before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
     mechanism = texts.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         problems.add("names.sasl.mechanism", f"expected one of {', '.join(MECHANISMS)}, found {shown(mechanism)}")
-    jaas = {found["key"]: found["value"] for found in _JAAS.finditer(texts.get("sasl.jaas.config", ""))}
+    entries = _JAAS.finditer(texts.get("sasl.jaas.config", ""))
+    jaas = {found["key"]: _ESCAPED.sub(r"\1", found["value"]) for found in entries}
     secret = _secret(texts, jaas, base, token=mechanism == "OAUTHBEARER")
     username = texts.get("sasl.username", jaas.get("username", ""))
     if secret is None:

@@ -41,6 +41,17 @@ def test_as_java_writes_it(tmp_path: Path) -> None:
     assert "sesame" not in repr(found)
 
 
+def test_what_java_writes_with_a_backslash_before_it_is_meant_without(tmp_path: Path) -> None:
+    """A quote and a backslash, in a password that is made by a generator."""
+    found = login(
+        tmp_path,
+        '[names]\nsasl.mechanism = "PLAIN"\n'
+        """sasl.jaas.config = 'PlainLoginModule required username="sidecar" password="ses\\"a\\\\me";'\n""",
+    )
+    assert found is not None
+    assert found.secret == Secret('ses"a\\me')
+
+
 def test_a_token(tmp_path: Path) -> None:
     found = login(tmp_path, '[names]\nsasl.mechanism = "OAUTHBEARER"\nsasl.oauthbearer.token.file = "token"\n')
     assert found == LoginSettings("OAUTHBEARER", "", Secret(file=tmp_path / "token"))
