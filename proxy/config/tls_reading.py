@@ -147,15 +147,22 @@ class _Leg:
             self._add("ssl.keystore.location", "missing: who dials has to be shown a certificate")
         if truststore is None and (not self._listens or auth is not ClientAuth.NONE):
             self._add("ssl.truststore.location", "missing: expected the authorities whose certificates are accepted")
-        verifies, allowed_names = self._verifies_names(), self._list("allowed_names")
-        if allowed_names and auth is not ClientAuth.REQUIRED:
-            self._add("allowed_names", 'expected ssl.client.auth = "required" beside it, or there may be no names')
+        verifies, allowed_names = self._verifies_names(), self._allowed_names(auth)
         try:
             versions, ciphers = allowed(self._list("ssl.enabled.protocols"), self._list("ssl.cipher.suites"))
         except InvalidValueError as error:
             self._add("ssl.cipher.suites" if "suite" in str(error) else "ssl.enabled.protocols", str(error))
             versions, ciphers = allowed((), ())
         return LegSettings(self._name, keystores, truststore, auth, allowed_names, verifies, *versions, ciphers)
+
+    def _allowed_names(self, auth: ClientAuth) -> tuple[str, ...]:
+        names = self._list("allowed_names")
+        if names and auth is not ClientAuth.REQUIRED:
+            self._add("allowed_names", 'expected ssl.client.auth = "required" beside it, or there may be no names')
+        elif not names and "allowed_names" in (self.written or {}):
+            # As by a template whose variable is empty. It could mean nobody, and without the key everybody is let in.
+            self._add("allowed_names", "expected one name at least, found none")
+        return names
 
     def _is_encrypted(self) -> bool:
         protocol = self._text("security.protocol", "SSL")
@@ -197,6 +204,8 @@ class _Leg:
         key, password = None, self._secret(f"{prefix}.password")
         if prefix == "ssl.keystore":
             path = self._text("ssl.key.location", "")
+            if path and kind is StoreType.PKCS12:
+                self._add("ssl.key.location", 'has no meaning beside ssl.keystore.type = "PKCS12", which has its key')
             key = self._base / path if path else None
             password = password or self._secret("ssl.key.password")
         return StoreSettings(self._base / found, kind, password, key)
@@ -204,6 +213,8 @@ class _Leg:
     def _secret(self, key: str) -> Secret | None:
         written = self.written or {}
         if f"{key}.file" in written:
+            if key in written:
+                self._add(key, f"expected either this or {key}.file, found both")
             return Secret(file=self._base / self._text(f"{key}.file", ""))
         return Secret(self._text(key, "", secret=True)) if key in written else None
 

@@ -137,6 +137,10 @@ def test_a_password_may_come_from_the_environment_and_is_never_shown(tmp_path: P
         ('ssl.endpoint.identification.algorithm = ""', "unknown key"),
         ('server_name = "kafka"', "unknown key"),
         ("ssl.keystore.type = []", "ssl.keystore.type: expected text"),
+        ('ssl.keystore.type = "PKCS12"\nssl.key.location = "key"', "ssl.key.location: has no meaning beside .*PKCS12"),
+        ('ssl.keystore.password = "a"\n"ssl.keystore.password.file" = "b"', "ssl.keystore.password: expected either"),
+        ("allowed_names = []", "allowed_names: expected one name at least, found none"),
+        ('allowed_names = " , "', "allowed_names: expected one name at least, found none"),
     ],
 )
 def test_what_is_not_understood_is_a_problem_by_its_key(tmp_path: Path, lines: str, message: str) -> None:
