@@ -11,6 +11,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,8 @@ from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .segment import Segment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..config.settings import JournalSettings
     from ..throttle.ledger_blocks import Block
     from .shelf import Shelf
@@ -77,6 +80,8 @@ class Writer:
         self._opened_tick = 0
         self._offered_lines = 0
         """Lines in the open file that came with batches: without those that every file begins and ends with."""
+        self._ended: list[Path] = []
+        """Files that are written to no more, until the disk lets them have the names of such."""
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
@@ -121,11 +126,15 @@ class Writer:
         try:
             while (batch := self._queue.get()) is not None:
                 self._take(batch)
+            self._finish()
+        except Exception as error:  # noqa: BLE001 - raised again where the supervisor sees it
+            self._ended_by = error
+
+    def _finish(self) -> None:
+        try:
             self._close_segment()
         except OSError as error:
             self.problem = str(error)
-        except Exception as error:  # noqa: BLE001 - raised again where the supervisor sees it
-            self._ended_by = error
 
     def _rest(self) -> None:
         """Leave Python's lock to the thread that relays: whoever waits for it waits half a millisecond each time."""
@@ -170,6 +179,7 @@ class Writer:
 
     def _open_segment(self, batch: Batch) -> Segment:
         self._shelf.directory.mkdir(parents=True, exist_ok=True)
+        self._name_ended()
         self.statistics.removed_files += self._shelf.prune(self._settings.keep_bytes)
         segment = self._segment = Segment(self._shelf.next_open())
         self._opened_tick, self._offered_lines = batch.tick, 0
@@ -192,11 +202,28 @@ class Writer:
         segment, self._segment = self._segment, None
         if segment is None:
             return
+        self._ended.append(segment.path)
         name = self._shelf.closed(segment.path).name
         closed = event(Kind.FILE_CLOSED, self._last.tick, file=name, lines=segment.lines)
-        segment.write(self._encoded(closed))
+        try:
+            self._write_last(segment, self._encoded(closed))
+        finally:
+            # Under the name of a file that is being written it would be taken for one, and never be removed.
+            self._name_ended()
+
+    def _write_last(self, segment: Segment, line: bytes) -> None:
+        try:
+            segment.write(line)
+        except OSError:
+            segment.abandon()  # with a piece missing in the middle, an end would make it a corrupt file
+            raise
         segment.close()
-        self._shelf.close(segment.path)
+
+    def _name_ended(self) -> None:
+        """Raises OSError; what has not got its name yet gets it with the next file."""
+        while self._ended:
+            self._shelf.close(self._ended[-1])
+            self._ended.pop()
 
     def _encoded(self, line: Event) -> bytes:
         return encode_event(self._origin, line, self._last.first_time + line.tick)
@@ -209,4 +236,6 @@ class Writer:
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.abandon()
-            self._shelf.close(segment.path)
+            self._ended.append(segment.path)
+            with suppress(OSError):  # a disk that takes nothing takes no name either
+                self._name_ended()

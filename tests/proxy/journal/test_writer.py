@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
 import shutil
 import time
 import zlib
@@ -14,12 +16,14 @@ import pytest
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.journal.encoding import Event, Origin, event
+from proxy.journal.segment import Segment
 from proxy.journal.shelf import Shelf
 from proxy.journal.writer import QUEUED_BATCHES, Batch, Writer
 from proxy.throttle.ledger import Ledger
 from proxy.throttle.ledger_blocks import Position, TrafficKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 TIME = 1_700_000_000
@@ -177,3 +181,57 @@ def test_a_defect_ends_the_thread_and_is_raised_where_it_is_seen(tmp_path: Path)
     *_, last = sorted(tmp_path.iterdir())
     lines = gzip.decompress(last.read_bytes()).splitlines()
     assert [json.loads(line)["kind"] for line in lines] == ["file_opened", "traffic", "file_closed"]
+
+
+def test_a_disk_that_becomes_read_only_ends_nothing_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither bytes nor names are taken meanwhile, as when ext4 is remounted after an error of the disk."""
+    one = writer(tmp_path)
+    one.start()
+    one.offer(batch(0))
+    wait_until(lambda: one.statistics.lines == 1)
+    with monkeypatch.context() as read_only:
+        read_only.setattr(Segment, "_put", refused(errno.EROFS))
+        read_only.setattr(Shelf, "close", refused(errno.EROFS))
+        one.offer(batch(15))
+        wait_until(lambda: one.statistics.dropped == 1)
+        one.offer(batch(30))
+        wait_until(lambda: one.statistics.dropped == 2)
+    one.offer(batch(45))
+    one.finish(10.0)
+    assert (one.problem, one.statistics.dropped, one.statistics.lines) == (None, 2, 2)
+    assert not [path.name for path in tmp_path.iterdir() if ".open." in path.name]
+
+
+@pytest.mark.parametrize("refuses", ["write", "close"])
+def test_a_file_that_is_to_be_closed_on_a_full_disk_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str
+) -> None:
+    """By the name of a file that is still written to, readers would take it for one, and `keep` leave it there."""
+    one = writer(tmp_path, every=10)
+    one.start()
+    one.offer(batch(0))
+    wait_until(lambda: one.statistics.lines == 1)
+    with monkeypatch.context() as full:
+        full.setattr(Segment, refuses, refused(errno.ENOSPC))
+        one.offer(batch(15))
+        wait_until(lambda: one.statistics.dropped == 1)
+        assert [path.name for path in tmp_path.iterdir()] == [f"journal-101-{RUN}-000001.ndjson.gz"]
+    one.offer(batch(30))
+    one.finish(10.0)
+    assert sorted(path.name[-12:] for path in tmp_path.iterdir()) == ["01.ndjson.gz", "02.ndjson.gz"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def refused(number: int) -> Callable[..., None]:
+    """What a disk that refuses does, whatever it is asked for."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return refuse
