@@ -229,13 +229,20 @@ class Writer:
         return encode_event(self._origin, line, self._last.first_time + line.tick)
 
     def _give_up(self, batch: Batch, problem: str) -> None:
-        """The file stays as far as it came; the next batch tries a new one."""
+        """The file stays as far as it came, unless nothing did; the next batch tries a new one."""
         self.problem = problem
         self.statistics.dropped_by_disk += batch.lines
         self._notice_removal()
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.abandon()
-            self._ended.append(segment.path)
             with suppress(OSError):  # a disk that takes nothing takes no name either
-                self._name_ended()
+                self._leave(segment)
+
+    def _leave(self, segment: Segment) -> None:
+        if segment.size_bytes:
+            self._ended.append(segment.path)
+            self._name_ended()
+        else:
+            # A full disk takes names: an hour of it would be hundreds of files that readers have to call torn.
+            segment.path.unlink(missing_ok=True)

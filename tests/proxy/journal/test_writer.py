@@ -221,6 +221,21 @@ def test_a_file_that_is_to_be_closed_on_a_full_disk_gets_its_name(
     assert sorted(path.name[-12:] for path in tmp_path.iterdir()) == ["01.ndjson.gz", "02.ndjson.gz"]
 
 
+def test_a_full_disk_is_not_filled_with_empty_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = writer(tmp_path)
+    one.start()
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "_put", refused(errno.ENOSPC))
+        for tick in range(0, 75, 15):
+            one.offer(batch(tick))
+        wait_until(lambda: one.statistics.dropped == 5)
+        assert not list(tmp_path.iterdir())
+    one.offer(batch(75))
+    one.finish(10.0)
+    (lines,) = files(tmp_path)
+    assert [line["kind"] for line in lines] == ["file_opened", "traffic", "file_closed"]
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     until = time.monotonic() + 10
     while not condition():
