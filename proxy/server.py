@@ -26,7 +26,7 @@ from .http.server import HttpServer
 from .http.statistics import HttpStatistics
 from .http.turn import Turn
 from .journal.history import History
-from .journal.recorder import Journal
+from .journal.recorder import Journal, prepare
 from .network.accepting import Doorkeeper
 from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
@@ -117,7 +117,8 @@ async def serve(
     from the process that serves these settings now, if there is one, with all that it has open. `passed`: what systemd
     listens on for this process.
 
-    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's.
+    Raises ConfigurationError if an address cannot be listened on, or one that systemd listens on is no setting's, or
+    the journal cannot be written where nobody was taken over from.
     """
     trio.socket.set_custom_hostname_resolver(NameLookups())
     manager = service_manager or ServiceManager({})
@@ -126,6 +127,8 @@ async def serve(
         # While the process before this one serves: loaded after, it would take the interpreter from its connections.
         await load_what_could_wait()
     inherited = await server.handover.ask() if take_over else None
+    if take_over and inherited is None and settings.journal is not None:
+        prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
     passed = passed or PassedSockets()
     socket_taken = _taken(inherited, passed, _HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)

@@ -159,3 +159,21 @@ async def test_without_anybody_to_take_over_from_it_starts_anew(tmp_path: Path) 
     finally:
         await sidecar.processes[0].terminate(grace_seconds=5)
     assert sidecar.processes[0].exit_status == 0
+
+
+async def test_without_anybody_to_take_over_from_a_crash_s_journal_is_closed(tmp_path: Path) -> None:
+    """A unit file may always have --take-over, and the sidecar before may have been killed."""
+    for name, text in FILES.items():
+        await trio.Path(tmp_path / name).write_text(text.format(leader=9, quota=1))
+    async with await trio.open_file(tmp_path / "proxy.toml", "a") as file:
+        await file.write('\n[journal]\ndirectory = "journal"\n')
+    left = tmp_path / "journal" / "journal-101-20261121T082503Z-000001.open.ndjson.gz"
+    await trio.Path(left.parent).mkdir()
+    await trio.Path(left).write_bytes(b"torn")
+    sidecar = Sidecar(tmp_path)
+    try:
+        await sidecar.start("--take-over")
+        closed = left.with_name(left.name.replace(".open", ""))
+        assert (left.exists(), closed.exists()) == (False, True)
+    finally:
+        await sidecar.processes[0].terminate(grace_seconds=5)
