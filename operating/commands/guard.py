@@ -54,10 +54,10 @@ def command(
     on standard output, and in --textfile a metric with an alert (ReplicationThrottleGuardAround).
 
     It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD), which are gone
-    when it ends, by Ctrl-C too; it touches no other rule. Names in proxy.toml are looked up when it starts. It refuses
-    where one leg of a role is encrypted and the other is not: without the sidecar both ends would not understand each
-    other. Where a broker listens on loopback alone and is dialled from elsewhere, or dials others by a name on
-    loopback ([[egress.peers]] listen = "127.…"), the kernel wants net.ipv4.conf.all.route_localnet=1.
+    when it ends, by any signal but SIGKILL; it touches no other rule. Names in proxy.toml are looked up when it starts.
+    It refuses where one leg of a role is encrypted and the other is not: without the sidecar both ends would not
+    understand each other. Where a broker listens on loopback alone and is dialled from elsewhere, or dials others by a
+    name on loopback ([[egress.peers]] listen = "127.…"), the kernel wants net.ipv4.conf.all.route_localnet=1.
 
     \b
     Examples:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .ways import Ways
 
 _WRITE_SECONDS = 10.0
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What ends a process by default, and is sent: SIGHUP by a terminal that is closed, the last two by habit."""
 RESET_SECONDS = 600.0
 """So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
 by default, then none of them is left."""
@@ -45,7 +47,7 @@ class Guarding:
         self._written_at = 0.0
 
     def run(self) -> None:
-        """Until SIGTERM or SIGINT. Raises ConfigurationError if the first look at the rules fails."""
+        """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
         began = time.monotonic()
         kernel.apply(self._ways, None)
         # To go around takes as many calls of iptables, on a machine that may be busier then.
@@ -99,7 +101,9 @@ class Guarding:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        before = {each: signal.signal(each, lambda *_: self._stop.set()) for each in (signal.SIGTERM, signal.SIGINT)}
+        # What is ignored stays so: nohup's SIGHUP.
+        heard = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {each: signal.signal(each, lambda *_: self._stop.set()) for each in heard}
         try:
             yield
         finally:
