@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
@@ -15,6 +16,7 @@ from proxy.config.settings import load_settings
 from proxy.config.settings_values import parse_duration_seconds
 from proxy.errors import InvalidValueError
 
+from ..asking import DEFAULT_URL
 from .health import url_of
 from .options import config_option, set_option
 
@@ -71,8 +73,20 @@ def command(
     settings = load_settings(config_path, overrides, os.environ)
     ways = ways_of(settings, ports=ports, sidecar_uid=uid)
     seconds = _duration(after)
-    at = url or url_of(settings.http)
+    at = _url(url) if url else url_of(settings.http)
     Guarding(ways, at, after_seconds=seconds, broker=settings.broker.id, textfile=textfile).run()
+
+
+def _url(text: str) -> str:
+    """A URL that is none answers as a dead sidecar does: not at all."""
+    try:
+        found = urlsplit(text)
+        whole = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:
+        whole = False
+    if not whole:
+        raise click.BadParameter(f"expected a URL like {DEFAULT_URL}, found {text!r}", param_hint="--url")
+    return text
 
 
 def _duration(text: str) -> float:
