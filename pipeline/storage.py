@@ -83,6 +83,17 @@ class Storage:
         names = (status.getPath().getName() for status in found if status.isFile())
         return sorted(name for name in names if name[0] not in "._")
 
+    def names(self, path: str) -> list[str]:
+        """Return all names in `path`, Spark's own as well; of a file its own, none if nothing is there."""
+        if not self.exists(path):
+            return []
+        return sorted(status.getPath().getName() for status in self._files.listStatus(self._path(path)))
+
+    def has_beside(self, name: str) -> bool:
+        """Whether something of this name is where `root` is, or would be."""
+        above = self._path(self.root).getParent()
+        return above is not None and self.exists(self._path(above, name).toString())
+
     def remove(self, path: str) -> None:
         self._files.delete(self._path(path), _RECURSIVE)
 

@@ -9,7 +9,17 @@ from pyspark.sql import functions as F
 
 from .. import audit, lag, rates
 from ..audited_bounds import with_bounds
-from .options import Wanted, output_options, put_out, scope_options, session, spark_options, tables, tell
+from .options import (
+    Wanted,
+    output_options,
+    put_out,
+    require_room,
+    scope_options,
+    session,
+    spark_options,
+    tables,
+    tell,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,6 +91,8 @@ def audit_command(
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
     with session("audit", spark_settings) as spark:
         found = tables(spark, path, wanted)
+        if evidence is not None:
+            require_room(spark, evidence)
         before = found.reaching_back(audit.longest(promises) - 1)
         seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events)).cache()
         found_all = audit.summary(seconds, promises, since=found.scope.since).cache()

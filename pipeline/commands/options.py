@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +17,8 @@ from pyspark.sql import SparkSession
 from ..errors import InputError
 from ..scope import Scope
 from ..session import open_session
-from ..tables import Tables
+from ..storage import Storage
+from ..tables import LAYOUT, Tables
 from ..terminal import cell, printable
 from ..troubles import of_tables
 from .quantities import MOMENT, Moment, moment_text
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 40
 FORMATS = ("parquet", "csv", "json")
+_OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
+"""How the names of Spark's files begin, of a result that is whole or not."""
 
 
 def spark_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -121,10 +125,24 @@ def _scope(found: Tables, wanted: Wanted) -> Scope:
     return Scope(since, until, wanted.brokers)
 
 
+def require_room(spark: SparkSession, path: str) -> None:
+    """Raise InputError unless nothing is there, or an earlier result: Spark removes all that it finds, below it too."""
+    place = Storage(spark, path)
+    others = [name for name in place.names(place.root) if _OF_A_RESULT.match(name) is None]
+    is_table = place.has_beside(LAYOUT)
+    if others or is_table:
+        found = "one of the tables" if is_table else ", ".join(map(repr, others[:3]))
+        raise InputError(
+            f"{path}: expected nothing, or an earlier result, whose place the new one takes; found {found}:"
+            " choose another place, or remove what is there"
+        )
+
+
 def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHOWN_ROWS) -> None:
     """Write the frame where it is wanted, or print its first rows."""
     path, form = output
     if path is not None:
+        require_room(frame.sparkSession, path)
         writer = frame.write.mode("overwrite").format(form)
         if form == "csv":
             writer = writer.option("header", "true")

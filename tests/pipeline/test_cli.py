@@ -112,6 +112,25 @@ def test_a_whole_result_goes_to_a_file(tables: Path, tmp_path: Path, capsys: pyt
     assert f"written to {out}" in capsys.readouterr().err
 
 
+def test_a_result_takes_the_place_of_an_earlier_one_and_of_nothing_else(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark removes what it finds where it is to write: a home directory, a file, or the tables themselves."""
+    kept = tmp_path / "kept" / "thesis.txt"
+    kept.parent.mkdir()
+    kept.write_text("years", "utf-8")
+    (tmp_path / "empty").mkdir()
+    files = sorted(tables.rglob("*"))
+    for place in (kept, kept.parent, tables, tables / "files"):
+        for job in (["rates", str(tables), "--out"], ["audit", str(tables), "--evidence"]):
+            assert main([*job, str(place), *MASTER]) == 1
+            assert f"error: {place}: expected nothing, or an earlier result" in capsys.readouterr().err
+    assert kept.read_text("utf-8") == "years"
+    assert sorted(tables.rglob("*")) == files
+    for place in (tmp_path / "empty", tmp_path / "new", tmp_path / "new"):
+        assert main(["rates", str(tables), "--out", str(place), *MASTER]) == 0
+
+
 def test_moves_prints_each(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["moves", str(tables), *MASTER]) == 0
     header, row = [line.split() for line in capsys.readouterr().out.splitlines()]
