@@ -12,7 +12,7 @@ from ..questions import happened
 from ..questions.asking import QUESTIONS, ask
 from ..terminal import printable
 from .options import Wanted, scope_options, session, spark_options, tables
-from .quantities import DURATION, MOMENT, Moment
+from .quantities import DURATION, MOMENT, SOME_TIME, Moment
 
 if TYPE_CHECKING:
     from ..questions.answer import Answer
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="TABLES")
 @click.option("--at", type=MOMENT, help="what-happened: when. 03:10 is the last time it was that.")
 @click.option("--around", type=DURATION, default="5m", show_default=True, help="what-happened: before and after it.")
-@click.option("--finish-in", type=DURATION, help="what-rate: how long it may take. Default: half as long as it took.")
+@click.option("--finish-in", type=SOME_TIME, help="what-rate: how long it may take. Default: half as long as it took.")
 @click.option("--json", "as_json", is_flag=True, help="For scripts.")
 @scope_options
 @spark_options

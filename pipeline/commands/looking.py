@@ -20,6 +20,7 @@ from .options import (
     tables,
     tell,
 )
+from .quantities import Number
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,8 +64,10 @@ def rates_command(
 @click.command("audit", short_help="Was the bound kept, in every second and in every eleven?")
 @click.argument("path", metavar="TABLES")
 @click.option("--evidence", metavar="PATH", help="Write every window over its bound there.")
-@click.option("--one-second", default=1.3, show_default=True, help="What a second may bring, over the quota.")
-@click.option("--eleven-seconds", default=1.05, show_default=True, help="The same for eleven seconds.")
+@click.option(
+    "--one-second", type=Number(), default=1.3, show_default=True, help="What a second may bring, over the quota."
+)
+@click.option("--eleven-seconds", type=Number(), default=1.05, show_default=True, help="The same for eleven seconds.")
 @scope_options
 @output_options
 @spark_options

@@ -28,7 +28,7 @@ from ..units import duration
 from ..waves import pairs
 from .options import Wanted as WantedScope
 from .options import output_options, put_out, scope_options, session, spark_options, tables, tell
-from .quantities import DURATION, RATE
+from .quantities import RATE, SOME_RATE, SOME_TIME, Number
 
 SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
@@ -80,7 +80,7 @@ def moves_command(
 @click.option("--follower", "followers", multiple=True, type=RATE, help="A quota of followers to try; repeatable.")
 @click.option("--both", "both", multiple=True, type=RATE, help="A quota of leaders and followers alike; repeatable.")
 @click.option("--policy", "policies", multiple=True, type=click.Choice(POLICIES), default=("strict",))
-@click.option("--line", type=RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
+@click.option("--line", type=SOME_RATE, default=LINE_RATE, help="What a link can carry. Default: 125MB/s.")
 @click.option(
     "--model",
     type=click.Choice(MODELS),
@@ -191,8 +191,8 @@ def _flow(text: str, batch_bytes: int) -> Flow:
 @click.argument("path", metavar="TABLES")
 @click.option("--reassignment", type=click.Path(path_type=Path), required=True, help="What is to be: Kafka's JSON.")
 @click.option("--current", type=click.Path(path_type=Path), required=True, help="What is: Kafka's JSON.")
-@click.option("--finish-in", type=DURATION, required=True, help="Such as 2h.")
-@click.option("--percent", type=click.FloatRange(0, 100, min_open=True), default=100.0, help="Of the data, by then.")
+@click.option("--finish-in", type=SOME_TIME, required=True, help="Such as 2h.")
+@click.option("--percent", type=Number(100), default=100.0, help="Of the data, by then.")
 @click.option("--capacity", type=RATE, required=True, help="N: what a broker's network carries, such as 1.25GB/s.")
 @click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--until", help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
@@ -256,7 +256,7 @@ def _text(path: Path) -> str:
 @click.argument("target", metavar="DIRECTORY")
 @click.option("--brokers", type=click.IntRange(2), default=3, show_default=True)
 @click.option("--partitions", type=click.IntRange(1), default=30, show_default=True, help="A multiple of --brokers.")
-@click.option("--hours", type=click.FloatRange(0, min_open=True), default=0.1, show_default=True)
+@click.option("--hours", type=Number(1e6), default=0.1, show_default=True)
 @click.option("--quota", type=RATE, default=6_000_000.0, help="Default: 6MB/s.")
 @click.option("--files", type=click.IntRange(1), default=8, show_default=True)
 @spark_options

@@ -6,6 +6,7 @@ without a zone is UTC, as everything that the pipeline prints.
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from datetime import time as time_of_day
@@ -13,18 +14,25 @@ from typing import Any, NamedTuple
 
 import click
 
+from ..lines import LATEST_SECONDS
+
 _UNITS = {"": 1.0, "B": 1.0}
 _UNITS |= {f"{letter}B": 1000.0**n for n, letter in enumerate("kMGT", 1)}
 _UNITS |= {f"{letter}iB": 1024.0**n for n, letter in enumerate("KMGT", 1)}
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_MOST_BYTES, _MOST_SECONDS = 1e18, 100 * 366 * 86_400.0
+"""Beyond these a number is no size and a time no date, and what is worked out with them overflows."""
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]*)(?:/s)?", re.ASCII)
 
 
 class Quantity(click.ParamType[float]):
-    def __init__(self, name: str, units: dict[str, float], example: str) -> None:
+    def __init__(self, name: str, units: dict[str, float], example: str, *, most: float, some: bool = False) -> None:
+        """`some`: zero is not meant."""
         self.name = name
         self._units = units
         self._example = example
+        self._most = most
+        self._some = some
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the value in bytes (per second) or seconds."""
@@ -33,11 +41,31 @@ class Quantity(click.ParamType[float]):
         match = _QUANTITY.fullmatch(str(value))
         if match is None or match[2] not in self._units:
             self.fail(f"expected something like {self._example}, found {value!r}", param, ctx)
-        return float(match[1]) * self._units[match[2]]
+        found = float(match[1]) * self._units[match[2]]
+        if found > self._most or (self._some and not found):
+            self.fail(f"expected {'more than 0' if not found else 'less'}, such as {self._example}, found {value!r}",
+                      param, ctx)  # fmt: skip
+        return found
 
 
-RATE = Quantity("rate", _UNITS, "20MB/s")
-DURATION = Quantity("duration", _SECONDS, "2h")
+RATE = Quantity("rate", _UNITS, "20MB/s", most=_MOST_BYTES)
+SOME_RATE = Quantity("rate", _UNITS, "20MB/s", most=_MOST_BYTES, some=True)
+DURATION = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS)
+SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS, some=True)
+
+
+class Number(click.FloatRange):
+    """More than 0, and at most `most`. Neither click nor a comparison refuses `nan`, of which nothing is ever more."""
+
+    def __init__(self, most: float | None = None) -> None:
+        super().__init__(min=0, max=most, min_open=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it as a float."""
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"expected a number, found {value!r}", param, ctx)
+        return found
 
 
 class Moment(NamedTuple):
@@ -54,7 +82,7 @@ class Moment(NamedTuple):
         if self.seconds is not None:
             return self.seconds
         if self.of_day is None:
-            return last_second + 1 - (self.before_end or 0)
+            return max(last_second + 1 - (self.before_end or 0), 0)
         end = datetime.fromtimestamp(last_second, UTC)
         found = datetime.combine(end.date(), self.of_day, UTC)
         return int((found if found <= end else found - timedelta(days=1)).timestamp())
@@ -70,7 +98,7 @@ class MomentType(click.ParamType[Moment]):
         text = str(value)
         match = _QUANTITY.fullmatch(text)
         if match is not None and match[2] in _SECONDS and match[2]:
-            return Moment(before_end=int(float(match[1]) * _SECONDS[match[2]]))
+            return Moment(before_end=int(DURATION.convert(text, param, ctx)))
         try:
             return Moment(of_day=time_of_day.fromisoformat(text)) if _CLOCK.fullmatch(text) else Moment(_instant(text))
         except ValueError:
@@ -83,7 +111,10 @@ _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}(:[0-9]{2})?", re.ASCII)
 
 def _instant(text: str) -> int:
     found = datetime.fromisoformat(text)
-    return int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
+    seconds = int((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp())
+    if not 0 <= seconds <= LATEST_SECONDS:
+        raise ValueError(f"{text} is before 1970 or after 2100")
+    return seconds
 
 
 MOMENT = MomentType()
