@@ -31,6 +31,7 @@ from .errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from reassignment import Assignment, Rates, Size, TopicPartition
 
@@ -83,7 +84,7 @@ def plan(
     return Plan(moves, found, standing_in(moves, sizes, rates), unknown, tuple(problems(found, *wanted)))
 
 
-def quotas_toml(planned: Plan, *, until: str | None = None) -> str:
+def quotas_toml(planned: Plan, *, until: datetime | None = None) -> str:
     """Return the quotas file. Raises InputError if the plan has a problem."""
     if planned.problems:
         raise InputError("\n".join(planned.problems))

@@ -25,6 +25,7 @@ from .quantities import MOMENT, Moment, moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -155,6 +156,14 @@ def put_out(frame: DataFrame, output: tuple[str | None, str], *, rows: int = SHO
         tell(f"more than {rows} rows: use --out for all of them")
     elif not found:
         tell("no rows")
+
+
+def write_out(path: Path, text: str) -> None:
+    """Write a file of this machine. Raises InputError."""
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def tell(text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -27,8 +27,11 @@ from ..times_behind import SUMMARY
 from ..units import duration
 from ..waves import pairs
 from .options import Wanted as WantedScope
-from .options import output_options, put_out, scope_options, session, spark_options, tables, tell
-from .quantities import RATE, SOME_RATE, SOME_TIME, Number
+from .options import output_options, put_out, scope_options, session, spark_options, tables, tell, write_out
+from .quantities import END, RATE, SOME_RATE, SOME_TIME, Number
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 SparkSettings = tuple[str | None, tuple[str, ...]]
 Output = tuple[str | None, str]
@@ -195,7 +198,7 @@ def _flow(text: str, batch_bytes: int) -> Flow:
 @click.option("--percent", type=Number(100), default=100.0, help="Of the data, by then.")
 @click.option("--capacity", type=RATE, required=True, help="N: what a broker's network carries, such as 1.25GB/s.")
 @click.option("--replication-factor", type=click.IntRange(1), default=3, show_default=True)
-@click.option("--until", help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
+@click.option("--until", type=END, help="When the quotas end by themselves, such as 2026-12-01T06:00:00Z.")
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the quotas.toml. Default: print it.")
 @functools.partial(scope_options, until_option="--measured-until")
 @spark_options
@@ -207,7 +210,7 @@ def plan_command(
     percent: float,
     capacity: float,
     replication_factor: int,
-    until: str | None,
+    until: datetime | None,
     out: Path | None,
     wanted: WantedScope,
     spark_settings: SparkSettings,
@@ -241,7 +244,7 @@ def plan_command(
     if out is None:
         click.echo(text, nl=False)
     else:
-        out.write_text(text)
+        write_out(out, text)
         tell(f"written to {out}")
 
 

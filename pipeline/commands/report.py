@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..errors import InputError
 from ..report.facts import collect
 from ..report.page import render
 from ..storage import Storage
 from ..terminal import printable
-from .options import Wanted, scope_options, session, spark_options, tables, tell
+from .options import Wanted, scope_options, session, spark_options, tables, tell, write_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +62,4 @@ def _write(spark: SparkSession, place: str, text: str) -> None:
     if "://" in place or place.startswith("file:"):
         Storage(spark, place).write_text(place, text)
         return
-    try:
-        Path(place).write_text(text, "utf-8")
-    except OSError as error:
-        raise InputError(f"{place}: cannot be written: {error.strerror}") from error
+    write_out(Path(place), text)
