@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SECONDS, VERSION, Kind
+from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SECONDS, VERSION, FieldType, Kind
 
 from .schema import LINE
 
@@ -32,6 +32,8 @@ EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
 """2000 and 2100: what is outside is in milliseconds, or no clock."""
 AHEAD_SECONDS = 86_400
 """How far ahead of this machine's clock a line may be."""
+MOST = 1 << 53
+"""Bytes, messages or seconds. What is worked out of a line multiplies them by at most 825: 15 seconds of 55 parts."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 
 
@@ -76,6 +78,8 @@ def _reason(latest_seconds: int) -> Column:
         .when(_is_traffic() & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
         .when(_is_traffic() & ~_fits(), F.lit("lists of different lengths, or of none"))
         .when(_is_traffic() & ~_counts(), F.lit("a count is negative or missing"))
+        .when(F.col("bounds").isNotNull() & F.json_object_keys("bounds").isNull(), F.lit("bounds is not a JSON object"))
+        .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
     )
 
 
@@ -96,6 +100,14 @@ def _counts() -> Column:
     there = [F.forall(field.name, F.isnotnull) for field in REPLICAS if field.name not in _COUNTS]
     counts = [F.forall(name, lambda one: F.coalesce(one >= 0, F.lit(False))) for name in _COUNTS]
     return reduce(and_, [*there, *counts])
+
+
+def _fit_sums() -> Column:
+    """Whether what is worked out with these numbers stays within 64 bits: beyond them one line would end the job."""
+    single = [F.col(field.name).between(-MOST, MOST) for field in COMMON if field.type is FieldType.INTEGER]
+    lists = [field.name for field in (*REPLICAS, *SECONDS) if field.type is FieldType.INTEGERS]
+    several = [F.forall(name, lambda one: one.between(-MOST, MOST)) for name in lists]
+    return reduce(and_, [F.coalesce(one, F.lit(True)) for one in (*single, *several)])
 
 
 def _is_traffic() -> Column:

@@ -12,6 +12,7 @@ import pytest
 from journal_schema import Kind
 from pipeline.errors import InputError
 from pipeline.ingest import Outcome, find_files, ingest, take
+from pipeline.lines import MOST
 from pipeline.storage import COMMITS, SEAL, STAGING, Storage, begin
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, traffic_line, write_file
@@ -128,6 +129,11 @@ OF_VERSION_1 = json.dumps(
     {**JOURNAL, "v": 1, "kind": "traffic", "time": FIRST, "role": "leader", "peer": "102", "topic": "orders",
      "partition": 0, "throttled": True, "in_sync": False, "record_bytes": 1000, "wire_bytes": 1018}
 )  # fmt: skip
+TOO_LARGE = f"a number is larger than {MOST}, which nothing here is"
+QUOTA_OF_NO_BOUNDS = event_line(
+    Kind.QUOTA, FIRST, role="leader", bytes_per_second=5.0, policy="strict", enforce=True, selection="*",
+    reason="start", bounds="[",
+)  # fmt: skip
 BAD = [
     ("not json", "not a JSON object"),
     ('{"v":1,"kind":"traffic"', "not a JSON object"),
@@ -147,6 +153,10 @@ BAD = [
     (traffic_line(4_070_908_800), "its clock is in the future: 2099-01-01"),
     (traffic_line(FIRST, omitted=-1), "a count is negative or missing"),
     (traffic_line(FIRST, role="boss"), "unknown role boss"),
+    (changed(GOOD, record_bytes=[2**63 - 1], shapes=["["]), TOO_LARGE),
+    (changed(GOOD, fetch_offset_before=[0], fetch_offset=[2**63 - 1]), TOO_LARGE),
+    (event_line(Kind.START, FIRST, version="1", tick=2**63 - 1), TOO_LARGE),
+    (QUOTA_OF_NO_BOUNDS, "bounds is not a JSON object"),
     (event_line(Kind.CONNECTION, FIRST), "missing: role, peer, cause, seconds, replica_fetches, held_seconds"),
 ]
 
@@ -171,7 +181,9 @@ def mixed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mixe
     damaged = write_file(journal, broker=103, lines=[traffic_line(FIRST + n, tick=n, broker=103) for n in range(5)])
     lines = gzip.decompress(damaged.read_bytes()).splitlines(keepends=True)
     damaged.write_bytes(gzip.compress(b"".join(lines[:2] + lines[3:])))
-    write_file(journal, broker=104, lines=[traffic_line(FIRST, broker=104, colour="blue")])
+    most = {"fetch_offset_before": [-MOST], "fetch_offset": [MOST], "record_bytes": [MOST], "shapes": ["["]}
+    largest = changed(traffic_line(FIRST + 1, broker=104, tick=1), **most)
+    write_file(journal, broker=104, lines=[traffic_line(FIRST, broker=104, colour="blue"), largest])
     set_back = [traffic_line(FIRST, broker=105, tick=tick) for tick in (100, 3700)]
     clock = event_line(Kind.CLOCK, FIRST, broker=105, tick=3700, seconds=-3600.0)
     write_file(journal, broker=105, lines=[*set_back, clock])
@@ -214,7 +226,7 @@ def test_a_file_that_lost_lines_is_called_damaged(mixed: Mixed) -> None:
 
 
 def test_fields_of_a_later_day_do_no_harm(mixed: Mixed) -> None:
-    assert (mixed.states["104"], ticks(mixed, 104)) == (("whole", 3, 0), [0])
+    assert (mixed.states["104"], ticks(mixed, 104)) == (("whole", 4, 0), [0, 1])
 
 
 def test_a_clock_set_back_costs_no_line(mixed: Mixed) -> None:
