@@ -168,8 +168,12 @@ def _beside(path: Path) -> Path:
 def write_here(path: Path, text: str) -> None:
     """Write a file of this machine: whole or not at all, and there at every moment."""
     beside = _beside(path)
-    beside.write_text(text, "utf-8")
-    beside.replace(path)
+    try:
+        beside.write_text(text, "utf-8")
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def _create_here(path: Path, text: str) -> bool:

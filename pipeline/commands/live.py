@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .. import stream
+from ..errors import InputError
 from ..terminal import printable
 from .options import put_out, session, spark_options, tell
 
@@ -43,6 +44,8 @@ def command(
     Example:
       python -m pipeline stream /journals --into tables --textfile /var/lib/node_exporter/pipeline.prom
     """
+    if textfile is not None and not textfile.parent.is_dir():
+        raise InputError(f"--textfile: {textfile}: expected its folder to be there, found none")
     with session("stream", spark_settings) as spark:
         live = stream.Live(spark, source, target, tell=tell)
         query = live.start(once=once, files_at_once=files_at_once)
@@ -55,8 +58,8 @@ def command(
 
 
 def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bool:
-    """Tell each batch until the query ends; return whether nothing was missing."""
-    complete, ended = True, False
+    """Tell each batch until the query ends; return whether nothing was missing, nor the text file at the end."""
+    complete, ended, written = True, False, True
     while not ended:
         ended = bool(query.awaitTermination(LOOK_SECONDS))
         live.look_again()
@@ -66,14 +69,22 @@ def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bo
             for trouble in outcome.troubles:
                 click.echo(printable(trouble))
         if news or ended:
-            _show(live, textfile)
-    return complete
+            written = _show(live, textfile)
+    return complete and written
 
 
-def _show(live: stream.Live, textfile: Path | None) -> None:
+def _show(live: stream.Live, textfile: Path | None) -> bool:
+    """Return whether the text file, if one is wanted, was written."""
     now = stream.state(live.tables.recent("seconds"), live.tables.recent("traffic"), live.tables.events)
     put_out(now, (None, ""))
     if textfile is not None:
         counts = live.tables.files.groupBy("state").agg({"*": "count"}).orderBy("state").collect()
-        stream.write_textfile(textfile, stream.exposition(now.collect(), [(row[0], row[1]) for row in counts]))
+        text = stream.exposition(now.collect(), [(row[0], row[1]) for row in counts])
+        try:
+            stream.write_textfile(textfile, text)
+        except OSError as error:
+            # The next batch tries again: a full disk beside them is no reason to end what fills the tables.
+            tell(f"{textfile}: cannot be written: {error.strerror}")
+            return False
         tell(f"written to {textfile}")
+    return True

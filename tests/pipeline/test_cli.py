@@ -169,6 +169,20 @@ def test_stream_watches_once(tables: Path, tmp_path: Path, capsys: pytest.Captur
     assert 'replication_pipeline_stalled{broker="101",role="leader"} 0' in textfile.read_text()
 
 
+def test_a_text_file_that_cannot_be_written_is_said_and_ends_no_stream(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metrics" / "pipeline.prom").mkdir(parents=True)
+    job = ["stream", str(tables.parent / "journal"), "--into", str(tmp_path / "live"), "--once", *MASTER]
+    assert main([*job, "--textfile", str(tmp_path / "nothing" / "pipeline.prom")]) == 1
+    assert "pipeline.prom: expected its folder to be there" in capsys.readouterr().err
+    assert main([*job, "--textfile", str(tmp_path / "metrics" / "pipeline.prom")]) == 1
+    printed = capsys.readouterr()
+    assert "pipeline.prom: cannot be written: Is a directory" in printed.err
+    assert "eta_seconds" in printed.out
+    assert [path.name for path in (tmp_path / "metrics").iterdir()] == ["pipeline.prom"]
+
+
 def test_a_plan_is_written(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, replicas in (("old", [101]), ("new", [101, 102])):
         rows = [{"topic": "orders", "partition": 0, "replicas": replicas}]
