@@ -83,6 +83,10 @@ class Storage:
         names = (status.getPath().getName() for status in found if status.isFile())
         return sorted(name for name in names if name[0] not in "._")
 
+    def is_directory(self, path: str) -> bool:
+        found = self._path(path)
+        return self.exists(path) and bool(self._files.getFileStatus(found).isDirectory())
+
     def names(self, path: str) -> list[str]:
         """Return all names in `path`, Spark's own as well; of a file its own, none if nothing is there."""
         if not self.exists(path):

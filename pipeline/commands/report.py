@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..errors import InputError
 from ..report.facts import collect
 from ..report.page import render
 from ..storage import Storage
@@ -43,7 +44,11 @@ def command(
       python -m pipeline report tables --out report.html
       python -m pipeline report tables --since 6h --json report.json --check
     """
+    if out == json_out:
+        raise click.UsageError(f"expected --out and --json to be two places, found {out} for both")
     with session("report", spark_settings) as spark:
+        for place in filter(None, (out, json_out)):
+            _require_no_folder(spark, place)
         facts = collect(tables(spark, path, wanted))
         texts = {out: render(facts)}
         if json_out is not None:
@@ -58,8 +63,18 @@ def command(
         click.get_current_context().exit(facts.kept.verdict.value)
 
 
+def _require_no_folder(spark: SparkSession, place: str) -> None:
+    """Raise InputError for a folder: the page would take the place of all that is in it."""
+    if _is_uri(place) and Storage(spark, place).is_directory(place):
+        raise InputError(f"{place}: cannot be written: expected a file, found a folder")
+
+
+def _is_uri(place: str) -> bool:
+    return "://" in place or place.startswith("file:")
+
+
 def _write(spark: SparkSession, place: str, text: str) -> None:
-    if "://" in place or place.startswith("file:"):
+    if _is_uri(place):
         Storage(spark, place).write_text(place, text)
         return
     write_out(Path(place), text)

@@ -242,6 +242,19 @@ def test_a_report_goes_to_any_path_and_in_an_object_store_takes_the_place_of_the
     assert json.loads((tmp_path / "{a}" / "report.json").read_text("utf-8"))["brokers"] == 1
 
 
+def test_a_report_takes_no_folder_s_place_nor_its_own(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "yesterday.html").write_text("the one before", "utf-8")
+    for option in ("--out", "--json"):
+        assert main(["report", str(tables), option, f"file:{tmp_path}/reports", *MASTER]) == 1
+        assert "reports: cannot be written: expected a file, found a folder" in capsys.readouterr().err
+    assert (tmp_path / "reports" / "yesterday.html").exists()
+    assert main(["report", str(tables), "--out", "one", "--json", "one", *MASTER]) == 2
+    assert "two places, found one for both" in capsys.readouterr().err
+
+
 def test_a_topic_from_the_wire_does_not_reach_the_terminal_as_it_is(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
