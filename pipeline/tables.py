@@ -53,6 +53,15 @@ class Tables:
         """Return them with so many seconds more before the scope, for what looks back."""
         return self.within(self.scope.reaching_back(seconds))
 
+    def brokers(self) -> set[int]:
+        """Return the ids of all that have traffic or events, whatever the scope."""
+        return settled(self.storage, self._brokers)
+
+    def _brokers(self) -> set[int]:
+        days = (self.storage.under(name, day) for name in ("seconds", "events") for day in self._dates(name))
+        found = (one for day in days for one in self.storage.directories(day) if one.startswith("broker="))
+        return {int(one.removeprefix("broker=")) for one in found}
+
     def last_second(self) -> int | None:
         """Return the last second of all that has traffic, whatever the scope; None if there is none."""
         newest = settled(self.storage, lambda: self.partitions("seconds", self._dates("seconds")[-1:]))

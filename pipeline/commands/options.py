@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 SHOWN_ROWS = 40
+MOST_BROKERS = 20
 FORMATS = ("parquet", "csv", "json")
 _OF_A_RESULT = re.compile(r"\.?(part-|_SUCCESS|_temporary)")
 """How the names of Spark's files begin, of a result that is whole or not."""
@@ -110,7 +111,19 @@ def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tabl
     found = Tables(spark, path).require()
     for text in of_tables(found.files):
         tell(f"{path}: {text}")
-    return found if wanted is None else found.within(_scope(found, wanted))
+    if wanted is None:
+        return found
+    _require_brokers(found, wanted.brokers)
+    return found.within(_scope(found, wanted))
+
+
+def _require_brokers(found: Tables, brokers: tuple[int, ...]) -> None:
+    """Raise InputError for a broker of which there is nothing: a typing error would be told as nothing to tell."""
+    known = found.brokers() if brokers else set()
+    missing = [broker for broker in brokers if broker not in known]
+    if missing:
+        told = ", ".join(map(str, sorted(known)[:MOST_BROKERS])) + (", …" if len(known) > MOST_BROKERS else "")
+        raise InputError(f"--broker {missing[0]}: expected one whose journals are in the tables ({told})")
 
 
 def _scope(found: Tables, wanted: Wanted) -> Scope:

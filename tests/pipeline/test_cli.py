@@ -101,6 +101,14 @@ def test_lag_prints_the_last_word(tables: Path, capsys: pytest.CaptureFixture[st
     )  # fmt: skip
 
 
+def test_a_broker_that_is_in_no_table_is_said(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Mistyped, it would be one of which nothing is to be told: never broken, never starved."""
+    for job in (["lag", str(tables)], ["audit", str(tables)], ["ask", "who-was-starved", str(tables)]):
+        assert main([*job, "--broker", "101", "--broker", "1011", *MASTER]) == 1
+        expected = "error: --broker 1011: expected one whose journals are in the tables (101)"
+        assert expected in capsys.readouterr().err
+
+
 def test_a_whole_result_goes_to_a_file(tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "rates"
     assert main(["rates", str(tables), "--by", "partition", "--out", str(out), "--format", "csv", *MASTER]) == 0
