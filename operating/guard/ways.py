@@ -85,6 +85,6 @@ def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -
 def _resolved(at: str, address: Address) -> Address:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # the second: two dots in a row, a label too long
         raise ConfigurationError(f"{at}: expected a host that can be found, found {address}: {error}") from error
     return Address(str(found[0][4][0]), address.port)

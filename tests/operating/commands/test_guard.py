@@ -30,3 +30,12 @@ def test_a_url_that_is_none_is_refused(
     monkeypatch.setattr(kernel, "apply", never)
     result = sidecar("guard", "--config", config, "--url", url)
     assert (result.exit_code, f"found {url!r}" in " ".join(result.output.split())) == (2, True), result.output
+
+
+def test_a_host_that_no_name_can_have_is_named(
+    sidecar: Callable[..., Result], config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel, "apply", lambda *_: None)
+    result = sidecar("guard", "--config", config, "--set", "ingress.upstream=kafka..101:9092")
+    assert result.exit_code == 1
+    assert "ingress.upstream: expected a host that can be found, found kafka..101:9092" in result.output
