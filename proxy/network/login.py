@@ -96,7 +96,7 @@ class Login:
                 await in_thread(mechanism.receive, answer, limiter=LOGIN_THREADS)
             except ProtocolError:
                 raise
-            except (ValueError, KeyError) as error:  # of kafka-python, about what the broker says
+            except (ValueError, KeyError, OverflowError) as error:  # of kafka-python, about what the broker says
                 raise SaslRefusedError(f"{name}: {type(error).__name__}") from error
             if mechanism.is_done():
                 break

@@ -117,6 +117,14 @@ async def test_a_server_that_says_nonsense_is_refused(says: bytes) -> None:
         await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", lambda _: says), client_id="me")
 
 
+async def test_a_number_of_iterations_that_no_machine_has_is_refused() -> None:
+    def says(content: bytes) -> bytes:
+        return b"r=" + content.partition(b"r=")[2] + NONCE + b",s=c2FsdA==,i=-99999999999999999999"
+
+    with pytest.raises(SaslRefusedError, match="SCRAM-SHA-512: OverflowError"):
+        await login("SCRAM-SHA-512").run(answering("SCRAM-SHA-512", says), client_id="me")
+
+
 async def test_plain_and_a_mechanism_that_is_not_there() -> None:
     server = PlainServer(b"sidecar\0sidecar\0sesame")
     await login("PLAIN").run(answering("PLAIN", server.answers), client_id="me")
