@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from .ways import Ways
 
 _WRITE_SECONDS = 10.0
-_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""What ends a process by default, and is sent: SIGHUP by a terminal that is closed, the last two by habit."""
+_ASKING = (signal.SIGTERM, signal.SIGINT)
+"""By which somebody asks for the end, whatever was inherited: a shell's jobs in the background ignore SIGINT."""
+_ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+"""What else ends a process by default, and is sent: SIGHUP by a terminal that is closed, the last two by habit."""
 RESET_SECONDS = 600.0
 """So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
 by default, then none of them is left."""
@@ -102,7 +104,7 @@ class Guarding:
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
         # What is ignored stays so: nohup's SIGHUP.
-        heard = [each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN]
+        heard = (*_ASKING, *(each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN))
         before = {each: signal.signal(each, lambda *_: self._stop.set()) for each in heard}
         try:
             yield

@@ -13,8 +13,8 @@ import signal
 import operating.guard.kernel as kernel
 from operating.guard.guarding import Guarding
 kernel.apply = lambda ways, way: print("apply", way, flush=True)
-if {ignores}:
-    signal.signal(signal.{name}, signal.SIG_IGN)
+# Whatever the tests inherited: a shell's jobs in the background ignore some.
+signal.signal(signal.{name}, signal.SIG_IGN if {ignores} else signal.SIG_DFL)
 Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=None).run()
 """
 """Of a sidecar that is not there; the kernel's packet filter is only told about."""
@@ -25,6 +25,11 @@ def test_whatever_signal_ends_it_its_rules_are_gone(name: str) -> None:
     """A terminal that is closed sends SIGHUP, and traffic would go on without a throttle, and without a guard."""
     status, last = _ended_by(name, then=None, ignores=False)
     assert (status, last) == (0, "apply None")
+
+
+def test_who_asks_for_its_end_is_heard_although_the_signal_was_ignored() -> None:
+    """As in a job that a shell began in the background."""
+    assert _ended_by("SIGINT", then=None, ignores=True) == (0, "apply None")
 
 
 def test_what_is_ignored_does_not_end_it() -> None:
