@@ -11,17 +11,25 @@ from __future__ import annotations
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
     from kafka import KafkaAdminClient
     from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType
-    from kafka.errors import IncompatibleBrokerVersion, KafkaError, NodeNotReadyError, UnknownBrokerIdError
+    from kafka.errors import (
+        IncompatibleBrokerVersion,
+        KafkaError,
+        NodeNotReadyError,
+        UnknownBrokerIdError,
+        UnknownTopicOrPartitionError,
+        for_code,
+    )
     from kafka.net.inet import KafkaNetSocket
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from socket import socket
 
 __all__ = [
@@ -34,15 +42,25 @@ __all__ = [
     "KafkaError",
     "NodeNotReadyError",
     "UnknownBrokerIdError",
+    "for_code",
 ]
 
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
-    """One that tells by which names it knows brokers."""
+    """One that tells by which names it knows brokers, and does not take a refusal for a config that is empty."""
 
     def advertised_hosts(self) -> list[str]:
         """Return the names by which brokers are known so far, without asking any."""
         return [str(broker.host) for broker in self._manager.cluster.brokers()]
+
+    @classmethod
+    def _describe_configs_process_responses(cls, responses: Sequence[Any], config_filter: str = "modified") -> object:
+        """kafka-python looks at no error of a resource: who may not see a throttle would be told that there is none."""
+        for result in (result for response in responses for result in response.results):
+            # A topic that has been deleted meanwhile has no config.
+            if result.error_code not in (0, UnknownTopicOrPartitionError.errno):
+                raise for_code(result.error_code)(f"{result.resource_name}: {result.error_message or 'refused'}")
+        return super()._describe_configs_process_responses(responses, config_filter)
 
 
 class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python ships no types

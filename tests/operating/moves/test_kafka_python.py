@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 
-from operating.moves.kafka_python import HostsFileSocket, KafkaError
+from operating.moves.kafka_python import AdminClient, ConfigResource, ConfigResourceType, HostsFileSocket, KafkaError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,3 +48,31 @@ async def test_a_socket_that_is_connected_stays_open(hosts: HostsFileSocket, our
         assert await hosts.sock_connect(Net(), ours, server.getsockname()) is ours
         assert ours.getpeername() == server.getsockname()
     ours.close()
+
+
+def client_answered_with(error_code: int) -> AdminClient:
+    """One whose broker answers DescribeConfigs so, for a topic and without any config."""
+    result = SimpleNamespace(
+        error_code=error_code, error_message=None, resource_type=2, resource_name="orders", configs=[]
+    )
+
+    async def send(*_: object, **__: object) -> Any:
+        return SimpleNamespace(results=[result])
+
+    client = AdminClient.__new__(AdminClient)
+    client._manager = SimpleNamespace(send=send, run=lambda ask, *arguments: trio.run(ask, *arguments))
+    return client
+
+
+TOPIC = ConfigResource(ConfigResourceType.TOPIC, "orders", {})
+
+
+def test_who_may_not_see_configs_is_told_so_and_not_that_there_are_none() -> None:
+    """Or `verify` says that nothing is left behind."""
+    with pytest.raises(KafkaError, match="TopicAuthorizationFailedError: orders: refused"):
+        client_answered_with(29).describe_configs([TOPIC])
+
+
+@pytest.mark.parametrize("error_code", [0, 3])
+def test_a_topic_that_is_gone_meanwhile_has_no_configs(error_code: int) -> None:
+    assert client_answered_with(error_code).describe_configs([TOPIC]) == {"topic": {"orders": {}}}
