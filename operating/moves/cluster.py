@@ -23,6 +23,7 @@ from .kafka_python import (
     ConfigResourceType,
     IncompatibleBrokerVersion,
     KafkaError,
+    for_code,
 )
 from .names import host_of, unresolved
 from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, NativeThrottle, PartitionState
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _TIMEOUT_MS = 15_000
 _OFFLINE_LOG_DIR = 56
 """KAFKA_STORAGE_ERROR: that disk is gone; the others of the broker are as good as ever."""
+_MAY_BE_THERE = (-1, 29)
+"""UNKNOWN_SERVER_ERROR, TOPIC_AUTHORIZATION_FAILED: that a topic is not told of does not mean that there is none."""
 _RESOURCES = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 _SET_FOR_IT = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG")
 _SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"
@@ -170,6 +173,14 @@ class Cluster:
     def _partitions(self, topics: Sequence[str] | None) -> dict[TopicPartition, PartitionState]:
         asked = None if topics is None else list(topics)
         found = self._ask("describing topics", partial(self._client.describe_topics, asked))
+        refused = [
+            f"{topic['name']}: {for_code(topic['error_code']).__name__}"
+            for topic in found
+            # Of every topic a broker tells those that may be seen.
+            if asked is not None and topic.get("error_code", 0) in _MAY_BE_THERE
+        ]
+        if refused:
+            raise ClusterError([f"describing topics: {refusal}" for refusal in refused])
         return {
             TopicPartition(topic["name"], partition["partition_index"]): PartitionState(
                 partition["leader_id"] if partition["leader_id"] >= 0 else None,

@@ -42,7 +42,7 @@ class FakeClient:
         self.partitions, self.ongoing, self.sizes = dict(partitions), dict(ongoing or {}), dict(sizes or {})
         self.configs = dict(configs or {})
         self.errors = dict(errors or {})
-        self.log_dir_error = 0
+        self.log_dir_error = self.topic_error = 0
         self.refusal = "OK"
         self.closed = False
         self.hosts = ["127.0.0.1"]
@@ -59,6 +59,7 @@ class FakeClient:
         names = sorted({topic for topic, _ in self.partitions}) if topics is None else topics
         return [
             {
+                "error_code": self.topic_error,
                 "name": name,
                 "partitions": [
                     {"partition_index": n, "leader_id": leader, "replica_nodes": replicas, "isr_nodes": in_sync}

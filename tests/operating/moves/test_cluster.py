@@ -74,6 +74,15 @@ def test_a_disk_that_is_gone_is_left_out_and_other_errors_are_said() -> None:
         Cluster(client).sizes([A], [101])
 
 
+def test_a_topic_that_may_not_be_seen_is_not_one_that_does_not_exist() -> None:
+    client = FakeClient({})
+    client.topic_error = 3  # UNKNOWN_TOPIC_OR_PARTITION
+    assert Cluster(client).look(["orders"]).partitions == {}
+    client.topic_error = 29  # TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(ClusterError, match="describing topics: orders: TopicAuthorizationFailedError"):
+        Cluster(client).look(["orders"])
+
+
 THROTTLED = {
     ("topic", "orders", LEADER_LIST): ("0:101", "DYNAMIC_TOPIC_CONFIG"),
     ("broker", "101", LEADER_RATE): ("5000", "DYNAMIC_BROKER_CONFIG"),
