@@ -33,6 +33,14 @@ class Settle(Protocol):
     ) -> tuple[bytes, list[str]]: ...
 
 
+def until_of(lasting: float | None, now: datetime) -> datetime | None:
+    """When what is written ends, `lasting` seconds from now. Raises ConfigurationError beyond what a date can be."""
+    try:
+        return None if lasting is None else now + timedelta(seconds=lasting)
+    except OverflowError as error:
+        raise ConfigurationError("--for: expected a time that ends before the year 10000") from error
+
+
 def write_fleet(
     found: Throttle, fleet_path: Path, lasting: float | None, settle: Settle
 ) -> tuple[list[str], dict[int, WrittenFile]]:
@@ -40,7 +48,7 @@ def write_fleet(
     if not found.rates:
         return [], {}
     now = datetime.now(UTC).replace(microsecond=0)
-    until = now + timedelta(seconds=lasting) if lasting else None
+    until = until_of(lasting, now)
     brokers = set(found.brokers())
     lines: list[str] = []
 

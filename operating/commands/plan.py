@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,12 +36,12 @@ from ..editing.facts import Place, Value
 from ..editing.rewriting import Said, rewritten
 from ..editing.sweeping import is_over, swept
 from ..moves.in_force import WrittenFile, in_force
-from ..moves.options import DURATION, FILE, RATE, SIZE, cluster_options, connected
+from ..moves.options import DURATION, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..quota_words import format_distance, format_eta, format_time
 from ..terminal import Console, say
-from .fleet_plan import write_fleet
+from .fleet_plan import until_of, write_fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,14 +88,14 @@ class Asked:
 @click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, where no cluster is asked.")
 @click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
 @click.option("--finish-by", metavar="TIME", help="Let sidecars find the least rates that end by then, up to --rate.")
-@click.option("--within", type=DURATION, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
+@click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
 @click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
 @click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
 @click.option(
     "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
 )
-@click.option("--for", "lasting", type=DURATION, metavar="TIME", help="Let them end by themselves, as `until`.")
+@click.option("--for", "lasting", type=SPAN, metavar="TIME", help="Let them end by themselves, as `until`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     *,
@@ -247,7 +247,7 @@ def _write_all(
 ) -> tuple[list[str], dict[int, WrittenFile]]:
     """What to say, and the file that each broker of the move reads; nothing if nothing is to be written."""
     now = datetime.now(UTC).replace(microsecond=0)
-    until = now + timedelta(seconds=lasting) if lasting else None
+    until = until_of(lasting, now)
     if not found.rates or (write is None and per_broker is None):
         return [], {}
     brokers = found.brokers()

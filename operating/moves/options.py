@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proxy.config.settings_values import parse_duration_seconds
+from proxy.config.settings_values import parse_duration_seconds, parse_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas import parse_rate, parse_size
 
@@ -43,6 +43,8 @@ class Quantity(click.ParamType[float]):
 RATE = Quantity("rate", parse_rate)
 SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", parse_duration_seconds)
+SPAN = Quantity("duration", parse_seconds)
+"""A duration of more than nothing: no move ends within none."""
 FILE = click.Path(path_type=Path)
 
 

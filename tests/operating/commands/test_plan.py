@@ -298,6 +298,8 @@ def test_nothing_to_move_writes_nothing(tmp_path: Path, sidecar: Sidecar) -> Non
         (["--rate", "unlimited"], "--rate: expected a limit"),
         (["--rate", "20mb"], "write MB; MB is 10^6 bytes, MiB is 2^20"),
         (["--within", "2"], 'expected a duration like "250ms" or "10s", found "2"'),
+        (["--within", "0s", "--bytes", "5"], 'expected more than nothing, found "0s"'),
+        (["--rate", "1", "--write", "q", "--for", "0s"], 'expected more than nothing, found "0s"'),
         (["--measure", "2s"], "--measure needs a cluster: --bootstrap"),
         (["--bootstrap", "a:9092", "--bytes", "5"], "leave out --current and --bytes"),
     ],
@@ -377,3 +379,11 @@ def test_a_deadline_that_is_none(
     result = sidecar("plan", generated, "--bytes", "120MB", *options)
     assert result.exit_code == status
     assert problem in result.output
+
+
+@pytest.mark.parametrize("lasting", ["99999999h", "999999999999h"])
+def test_a_time_beyond_all_dates_is_refused(generated: Path, sidecar: Sidecar, tmp_path: Path, lasting: str) -> None:
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--write", tmp_path / "quotas.toml", "--for", lasting)
+    assert result.exit_code == 1
+    assert "--for: expected a time that ends before the year 10000" in result.stderr
+    assert not (tmp_path / "quotas.toml").exists()
