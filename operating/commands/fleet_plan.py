@@ -55,10 +55,7 @@ def write_fleet(
     def work(place: Place, before: bytes) -> Rewritten:
         mine = [broker for broker in place.brokers if broker in brokers]
         part = found.of_broker(mine[0]) if len(mine) == 1 else found
-        try:
-            after, said = settle(before, part, now, until=until, source=place.store.name)
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(f"{place.store.name}: not TOML: {error}") from error
+        after, said = settle(before, part, now, until=until, source=place.store.name)
         lines.extend(said)
         return Rewritten(before, after)
 

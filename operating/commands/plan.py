@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.files.reading import read_text
+from proxy.files.reading import read_bytes, read_text
 from proxy.files.replacement import edit_file
 from proxy.quotas import parse_quotas
 from proxy.quotas.rate_reading import parse_rate_or_source
@@ -253,8 +253,15 @@ def _write_all(
     brokers = found.brokers()
     parts = dict.fromkeys(brokers, (write, found))
     if per_broker is not None:
-        per_broker.mkdir(parents=True, exist_ok=True)
+        try:
+            per_broker.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigurationError(f"{per_broker}: expected a directory: {error.strerror or error}") from error
         parts = {broker: (per_broker / f"quotas-{broker}.toml", found.of_broker(broker)) for broker in brokers}
+    # One that is wrong is found before any is written.
+    for path, part in parts.values():
+        if path is not None and path.exists():
+            settled(read_bytes(path), part, now, until=until, source=str(path))
     lines: list[str] = []
     contents: dict[Path, bytes] = {}
     for path, part in parts.values():
@@ -293,13 +300,17 @@ def settled(
     }
     # An `until` of another day would end this throttle too.
     changes |= {Place(place.section, "until"): until for place in changes}
-    said = Said(before.decode(), source=source)
+    try:
+        text = before.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{source}: not TOML: {error}") from error
+    said = Said(text, source=source)
     # The rest of a section that has ended must not come to life again.
     over: dict[Place, Value | datetime | None] = {
         place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
         if Place(place.section, "until") in changes
     }  # fmt: skip
-    clean, gone = swept(rewritten(before.decode(), over | changes, source=source), now)
+    clean, gone = swept(rewritten(text, over | changes, source=source), now)
     parse_quotas(clean.encode(), source=source)
     lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
     lines += [f"{name}: removed, it was over" for name in gone]

@@ -387,3 +387,21 @@ def test_a_time_beyond_all_dates_is_refused(generated: Path, sidecar: Sidecar, t
     assert result.exit_code == 1
     assert "--for: expected a time that ends before the year 10000" in result.stderr
     assert not (tmp_path / "quotas.toml").exists()
+
+
+def test_a_file_in_the_place_of_the_directory_is_said(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    (tmp_path / "quotas").write_text("")
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--per-broker", tmp_path / "quotas")
+    assert result.exit_code == 1
+    assert f"Error: {tmp_path / 'quotas'}: expected a directory: File exists" in result.stderr
+
+
+@pytest.mark.parametrize("wrong", [b"[[[", b"# \xe9"])
+def test_where_one_brokers_file_is_wrong_none_is_written(
+    generated: Path, sidecar: Sidecar, tmp_path: Path, wrong: bytes
+) -> None:
+    (tmp_path / "quotas-102.toml").write_bytes(wrong)
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--per-broker", tmp_path)
+    assert result.exit_code == 1
+    assert f"Error: {tmp_path / 'quotas-102.toml'}: not TOML: " in result.stderr
+    assert not (tmp_path / "quotas-101.toml").exists()
