@@ -77,6 +77,8 @@ def read_assignment(text: str, source: str, *, wanted: Heading = Heading.PROPOSE
         parsed = json.loads(document)
     except json.JSONDecodeError as error:
         raise ReassignmentError(f"{source}: line {line + error.lineno - 1}: not JSON: {error.msg}") from error
+    except ValueError as error:
+        raise ReassignmentError(f"{source}: expected numbers from 0 to {_MAX_INT32}, found one far beyond") from error
     except RecursionError as error:
         raise ReassignmentError(f"{source}: nested too deeply") from error
     return _Reader(source).read(parsed)
@@ -140,7 +142,7 @@ class _Reader:
             return None
         topic, partition, replicas = row.get("topic"), row.get("partition"), row.get("replicas")
         problems = []
-        if not isinstance(topic, str) or not topic:
+        if not _is_name(topic):
             problems.append(f"topic: expected a name, found {_shown(topic)}")
         if not _is_id(partition):
             problems.append(f"partition: expected a number >= 0, found {_shown(partition)}")
@@ -160,6 +162,11 @@ class _Reader:
             self._refuse(f"{place}.log_dirs", f"expected one for each of {_shown(row['replicas'])}")
             return False
         return any(directory != _ANY_LOG_DIR for directory in directories)
+
+
+def _is_name(value: Any) -> bool:
+    """Half of a character, which JSON can name, can stand in no file and be told to no broker."""
+    return isinstance(value, str) and value != "" and not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _is_id(value: Any) -> bool:

@@ -84,6 +84,14 @@ def test_what_kafka_refuses_is_refused_with_its_place(partitions: str, problem: 
         (f'{{"version":2,"partitions":[{FOO_0}]}}', "r.json: version: expected 1, found 2"),
         (TOOL.partition("Proposed")[0], 'r.json: no JSON below "Proposed partition reassignment configuration"'),
         (TOOL.replace('[2,3],"', "[2,3]"), "r.json: line 6: not JSON"),
+        (
+            f'{{"partitions":[{{"topic":"a","partition":{"1" * 5000},"replicas":[1]}}]}}',
+            "r.json: expected numbers from 0 to 2147483647, found one far beyond",
+        ),
+        (
+            '{"partitions":[{"topic":"\\ud800","partition":0,"replicas":[1]}]}',
+            "r.json: partitions[0].topic: expected a name, found ",
+        ),
         ('{"partitions":' + "[" * 100_000, "r.json: nested too deeply"),
     ],
 )
