@@ -19,7 +19,7 @@ def decode(url: str, content: bytes) -> Page:
     """Raises UnreachableError for an answer that is not a sidecar's."""
     try:
         return msgspec.json.decode(content, type=Page)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error
 
 

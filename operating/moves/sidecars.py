@@ -6,8 +6,9 @@ never taken for a clean one.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from proxy.errors import UnreachableError
 
@@ -18,16 +19,30 @@ if TYPE_CHECKING:
     from reassignment import Assignment
 
 
+class _Role(msgspec.Struct):
+    replicas: dict[str, str]
+
+
+class _Quotas(msgspec.Struct):
+    leader: _Role
+    follower: _Role
+
+
+class _Config(msgspec.Struct):
+    """What matters here of the page."""
+
+    effective_quotas: _Quotas
+
+
 def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
     """Lists in effect that name partitions of `proposed`; `*` and globs are no move's.
 
     Raises:
         UnreachableError: no sidecar answers there.
     """
-    quotas = _config(url)["effective_quotas"]
     found = []
-    for role in ("leader", "follower"):
-        for topic, listed in quotas[role]["replicas"].items():
+    for role, lists in _lists(url).items():
+        for topic, listed in lists.items():
             named = {part for part in listed.split(",") if part.isdecimal()}
             mine = sorted(int(part) for part in named if (topic, int(part)) in proposed)
             if mine:
@@ -35,12 +50,10 @@ def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
     return found
 
 
-def _config(url: str) -> dict[str, Any]:
-    content = ask(url, "/config")
+def _lists(url: str) -> dict[str, dict[str, str]]:
+    """The partitions of topics, by role."""
     try:
-        answer = json.loads(content)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict) or "effective_quotas" not in answer:
-        raise UnreachableError(f"{url}: the answer to /config is not a sidecar's")
-    return answer
+        quotas = msgspec.json.decode(ask(url, "/config"), type=_Config).effective_quotas
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UnreachableError(f"{url}: the answer to /config is not a sidecar's") from error
+    return {"leader": quotas.leader.replicas, "follower": quotas.follower.replicas}

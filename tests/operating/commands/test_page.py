@@ -17,7 +17,9 @@ def test_a_page_is_read(fake: FakeSidecar) -> None:
     assert (page.broker, page.quotas.hash, page.roles["leader"].lag_messages) == (101, "abc", 12345)
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]"])
+@pytest.mark.parametrize(
+    "content", [b"<html>", b"{}", b'{"policy": "\xff"}', b"[]", b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"]
+)
 def test_another_server_is_not_taken_for_a_sidecar(fake: FakeSidecar, content: bytes) -> None:
     fake.content = content
     with pytest.raises(UnreachableError, match=f"{fake.url}: the answer is not a sidecar's"):

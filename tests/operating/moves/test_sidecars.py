@@ -45,7 +45,19 @@ def test_what_a_sidecar_still_throttles(leader: dict[str, str], follower: dict[s
         assert [str(left) for left in still_throttled(url + "/", PROPOSED)] == [f"{url}/: {line}" for line in found]
 
 
-@pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b"[]",
+        b"<html>",
+        b'{"effective_quotas": "\xff"}',
+        b'{"effective_quotas": {"leader": {"replicas": {"orders": "\xff"}}}}',
+        b'{"effective_quotas": null}',
+        b'{"effective_quotas": {"leader": {"replicas": {"orders": 0}}, "follower": {"replicas": {}}}}',
+        b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    ],
+)
 def test_who_is_no_sidecar_is_not_taken_for_a_clean_one(body: bytes) -> None:
     with answering(body) as url, pytest.raises(UnreachableError, match=f"{url}: the answer to /config is not a"):
         still_throttled(url, PROPOSED)
