@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_text
+from proxy.quotas import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 _TEXTS = {
@@ -33,7 +34,13 @@ _TEXTS = {
 _NUMBERS = {"request.timeout.ms": "request_timeout_ms"}
 _STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
 _JAAS = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
-_LINE = re.compile(r"(?P<key>[^=:\s]+)\s*[=:\s]\s*(?P<value>.*)")
+_LINE = re.compile(r"(?P<key>(?:\\.|[^=:\s\\])+)\s*[=:\s]\s*(?P<value>.*)")
+_CONTINUED = re.compile(r"(?:^|[^\\])(?:\\\\)*\\$")
+_ESCAPED = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))")
+_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_QUOTED = re.compile(r"\\(.)")
+"""A quote or a backslash in a value of sasl.jaas.config has a backslash before it."""
+_MOST_DIGITS = 9
 
 
 def read_client_properties(path: Path) -> dict[str, Any]:
@@ -42,16 +49,42 @@ def read_client_properties(path: Path) -> dict[str, Any]:
     Raises:
         ConfigurationError: the file cannot be read, or has a key or a store that is not understood.
     """
-    lines = read_text(path).splitlines()
     properties: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if text and text[0] not in "#!":
-            found = _LINE.fullmatch(text)
-            if found is None:
-                raise ConfigurationError(f"{path}: line {number}: expected key=value, found {text.split()[0]!r}")
-            properties[found["key"]] = found["value"]
+    for number, line in _lines(read_text(path)):
+        found = _LINE.fullmatch(line.rstrip())
+        if found is None:
+            # Never what is there: it may be the middle of a key or of a password.
+            raise ConfigurationError(f"{path}: line {number}: expected key=value, found no value")
+        properties[_unescaped(found["key"])] = _unescaped(found["value"])
     return _translated(properties, path)
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Those that say something, with the number of their first one: a backslash at the end goes on in the next."""
+    begun, first = "", 0
+    for number, indented in enumerate(text.splitlines(), 1):
+        line = indented.lstrip()
+        if not first and (not line or line[0] in "#!"):
+            continue
+        begun, first = begun + line, first or number
+        if _CONTINUED.search(line):
+            begun = begun[:-1]
+        else:
+            yield first, begun
+            begun, first = "", 0
+    if begun:
+        yield first, begun
+
+
+def _unescaped(text: str) -> str:
+    """As java.util.Properties has it: of a backslash before another character only that character is left."""
+
+    def one(found: re.Match[str]) -> str:
+        if found["code"]:
+            return chr(int(found["code"], 16))
+        return _CHARACTERS.get(found["character"], found["character"])
+
+    return _ESCAPED.sub(one, text)
 
 
 def _translated(properties: Mapping[str, str], path: Path) -> dict[str, Any]:
@@ -60,10 +93,14 @@ def _translated(properties: Mapping[str, str], path: Path) -> dict[str, Any]:
     for key, value in properties.items():
         if key in _TEXTS:
             arguments[_TEXTS[key]] = value
-        elif key in _NUMBERS and value.isdecimal():
-            arguments[_NUMBERS[key]] = int(value)
+        elif key in _NUMBERS:
+            if value.isdecimal() and len(value) <= _MOST_DIGITS:
+                arguments[_NUMBERS[key]] = int(value)
+            else:
+                problems.append(f"{path}: {key}: expected milliseconds, found {shown(value)}")
         elif key == "sasl.jaas.config":
-            arguments |= {f"sasl_plain_{found['key']}": found["value"] for found in _JAAS.finditer(value)}
+            entries = _JAAS.finditer(value)
+            arguments |= {f"sasl_plain_{found['key']}": _QUOTED.sub(r"\1", found["value"]) for found in entries}
         elif key == "ssl.endpoint.identification.algorithm":
             arguments["ssl_check_hostname"] = bool(value)
         elif key not in _STORE_TYPES:

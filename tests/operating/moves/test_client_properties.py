@@ -26,6 +26,15 @@ LOGIN = "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModul
         ("ssl.truststore.type=PEM\nssl.truststore.location=/etc/ca.pem", {"ssl_cafile": "/etc/ca.pem"}),
         ("ssl.ca.location=/etc/ca.pem\nssl.endpoint.identification.algorithm=\n",
          {"ssl_cafile": "/etc/ca.pem", "ssl_check_hostname": False}),
+        (  # As Kafka's documentation has it.
+            f'{LOGIN} \\\n    username="ana" \\\n    password="#b";\nsecurity.protocol=SASL_SSL\n',
+            {"sasl_plain_username": "ana", "sasl_plain_password": "#b", "security_protocol": "SASL_SSL"},
+        ),
+        # Of four backslashes java.util.Properties leaves two, of which the login's parser leaves one.
+        (f'{LOGIN} username="a" password="q\\\\\\"b\\\\\\\\s";',
+         {"sasl_plain_username": "a", "sasl_plain_password": 'q"b\\s'}),
+        ("sasl.password=a\\\\b\\:c\\u00e9\\\\\nclient.id=\\t1\\",
+         {"sasl_plain_password": "a\\b:cé\\", "client_id": "\t1"}),
         ("request.timeout.ms=5000\nclient.id: ops", {"request_timeout_ms": 5000, "client_id": "ops"}),
     ],
 )  # fmt: skip
@@ -40,8 +49,9 @@ def test_what_kafkas_tools_read_is_read(tmp_path: Path, text: str, arguments: di
         ("ssl.truststore.location=/etc/trust.jks", "ssl.truststore.location: only PEM is understood"),
         ("ssl.keystore.type=PKCS12\nssl.keystore.location=/k", "ssl.keystore.location: only PEM is understood"),
         ("ssl.truststore.password=x", "ssl.truststore.password: not understood here; expected one of client.id, "),
-        ("request.timeout.ms=soon", "request.timeout.ms: not understood here"),
-        ("security.protocol", "line 1: expected key=value, found 'security.protocol'"),
+        ("request.timeout.ms=soon", 'request.timeout.ms: expected milliseconds, found "soon"'),
+        ("request.timeout.ms=" + "9" * 5000, "request.timeout.ms: expected milliseconds, found "),
+        ("security.protocol", "line 1: expected key=value, found no value"),
     ],
 )
 def test_what_is_not_understood_is_refused(tmp_path: Path, text: str, problem: str) -> None:
@@ -55,3 +65,13 @@ def test_what_is_not_understood_is_refused(tmp_path: Path, text: str, problem: s
 def test_a_missing_file_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"gone: cannot be read: No such file or directory"):
         read_client_properties(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("ends", [" \\", ""])
+def test_no_part_of_a_key_is_shown(tmp_path: Path, ends: str) -> None:
+    """PEM in the file itself, whether its lines are continued or not."""
+    path = tmp_path / "client.properties"
+    path.write_text(f"ssl.keystore.key=-----BEGIN PRIVATE KEY-----{ends}\nMIIgeheim{ends}\n-----END PRIVATE KEY-----\n")
+    with pytest.raises(ConfigurationError) as error:
+        read_client_properties(path)
+    assert "geheim" not in str(error.value)
