@@ -5,6 +5,8 @@ Knows click, not what the options are for. Invariant: what is typed wrong is a u
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,7 +14,7 @@ import click
 
 from proxy.config.settings_values import parse_duration_seconds, parse_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.quotas import parse_rate, parse_size
+from proxy.quotas import parse_rate, parse_size, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +48,9 @@ DURATION = Quantity("duration", parse_duration_seconds)
 SPAN = Quantity("duration", parse_seconds)
 """A duration of more than nothing: no move ends within none."""
 FILE = click.Path(path_type=Path)
+_ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
+"""Where no port is named it is 9092."""
+_MOST_PORT = 65535
 
 
 def cluster_options(command: _Command) -> _Command:
@@ -77,7 +82,8 @@ def connected(
     """The cluster, for the length of a block.
 
     Raises:
-        ConfigurationError: kafka-python is not installed; ClusterError, on entering, if no broker answers.
+        ConfigurationError: kafka-python is not installed, or an address is none; ClusterError, on entering, if no
+            broker answers.
     """
     try:
         # Only here, because the sidecar runs without kafka-python.
@@ -85,4 +91,24 @@ def connected(
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"asking brokers needs the extra operator: {EXTRA} ({error})") from error
     servers = tuple(server.strip() for text in bootstrap for server in text.split(",") if server.strip())
+    wrong = [server for server in servers if not _is_address(server)]
+    if wrong or not servers:
+        found = ", ".join(map(shown, wrong)) or "nothing"
+        raise ConfigurationError(f"--bootstrap: expected HOST:PORT, found {found}")
     return connect(Connection(servers, properties, hosts))
+
+
+def _is_address(server: str) -> bool:
+    """Kafka's own tools take a protocol before it, too."""
+    found = _ADDRESS.fullmatch(server)
+    if found is None or not 0 < int(found["port"] or 1) <= _MOST_PORT:
+        return _is_ipv6(server)
+    return found["v6"] is None or _is_ipv6(found["v6"])
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True

@@ -134,6 +134,32 @@ def test_a_connection_is_closed_after_use(monkeypatch: pytest.MonkeyPatch) -> No
     assert arguments["bootstrap_servers"] == ["127.0.0.1:9092", "b:9092", "c:9092"]
 
 
+@pytest.mark.parametrize(
+    ("bootstrap", "found"),
+    [
+        ("kafka-101:abc", '"kafka-101:abc"'),
+        ("kafka-101:9092,b:", '"b:"'),
+        ("b:99999", '"b:99999"'),
+        ("b:0", '"b:0"'),
+        ("[::1", '"[::1"'),
+        (" ,", "nothing"),
+    ],
+)
+def test_what_is_no_address_is_refused_before_anybody_is_asked(bootstrap: str, found: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        connected((bootstrap,), None, None)
+    assert str(error.value) == f"--bootstrap: expected HOST:PORT, found {found}"
+    assert not isinstance(error.value, ClusterError)
+
+
+@pytest.mark.parametrize("server", ["b", "b.example:1", "PLAINTEXT://b:9092", "[::1]:9092", "::1", "10.0.0.1:65535"])
+def test_every_way_to_write_an_address_is_taken(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
+    monkeypatch.setattr(cluster_module, "AdminClient", lambda **_: orders())
+    monkeypatch.setattr(cluster_module, "unresolved", lambda *_: [])
+    with connected((server,), None, None):
+        pass
+
+
 def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody(**_: object) -> None:
         raise KafkaError("no brokers")
