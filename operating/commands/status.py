@@ -100,7 +100,7 @@ def command(
     which = Filter(frozenset(roles), frozenset(brokers), topics)
     asked = [each for each in _asked(urls, config_path, fleet_path) if which.has_sidecar(each)]
     if not asked:
-        raise click.UsageError(f"--broker {brokers[0]}: {fleet_path} has no such broker")
+        raise click.UsageError(f"--broker {brokers[0]}: {fleet_path or config_path or DEFAULT_CONFIG} has no such broker")
     console = Console()
     if as_json:
         answers = _ask(asked)

@@ -138,7 +138,13 @@ def test_only_the_brokers_that_are_asked_for_are_asked(fleet: Path, sidecar: Run
 def test_a_broker_that_the_fleet_has_not_is_an_error(fleet: Path, sidecar: Run) -> None:
     result = sidecar("status", "--fleet", fleet, "--broker", 7)
     assert result.exit_code == 2
-    assert "has no such broker" in result.output
+    assert f"{fleet} has no such broker" in result.output
+
+
+def test_a_broker_that_the_configuration_has_not_is_an_error(config: Path, sidecar: Run) -> None:
+    result = sidecar("status", "--config", config, "--broker", 7)
+    assert result.exit_code == 2
+    assert f"--broker 7: {config} has no such broker" in result.output
 
 
 def test_filters_of_rows_are_not_for_json(fleet: Path, sidecar: Run) -> None:
