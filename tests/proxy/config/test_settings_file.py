@@ -121,3 +121,10 @@ def test_what_was_probably_meant_is_said_of_the_file_and_of_an_override(
         load_settings(path, [option], {})
     for name in meant:
         assert f"(did you mean {name}?)" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1" * 5000, "[" * 3000])
+def test_what_python_cannot_read_as_a_value_is_the_text_itself(text: str) -> None:
+    document: dict[str, object] = {}
+    override(document, [f"a={text}"], {"THROTTLE_B__C": text})
+    assert document == {"a": text, "b": {"c": text}}
