@@ -6,9 +6,11 @@ no command and `[/red]` no style, whatever a topic is called.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 import rich.console
 from rich.segment import Segment
 
@@ -42,6 +44,14 @@ class Console(rich.console.Console):
 def say(text: str, *, err: bool = False) -> None:
     """Print a message of one or more lines."""
     click.echo(printable_lines(text), err=err)
+
+
+def encoded(document: object) -> bytes:
+    """One line. A file's name on Linux may be no text: what of it is none is escaped, as in every line for people."""
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(document)).encode()
 
 
 def say_json(document: bytes) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from admission.token_bucket import TokenBucket
 from proxy.config.last_good import kept_starts
@@ -36,7 +35,7 @@ from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 
 from ..quota_words import differences, format_distance, format_time, parse_moment
-from ..terminal import say
+from ..terminal import encoded, say
 from .health import url_of
 from .live_check import ask_live, live_lines
 from .options import config_option, set_option
@@ -227,7 +226,7 @@ def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
 
 
 def _encoded(report: Json) -> str:
-    return msgspec.json.encode(report).decode()
+    return encoded(report).decode()
 
 
 def _lines(report: Json) -> list[str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from protocol.errors import ProtocolError
 from protocol.kafka_json import Engine, request_json, response_json
+
+from ..terminal import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +65,7 @@ def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, 
 
     lines = [_decode(file, parse, _ENGINES[engine]) for file in files]
     for line in lines:
-        click.echo(msgspec.json.encode(line))
+        click.echo(encoded(line))
     ctx.exit(1 if any("error" in line for line in lines) else 0)
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 from rich.live import Live
 
 from proxy.config.settings import load_settings
@@ -21,7 +20,7 @@ from proxy.errors import UnreachableError
 
 from ..asking import DEFAULT_URL
 from ..fleet.file import load_fleet
-from ..terminal import Console, say_json
+from ..terminal import Console, encoded, say_json
 from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
@@ -100,14 +99,16 @@ def command(
     which = Filter(frozenset(roles), frozenset(brokers), topics)
     asked = [each for each in _asked(urls, config_path, fleet_path) if which.has_sidecar(each)]
     if not asked:
-        raise click.UsageError(f"--broker {brokers[0]}: {fleet_path or config_path or DEFAULT_CONFIG} has no such broker")
+        raise click.UsageError(
+            f"--broker {brokers[0]}: {fleet_path or config_path or DEFAULT_CONFIG} has no such broker"
+        )
     console = Console()
     if as_json:
         answers = _ask(asked)
         for answer in answers:
             if answer.page is not None and not which.has_sidecar(answer):
                 continue
-            say_json(answer.content or msgspec.json.encode({"url": answer.url, "error": answer.error}))
+            say_json(answer.content or encoded({"url": answer.url, "error": answer.error}))
     elif watch or (watch is None and console.is_terminal):
         _watch(asked, console, which, Sort(sort))
         return

@@ -208,3 +208,14 @@ def test_a_missing_quotas_file_fails_the_check(config: Path, sidecar: Sidecar) -
     result = sidecar("check", "--config", config)
     assert result.exit_code == 1
     assert "quotas.toml: cannot be read: No such file or directory" in result.stderr
+
+
+def test_a_file_whose_name_is_no_text_is_told_as_json(config: Path, sidecar: Callable[..., Result]) -> None:
+    odd = config.with_name("proxy-\udcff.toml")
+    result = sidecar("check", "--json", "--config", odd)
+    assert result.exit_code == 1
+    assert json.loads(result.output)["problems"] == [f"{odd}: cannot be read: No such file or directory"]
+    config.rename(odd)
+    result = sidecar("check", "--json", "--config", odd)
+    assert result.exit_code == 0
+    assert json.loads(result.output)["config"] == str(odd)
