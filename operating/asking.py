@@ -11,6 +11,7 @@ import http.client
 import os
 import re
 import ssl
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -37,6 +38,8 @@ _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
 """What RFC 6750 allows in a header."""
 _MAX_TOKEN_BYTES = 4096
 _MAX_BYTES = 16 * 2**20
+_MOST_TIMEOUTS = 5
+"""For so many time-outs an answer may go on."""
 _MAX_REFUSAL_BYTES = 64 * 1024
 
 
@@ -95,6 +98,16 @@ def token_in(content: bytes, *, whose: str) -> str:
     return found.decode("ascii")
 
 
+def _whole(answer: http.client.HTTPResponse, deadline: float) -> bytes:
+    """The time-out is of each piece: of who sends byte after byte it would never come."""
+    found = b""
+    while len(found) < _MAX_BYTES and (piece := answer.read1(_MAX_BYTES - len(found))):
+        found += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end")
+    return found
+
+
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
     """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
 
@@ -130,7 +143,7 @@ def send(
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
-            return bytes(answer.read(_MAX_BYTES)), answer.headers
+            return _whole(answer, time.monotonic() + _MOST_TIMEOUTS * timeout_seconds), answer.headers
     except urllib.error.HTTPError as refusal:
         with refusal:
             said = refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()

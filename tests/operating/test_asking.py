@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -92,3 +93,31 @@ def test_a_certificate_that_cannot_be_shown_is_named(tmp_path: Path, monkeypatch
     (tmp_path / "operator.pem").write_text("no certificate")
     with pytest.raises(ConfigurationError, match=r"operator\.pem: expected a certificate and its key as PEM"):
         ask("https://127.0.0.1:1", "/throttle")
+
+
+class Dripping(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.02)
+        except OSError:
+            """Nobody listens any more."""
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+def test_an_answer_that_never_ends_is_given_up() -> None:
+    """Or one sidecar would hold up the table of all."""
+    with http.server.HTTPServer(("127.0.0.1", 0), Dripping) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            with pytest.raises(UnreachableError, match="no answer from a sidecar: the answer does not end"):
+                ask(f"http://127.0.0.1:{server.server_port}", "/throttle", timeout_seconds=0.1)
+        finally:
+            server.shutdown()
+            serving.join()
