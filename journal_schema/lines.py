@@ -152,7 +152,9 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.STOP: (),
     Kind.FILE_OPENED: (Field("file", _STRING, "Name of the file, once it is closed."),),
     Kind.FILE_CLOSED: (Field("file", _STRING, "Name of the file."), _LINES),
-    Kind.DROPPED: (Field("lines", _INTEGER, "Lines dropped since the last such line: the queue was full."),),
+    Kind.DROPPED: (
+        Field("lines", _INTEGER, "Lines dropped since the last such line: the queue was full, or the disk took none."),
+    ),
     Kind.CLOCK: (Field("seconds", _NUMBER, "How far the wall clock was set; negative: back."),),
 }
 

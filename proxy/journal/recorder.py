@@ -51,7 +51,6 @@ class Journal:
         """Wall clock minus Trio's, as last looked at."""
         self.ledger = Ledger(now - (started - self._first_time))
         self._events: list[Event] = []
-        self._dropped_told = 0
         self._lost_files_told = 0
         self._directory = settings.directory
         shelf = Shelf(settings.directory, broker=broker, run=run_name(started))
@@ -123,11 +122,7 @@ class Journal:
 
     def _offer(self, batch: Batch) -> None:
         self.statistics.dropped_by_ledger = self.ledger.dropped
-        missing = self.statistics.dropped - self._dropped_told
-        if missing:
-            batch.events.insert(0, event(Kind.DROPPED, batch.tick, lines=missing))
-        if self._writer.offer(batch) and missing:
-            self._dropped_told += missing
+        self._writer.offer(batch)
 
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:

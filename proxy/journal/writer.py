@@ -82,6 +82,8 @@ class Writer:
         """Lines in the open file that came with batches: without those that every file begins and ends with."""
         self._ended: list[Path] = []
         """Files that are written to no more, until the disk lets them have the names of such."""
+        self._dropped_told = 0
+        """Of those that the statistics have as dropped, what a line on the disk says."""
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
@@ -155,6 +157,9 @@ class Writer:
     def _write(self, batch: Batch) -> None:
         self._last = batch._replace(blocks=[], events=[])
         segment = self._segment_for(batch)
+        missing = self.statistics.dropped - self._dropped_told
+        if missing:
+            segment.write(self._encoded(event(Kind.DROPPED, batch.tick, lines=missing)))
         for block in batch.blocks:
             for traffic in block.take():
                 segment.write(encode_traffic(self._origin, traffic, batch.first_time))
@@ -163,6 +168,7 @@ class Writer:
                 self._standing[line.values[0]] = line
             segment.write(self._encoded(line))
         segment.flush()
+        self._dropped_told += missing
         self.statistics.lines += batch.lines
         self._offered_lines += batch.lines
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import trio
@@ -14,14 +15,21 @@ from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
 from proxy.journal.recorder import Journal, prepare
+from proxy.journal.segment import Segment
 from proxy.throttle.ledger_blocks import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from proxy.journal.writer import Batch
+
 KEY = TrafficKey("follower", "102", "orders", 0, throttled=True, in_sync=False)
 WALL = 1_700_000_000.25
+
+
+def refused(*_: object) -> NoReturn:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class Stage:
@@ -121,6 +129,30 @@ async def test_what_was_dropped_is_said_once_there_is_room(stage: Stage, mock_cl
     stage.journal._writer.finish(10.0)
     dropped = [line["lines"] for line in stage.lines() if line["kind"] == "dropped"]
     assert dropped == [5]
+
+
+async def test_what_was_dropped_is_said_in_full_after_a_disk_that_refused_for_long(
+    stage: Stage, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A line that says so is no news while it is lost itself."""
+    writer = stage.journal._writer
+
+    def take(batch: Batch) -> bool:
+        writer._take(batch)
+        return True
+
+    monkeypatch.setattr(writer, "offer", take)
+    with monkeypatch.context() as broken:
+        broken.setattr(Segment, "_put", refused)
+        for second in range(3):
+            stage.journal.event(Kind.STOP)
+            stage.journal._hand_on(trio.current_time() + second)
+    stage.journal.event(Kind.STOP)
+    stage.journal._hand_on(trio.current_time() + 3)
+    writer.start()
+    writer.finish(10.0)
+    said = [line["lines"] for line in stage.lines() if line["kind"] == "dropped"]
+    assert said == [stage.journal.statistics.dropped]
 
 
 async def test_a_disk_that_refuses_is_logged_when_it_begins_and_when_it_ends(

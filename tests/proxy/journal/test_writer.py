@@ -123,7 +123,7 @@ def test_a_disk_that_refuses_costs_what_was_offered_meanwhile(tmp_path: Path) ->
     one.offer(batch(1))
     one.finish(10.0)
     assert (one.problem, one.statistics.dropped, one.statistics.lines) == (None, 3, 1)
-    assert [line["kind"] for line in files(folder)[0]] == ["file_opened", "traffic", "file_closed"]
+    assert [line["kind"] for line in files(folder)[0]] == ["file_opened", "dropped", "traffic", "file_closed"]
 
 
 def test_lines_of_a_directory_that_is_removed_are_dropped_and_a_new_one_is_begun(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_lines_of_a_directory_that_is_removed_are_dropped_and_a_new_one_is_begun
     write(one, batch(1, traffic=2))
     assert (one.statistics.lost_files, one.statistics.dropped, one.statistics.lines) == (1, 4, 6)
     (lines,) = files(folder)
-    assert [line["kind"] for line in lines] == ["file_opened", "quota", "traffic", "traffic", "file_closed"]
+    assert [line["kind"] for line in lines] == ["file_opened", "quota", "dropped", "traffic", "traffic", "file_closed"]
 
 
 def test_a_file_that_another_sidecar_closes_or_that_is_moved_is_not_lost(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_defect_ends_the_thread_and_is_raised_where_it_is_seen(tmp_path: Path)
     assert (one.problem, one.statistics.lines) == (None, 1)
     *_, last = sorted(tmp_path.iterdir())
     lines = gzip.decompress(last.read_bytes()).splitlines()
-    assert [json.loads(line)["kind"] for line in lines] == ["file_opened", "traffic", "file_closed"]
+    assert [json.loads(line)["kind"] for line in lines] == ["file_opened", "dropped", "traffic", "file_closed"]
 
 
 def test_a_disk_that_becomes_read_only_ends_nothing_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_full_disk_is_not_filled_with_empty_files(tmp_path: Path, monkeypatch:
     one.offer(batch(75))
     one.finish(10.0)
     (lines,) = files(tmp_path)
-    assert [line["kind"] for line in lines] == ["file_opened", "traffic", "file_closed"]
+    assert [line["kind"] for line in lines] == ["file_opened", "dropped", "traffic", "file_closed"]
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
