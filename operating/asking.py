@@ -100,12 +100,12 @@ def token_in(content: bytes, *, whose: str) -> str:
 
 def _whole(answer: http.client.HTTPResponse, deadline: float) -> bytes:
     """The time-out is of each piece: of who sends byte after byte it would never come."""
-    found = b""
+    found = bytearray()
     while len(found) < _MAX_BYTES and (piece := answer.read1(_MAX_BYTES - len(found))):
         found += piece
         if time.monotonic() > deadline:
             raise TimeoutError("the answer does not end")
-    return found
+    return bytes(found)
 
 
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:

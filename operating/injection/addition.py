@@ -73,7 +73,7 @@ def read_addition(path: Path) -> Addition:
         raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes, found {len(content)}")
     try:
         found = msgspec.json.decode(content, type=_File)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     problems = [*_nameless("initContainers", "name", found.spec.initContainers)]
     problems += _nameless("volumes", "name", found.spec.volumes)

@@ -48,7 +48,7 @@ def command(
         raise click.UsageError(f"expected --out and --json to be two places, found {out} for both")
     with session("report", spark_settings) as spark:
         for place in filter(None, (out, json_out)):
-            _require_no_folder(spark, place)
+            _require_place(spark, place)
         facts = collect(tables(spark, path, wanted))
         texts = {out: render(facts)}
         if json_out is not None:
@@ -63,10 +63,12 @@ def command(
         click.get_current_context().exit(facts.kept.verdict.value)
 
 
-def _require_no_folder(spark: SparkSession, place: str) -> None:
-    """Raise InputError for a folder: the page would take the place of all that is in it."""
-    if _is_uri(place) and Storage(spark, place).is_directory(place):
+def _require_place(spark: SparkSession, place: str) -> None:
+    """Raise InputError, before all the work, for what cannot be a file. A folder's place would be taken by the page."""
+    if Storage(spark, place).is_directory(place) if _is_uri(place) else Path(place).is_dir():
         raise InputError(f"{place}: cannot be written: expected a file, found a folder")
+    if not _is_uri(place) and not Path(place).parent.is_dir():
+        raise InputError(f"{place}: cannot be written: expected its folder to be there, found none")
 
 
 def _is_uri(place: str) -> bool:

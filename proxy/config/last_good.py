@@ -133,7 +133,7 @@ def _read(path: Path) -> _State | None:
     content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
     try:
         state = msgspec.json.decode(content, type=_State)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: expected the last good quotas as they were kept: {error}") from error
     if state.schema != SCHEMA:
         raise ConfigurationError(f"{path}: schema: expected {SCHEMA}, found {state.schema}")

@@ -94,8 +94,9 @@ def length_of(head: h11.Request) -> int:
 def _split(target: str) -> tuple[str, str]:
     """A request's target as authority, "" as a rule, and path. Proxies are sent whole URLs (RFC 9112, 3.2.2)."""
     authority = ""
-    if target.lower().startswith("http://"):
-        authority, slash, rest = target[len("http://") :].partition("/")
+    scheme = next((each for each in ("http://", "https://") if target.lower().startswith(each)), None)
+    if scheme is not None:
+        authority, slash, rest = target[len(scheme) :].partition("/")
         target = slash + rest
     return authority, target.partition("?")[0]
 

@@ -258,6 +258,9 @@ def test_a_report_takes_no_folder_s_place_nor_its_own(
     for option in ("--out", "--json"):
         assert main(["report", str(tables), option, f"file:{tmp_path}/reports", *MASTER]) == 1
         assert "reports: cannot be written: expected a file, found a folder" in capsys.readouterr().err
+    for option in ("--out", "--json"):
+        assert main(["report", str(tables), option, str(tmp_path / "nowhere" / "report"), *MASTER]) == 1
+        assert "report: cannot be written: expected its folder to be there, found none" in capsys.readouterr().err
     assert (tmp_path / "reports" / "yesterday.html").exists()
     assert main(["report", str(tables), "--out", "one", "--json", "one", *MASTER]) == 2
     assert "two places, found one for both" in capsys.readouterr().err

@@ -89,6 +89,7 @@ def wrong_but_whole(state: Path) -> None:
         (lambda state: state.write_bytes(b""), "expected the last good quotas"),
         (lambda state: state.write_bytes(state.read_bytes()[:-40]), "expected the last good quotas"),
         (lambda state: state.write_bytes(b"\xff\x00"), "expected the last good quotas"),
+        (lambda state: state.write_bytes(b'{"x":' + b"[" * 20_000), "expected the last good quotas"),
         (lambda state: state.write_bytes(QUOTAS), "expected the last good quotas"),
         (edited(lambda written: written.update(quotas="# lifted")), "sha256: expected"),
         (edited(lambda written: written.update(schema=2)), "schema: expected 1, found 2"),

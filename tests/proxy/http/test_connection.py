@@ -244,6 +244,7 @@ async def test_a_body_is_read_as_a_whole_and_asked_for_first() -> None:
         (head("POST", "/change", "origin: http://localhost:80", "sec-fetch-site: same-origin"), 200),
         (head("GET", "/up", "origin: https://evil.example", "sec-fetch-site: cross-site"), 200),
         (head("GET", "http://localhost:9404/up?x=1"), 200),
+        (head("GET", "https://localhost:9404/up"), 200),
         (head("GET", "/up?x=1"), 200),
         (head(host="10.0.0.7:9404"), 200),
         (head(host="[fe80::1]:9404"), 200),
