@@ -11,7 +11,6 @@ import http.client
 import os
 import re
 import ssl
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
-from proxy.http.outgoing import opener
+from proxy.http.outgoing import opener, read_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,16 +97,6 @@ def token_in(content: bytes, *, whose: str) -> str:
     return found.decode("ascii")
 
 
-def _whole(answer: http.client.HTTPResponse, deadline: float) -> bytes:
-    """The time-out is of each piece: of who sends byte after byte it would never come."""
-    found = bytearray()
-    while len(found) < _MAX_BYTES and (piece := answer.read1(_MAX_BYTES - len(found))):
-        found += piece
-        if time.monotonic() > deadline:
-            raise TimeoutError("the answer does not end")
-    return bytes(found)
-
-
 def ask(url: str, page: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> bytes:
     """Return what is at `page` (``"/throttle"``) of the sidecar at `url`, without blanks around it.
 
@@ -143,7 +132,8 @@ def send(
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
-            return _whole(answer, time.monotonic() + _MOST_TIMEOUTS * timeout_seconds), answer.headers
+            content = read_whole(answer, most_bytes=_MAX_BYTES, seconds=_MOST_TIMEOUTS * timeout_seconds)
+            return content, answer.headers
     except urllib.error.HTTPError as refusal:
         with refusal:
             said = refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()

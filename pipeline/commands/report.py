@@ -65,7 +65,8 @@ def command(
 
 def _require_place(spark: SparkSession, place: str) -> None:
     """Raise InputError, before all the work, for what cannot be a file. A folder's place would be taken by the page."""
-    if Storage(spark, place).is_directory(place) if _is_uri(place) else Path(place).is_dir():
+    is_folder = Storage(spark, place).is_directory(place) if _is_uri(place) else Path(place).is_dir()
+    if is_folder:
         raise InputError(f"{place}: cannot be written: expected a file, found a folder")
     if not _is_uri(place) and not Path(place).parent.is_dir():
         raise InputError(f"{place}: cannot be written: expected its folder to be there, found none")

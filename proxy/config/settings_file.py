@@ -76,8 +76,8 @@ def _toml_value(text: str) -> Any:
     """A TOML value if it is one (101, true, "text"), else the text itself: addresses need no quotes."""
     try:
         parsed = tomllib.loads(f"value = {text}")
-    # The others: of a number of more than 4300 digits, and of brackets in brackets, a thousand deep.
-    except (tomllib.TOMLDecodeError, ValueError, RecursionError):
+    # No TOML, a number of more than 4300 digits; and brackets in brackets, a thousand deep.
+    except (ValueError, RecursionError):
         return text
     return parsed["value"] if parsed.keys() == {"value"} else text
 

@@ -6,10 +6,12 @@ without a context nothing is read of whom to trust, which is 150 certificates, w
 
 from __future__ import annotations
 
+import time
 import urllib.request
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import http.client
     import ssl
 
 
@@ -39,3 +41,17 @@ def opener(context: ssl.SSLContext | None = None) -> urllib.request.OpenerDirect
     for handler in handlers:
         made.add_handler(handler)
     return made
+
+
+def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int, seconds: float) -> bytes:
+    """The content of an answer, no more than that of it. A time-out is of each piece: of who sends byte after byte it
+    would never come. Raises TimeoutError after `seconds`, and OSError."""
+    deadline = time.monotonic() + seconds
+    content = bytearray()
+    while piece := answer.read1(most_bytes - len(content)):
+        content += piece
+        if time.monotonic() > deadline:
+            raise TimeoutError(
+                f"the answer does not end: expected all of the answer within {seconds:g} s, found {len(content)} bytes"
+            )
+    return bytes(content)

@@ -7,7 +7,6 @@ signal that is lost is logged once, and once when it is back; nothing is asked w
 from __future__ import annotations
 
 import ssl
-import time
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,7 +15,6 @@ from ..threads import in_thread
 from .query_state import AbsurdError, QueryState, parse_answer
 
 if TYPE_CHECKING:
-    import http.client
     from collections.abc import Callable, Sequence
 
     from ..logs.log import Log
@@ -34,14 +32,14 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
     import urllib.error
     import urllib.parse
 
-    from ..http.outgoing import opener
+    from ..http.outgoing import opener, read_whole
 
     url = f"{signal.url}/api/v1/query?{urllib.parse.urlencode({'query': signal.query})}"
     context = ssl.create_default_context() if url.startswith("https:") else None
     try:
         try:
             with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
-                content = _read(answer)
+                content = read_whole(answer, most_bytes=MOST_ANSWER_BYTES, seconds=TIMEOUT_SECONDS)
         except urllib.error.HTTPError as error:
             # A query that is refused comes with its reason as JSON, like an answer.
             with error:
@@ -50,17 +48,6 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
         # No OSError: who answers speaks no HTTP, or ends in the middle of a chunk.
         raise OSError(f"expected an answer over HTTP: {type(error).__name__}: {str(error).strip()[:200]}") from error
     return content
-
-
-def _read(answer: http.client.HTTPResponse) -> bytes:
-    """Its content, for no longer than a question may take: each byte of a trickle has a timeout of its own."""
-    ends = time.monotonic() + TIMEOUT_SECONDS
-    content = bytearray()
-    while piece := answer.read1(MOST_ANSWER_BYTES - len(content)):
-        content += piece
-        if time.monotonic() > ends:
-            raise TimeoutError(f"expected all of the answer within {TIMEOUT_SECONDS:g} s, found {len(content)} bytes")
-    return bytes(content)
 
 
 class Querying:
