@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import http.client
 import os
-import re
 import ssl
 import urllib.error
 import urllib.request
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 from proxy.http.outgoing import opener, read_whole
+from proxy.http.token_format import MOST_BYTES, TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +33,6 @@ CERTIFICATE_FILE = "THROTTLE_CERTIFICATE_FILE"
 KEY_FILE = "THROTTLE_KEY_FILE"
 AUTHORITIES_FILE = "SSL_CERT_FILE"
 """OpenSSL's own: names a PEM file with the authorities whose certificates are believed."""
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
-"""What RFC 6750 allows in a header."""
-_MAX_TOKEN_BYTES = 4096
 _MAX_BYTES = 16 * 2**20
 _MOST_TIMEOUTS = 5
 """For so many time-outs an answer may go on."""
@@ -92,7 +89,7 @@ def token_in(content: bytes, *, whose: str) -> str:
     """The one token that a file holds. Raises ConfigurationError, which never shows what is in it: with more than one
     line of it `http.client` would refuse the header, and print that."""
     found = content.strip()
-    if not _TOKEN.fullmatch(found):
+    if not TOKEN.fullmatch(found):
         raise ConfigurationError(f"{whose}: expected one token of letters, digits and -._~+/=, found something else")
     return found.decode("ascii")
 
@@ -128,7 +125,7 @@ def send(
     try:
         if TOKEN_FILE in os.environ:
             file = Path(os.environ[TOKEN_FILE])
-            token = token_in(read_bytes(file, most_bytes=_MAX_TOKEN_BYTES), whose=f"{TOKEN_FILE}: {file}")
+            token = token_in(read_bytes(file, most_bytes=MOST_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from proxy.config.jaas import jaas_entries
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_text
 from proxy.quotas import shown
@@ -33,13 +34,10 @@ _TEXTS = {
 }
 _NUMBERS = {"request.timeout.ms": "request_timeout_ms"}
 _STORE_TYPES = ("ssl.truststore.type", "ssl.keystore.type")
-_JAAS = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
 _LINE = re.compile(r"(?P<key>(?:\\.|[^=:\s\\])+)\s*[=:\s]\s*(?P<value>.*)")
 _CONTINUED = re.compile(r"(?:^|[^\\])(?:\\\\)*\\$")
 _ESCAPED = re.compile(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<character>.))")
 _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_QUOTED = re.compile(r"\\(.)")
-"""A quote or a backslash in a value of sasl.jaas.config has a backslash before it."""
 _MOST_DIGITS = 9
 
 
@@ -99,8 +97,7 @@ def _translated(properties: Mapping[str, str], path: Path) -> dict[str, Any]:
             else:
                 problems.append(f"{path}: {key}: expected milliseconds, found {shown(value)}")
         elif key == "sasl.jaas.config":
-            entries = _JAAS.finditer(value)
-            arguments |= {f"sasl_plain_{found['key']}": _QUOTED.sub(r"\1", found["value"]) for found in entries}
+            arguments |= {f"sasl_plain_{entry}": text for entry, text in jaas_entries(value).items()}
         elif key == "ssl.endpoint.identification.algorithm":
             arguments["ssl_check_hostname"] = bool(value)
         elif key not in _STORE_TYPES:

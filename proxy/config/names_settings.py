@@ -6,12 +6,12 @@ Knows no file's content. Invariant: no password goes over a leg in plaintext unl
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..quotas.units import shown
 from ..suggestions import did_you_mean
+from .jaas import jaas_entries
 from .tls_settings import Secret
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ KEYS = (
     "sasl.jaas.config",
     "sasl.oauthbearer.token.file",
 )
-_JAAS = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
-_ESCAPED = re.compile(r"\\(.)")
-"""A quote or a backslash in such a value has a backslash before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +62,7 @@ def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettin
     mechanism = texts.get("sasl.mechanism", "")
     if mechanism not in MECHANISMS:
         problems.add("names.sasl.mechanism", f"expected one of {', '.join(MECHANISMS)}, found {shown(mechanism)}")
-    entries = _JAAS.finditer(texts.get("sasl.jaas.config", ""))
-    jaas = {found["key"]: _ESCAPED.sub(r"\1", found["value"]) for found in entries}
+    jaas = jaas_entries(texts.get("sasl.jaas.config", ""))
     secret = _secret(texts, jaas, base, token=mechanism == "OAUTHBEARER")
     username = texts.get("sasl.username", jaas.get("username", ""))
     if secret is None:

@@ -17,6 +17,7 @@ import trio
 from ..errors import ConfigurationError
 from ..threads import FILE_THREADS, in_thread
 from .routing import json_answer
+from .token_format import MOST_BYTES, TOKEN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +26,8 @@ if TYPE_CHECKING:
     from .routing import Answer, Request
 
 LEAST_CHARACTERS = 16
-MOST_BYTES = 4096
 LOOK_SECONDS = 1.0
 """How often the file is looked at: one second after a token was removed from the file it admits nobody."""
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
-"""What RFC 6750 allows in a header."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 
@@ -59,7 +57,7 @@ def _problem(mode: int, content: bytes) -> str | None:
     token = content.strip()
     if len(content) > MOST_BYTES or len(token) < LEAST_CHARACTERS:
         return f"expected {LEAST_CHARACTERS} to {MOST_BYTES} characters, found {len(token)}"
-    if not _TOKEN.fullmatch(token):
+    if not TOKEN.fullmatch(token):
         return "expected one token of letters, digits and -._~+/= (openssl rand -hex 32), found something else"
     return None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.server
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, ask
 from operating.commands.telling import token_of
 from operating.fleet.file import Member
 from proxy.errors import ConfigurationError, UnreachableError
+from tests.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,12 +35,8 @@ class Guarded(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Guarded) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        serving.join()
+    with serving(http.server.HTTPServer(("127.0.0.1", 0), Guarded)) as url:
+        yield url
 
 
 def test_the_token_comes_from_the_file_that_the_environment_names(
@@ -112,12 +108,8 @@ class Dripping(http.server.BaseHTTPRequestHandler):
 
 def test_an_answer_that_never_ends_is_given_up() -> None:
     """Or one sidecar would hold up the table of all."""
-    with http.server.HTTPServer(("127.0.0.1", 0), Dripping) as server:
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            with pytest.raises(UnreachableError, match="no answer from a sidecar: the answer does not end"):
-                ask(f"http://127.0.0.1:{server.server_port}", "/throttle", timeout_seconds=0.1)
-        finally:
-            server.shutdown()
-            serving.join()
+    with (
+        serving(http.server.HTTPServer(("127.0.0.1", 0), Dripping)) as url,
+        pytest.raises(UnreachableError, match="no answer from a sidecar: the answer does not end"),
+    ):
+        ask(url, "/throttle", timeout_seconds=0.1)

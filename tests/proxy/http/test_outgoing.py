@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import ssl
-import threading
 import urllib.error
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from operating.asking import ask
 from proxy.http.outgoing import opener
 from proxy.quotas.query_signals import QuerySignal
 from proxy.rates.querying import ask_prometheus
+from tests.serving import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,14 +33,8 @@ class Redirecting(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Redirecting) as listening:
-        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.server_port}"
-        finally:
-            listening.shutdown()
-            thread.join()
+    with serving(http.server.HTTPServer(("127.0.0.1", 0), Redirecting)) as url:
+        yield url
 
 
 def test_a_redirect_is_the_error_that_its_status_says(server: str) -> None:

@@ -20,6 +20,7 @@ from proxy.rates import querying
 from proxy.rates.query_state import GRACE_SECONDS
 from proxy.rates.querying import Querying, ask_prometheus
 from tests.proxy.recorded_log import RecordedLog
+from tests.serving import serving
 
 from .test_query_state import vector
 
@@ -49,15 +50,8 @@ def prometheus(status: int, content: bytes, headers: dict[str, str] | None = Non
         def log_message(self, *_: object) -> None:
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url, asked
 
 
 def at(url: str) -> QuerySignal:
@@ -98,14 +92,8 @@ def somebody_else(answer: bytes) -> Iterator[str]:
             self.request.recv(65536)
             self.request.sendall(answer)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler)) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,14 @@
+"""The user and the password in `sasl.jaas.config`, as Java's clients have them in one line. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_ENTRY = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+"""A quote or a backslash in such a value has a backslash before it."""
+
+
+def jaas_entries(text: str) -> dict[str, str]:
+    """``username`` and ``password``, those of them that are there."""
+    return {found["key"]: _ESCAPED.sub(r"\1", found["value"]) for found in _ENTRY.finditer(text)}

@@ -1,0 +1,9 @@
+"""What a bearer token is, to who brings one and to who wants one. Pure."""
+
+from __future__ import annotations
+
+import re
+
+TOKEN = re.compile(rb"[A-Za-z0-9._~+/=-]+")
+"""What RFC 6750 allows in a header."""
+MOST_BYTES = 4096
