@@ -32,6 +32,8 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
 _BATCH_LENGTH = struct.Struct(">8xi")  # after the base offset; the same place in message formats v0 to v2
+FIRST_BATCH_BYTES = _BATCH_LENGTH.size
+"""So many bytes of the records tell the size of their first batch (`first_batch_size`)."""
 _SMALLEST_MESSAGE_BYTES = 14  # format v0: crc, magic, attributes, null key, null value
 
 

@@ -26,6 +26,7 @@ from .exchange import Undecoded
 from .keeping import Keeping
 from .reading import Replace
 from .transfer import LEAST_SPLICED_BYTES, Need
+from .unfinished import UnfinishedEntry
 from .walk import CORRELATION_ID_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, header_bytes, says
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class AnswerReader:
 
     __slots__ = (
         "_additions", "_buffer", "_clock", "_end", "_exchange", "_keeping", "_last_empty", "_now", "_outlook",
-        "_passed", "_rows", "_settled", "_to_splice", "_total", "_walk", "_was_read_at", "is_long",
+        "_passed", "_rows", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at", "is_long",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -58,6 +59,7 @@ class AnswerReader:
         self._clock = clock
         self._additions = Additions()
         self._keeping = Keeping(exchange, limits, self._additions)
+        self._unfinished = UnfinishedEntry()
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`Outlook.teaches`) it left. To a follower in sync the leader answers the same again and again, and
@@ -126,30 +128,34 @@ class AnswerReader:
         return is_all
 
     def _learn(self) -> None:
-        rows = self._rows
-        if rows:
-            if self._keeping.active:
-                self._keeping.learn(rows, self._buffer, self._end, self._now)
-            else:
-                self._outlook.forwards(rows, self._buffer, self._end, self._now)
+        unfinished, rows, walk = self._unfinished, self._rows, self._walk
+        if unfinished.has_gone(self._passed):
+            self._now = self._clock()
+            unfinished.learn(self._outlook, self._now)
+        if not rows:
+            return
+        if self._keeping.active:
+            self._keeping.learn(rows, self._buffer, self._end, self._now)
+            return
+        if walk is not None and walk.unseen(self._passed) > 0:
+            unfinished.keep(rows[-1], self._buffer, self._end, ends=walk.unseen(0))
+            rows = rows[:-1]
+        self._outlook.forwards(rows, self._buffer, self._end, self._now)
 
     def _settle(self) -> None:
         outlook = self._outlook
-        if self._was_read_at is not None and not outlook.has_news:
-            self._compare_next_with(self._was_read_at, outlook)
+        read_at = self._was_read_at
+        if read_at is not None and not outlook.has_news and (teaches := outlook.teaches()) is not None:
+            self._last_empty = outlook.version, self._buffer[read_at + FIXED_HEAD_BYTES : self._end], teaches
         if self._keeping.active:
             self._keeping.end()
         outlook.finish(self._now)
         self._settled = True
 
-    def _compare_next_with(self, begins: int, outlook: Outlook) -> None:
-        """An answer that equals this one, whose frame begins there in the buffer, need not be read."""
-        teaches = outlook.teaches()
-        if teaches is not None:
-            self._last_empty = outlook.version, self._buffer[begins + FIXED_HEAD_BYTES : self._end], teaches
-
     def lost(self, now: float) -> None:
-        """The connection has ended, perhaps in the middle of the answer."""
+        """The connection has ended, perhaps in the middle of the answer. Records of which some have gone on are
+        accounted for whole: a follower that breaks off again and again would have them for nothing otherwise."""
+        self._unfinished.learn(self._outlook, now)
         self._keeping.end()
         self._outlook.lost(now)
 

@@ -19,6 +19,8 @@ from tests.proxy.recorded_log import RecordedLog
 from .wire import CORRELATION_ID, T0, T1, answer, batch, entry, limits, parsed, reserved_bytes
 
 BEFORE, AFTER = 1_000_000, 1_000_500
+ENTRY_BYTES = 18
+"""What a partition takes on the wire beside its records."""
 
 
 class Scene:
@@ -114,6 +116,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene = Scene()
     scene.follower.now = 1.0
     scene.fetch()
+    had = scene.follower.throttle.statistics.throttled_bytes_catching_up
     told = with_length(answer({"t": [entry(0, b"", high_watermark=AFTER), entry(1, batch(9000))]}))
     scene.window.buffer[:5000] = told[:5000]
     scene.window.start, scene.window.end = 0, 5000
@@ -122,6 +125,8 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene.window.take(5000)
     assert not scene.reader.through()
     assert scene.high_watermark == AFTER
+    assert reserved_bytes(scene.follower.throttle) > 9000
+    assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had
     assert scene.exchange.in_flight
     scene.window.buffer[: len(told) - 5000] = told[5000:]
     scene.window.start, scene.window.end = 0, len(told) - 5000
@@ -129,4 +134,23 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene.window.take(len(told) - 5000)
     assert scene.reader.through()
     assert not scene.exchange.in_flight
+    assert reserved_bytes(scene.follower.throttle) == 0
+    assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
+    assert scene.follower.link.replicas.known[T1].largest_batch_bytes == 9000
+
+
+def test_records_that_break_off_are_accounted_for_whole() -> None:
+    """A follower that breaks off again and again would have most of each answer for nothing otherwise."""
+    scene = Scene()
+    scene.follower.now = 1.0
+    scene.fetch()
+    had = scene.follower.throttle.statistics.throttled_bytes_catching_up
+    told = with_length(answer({"t": [entry(1, batch(9000))]}))
+    scene.window.buffer[:5000] = told[:5000]
+    scene.window.start, scene.window.end = 0, 5000
+    assert scene.reader.read(scene.window) == 5000
+    scene.window.take(5000)
+    assert not scene.reader.through()
+    scene.reader.lost(1.0)
+    assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
     assert reserved_bytes(scene.follower.throttle) == 0

@@ -1,0 +1,50 @@
+"""The entry of an answer whose records are still on their way: it is learnt from when the last of them has gone on.
+
+A large answer goes on piece by piece, and the piece that shows an entry holds as a rule only the first of its records.
+Were they accounted for then, the budget would open again while they are still coming: where a leader's first answer
+took a tenth of a second to come, a tenth of the quota was too much in one second (1.31 to 1.35 of it, measured).
+
+No I/O. Invariant: there is at most one such entry, the last one that was read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.fetch.response import FIRST_BATCH_BYTES
+from protocol.fetch.walker import ResponseEntry
+
+if TYPE_CHECKING:
+    from protocol.wire.buffers import Bytes
+
+    from ..throttle.outlook import Outlook
+
+
+class UnfinishedEntry:
+    """Of one connection's answers, one after the other."""
+
+    __slots__ = ("_entry", "_head", "ends")
+
+    def __init__(self) -> None:
+        self.ends: int | None = None
+        """The offset in the frame where its records end; None: there is no such entry."""
+
+    def keep(self, row: ResponseEntry, buffer: Bytes, end: int, *, ends: int) -> None:
+        """Keep an entry (a row of the walk) whose records end at `ends` in the frame. Its positions are offsets in
+        `buffer`, which holds nothing from `end` on, and something else before the records have gone."""
+        entry = ResponseEntry(*row)  # rows are plain tuples where that is all that is needed
+        records_at = entry.records_at
+        self._head = bytes(buffer[records_at : min(records_at + FIRST_BATCH_BYTES, end)])
+        # Its positions count from where its records begin, as the bytes that are kept do.
+        self._entry = entry._replace(entry_at=entry.entry_at - records_at, records_at=0)
+        self.ends = ends
+
+    def has_gone(self, passed: int) -> bool:
+        """Tell whether the frame's first `passed` bytes have all of its records."""
+        return self.ends is not None and passed >= self.ends
+
+    def learn(self, outlook: Outlook, now: float) -> None:
+        """Its records have gone on, or as many of them as ever will: the outlook learns from it."""
+        if self.ends is not None:
+            self.ends = None
+            outlook.forwards((self._entry,), self._head, len(self._head), now)
