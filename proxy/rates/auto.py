@@ -2,8 +2,9 @@
 
 Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. The rate
 
-- is lowered when a pressure is above 1, once for each new value of that signal: to half by a severe one, by a tenth at
-  most by one that is less, which has to say so twice;
+- is lowered when a pressure is above 1, once for each new value of that signal: to half by a severe one, by less by a
+  pressure that is less, which has to say so twice if it is little above 1. It is lowered from what went through, where
+  that was less than the rate allowed: what did not go through cannot have hurt;
 - stays between `CALM` and 1: without that gap it would swing;
 - is raised while all are below `CALM`, by half each second until something has hurt for the first time; from then on in
   steps that begin small and grow, and no nearer to where it hurt than `SHY` for `SHY_SECONDS`;
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
 
 CALM = 0.8
 SEVERE = 2.0
-"""From here on a pressure is believed at once, and halves the rate."""
-CUT, LEAST_CUT, MOST_CUT = 0.5, 0.95, 0.9
-"""Of the rate: what is left by a severe pressure, by one just above 1, and by one just below `SEVERE`."""
+"""A pressure that halves the rate."""
+BELIEVED = 1.5
+"""From here on a pressure is believed at once. One that is less may be noise, and has to say so twice."""
+CUT, LEAST_CUT = 0.5, 0.95
+"""Of the rate: what is left by a severe pressure, and by one just above 1. Between them it goes by the square of what
+is above 1: little near 1, where noise would make the rate swing, and as much as is needed where a link is full."""
 FIRST_RAISE = 1.5
 """A second, before anything hurt: from 10 to 800 MiB/s in eleven seconds."""
 LEAST_RAISE, MOST_RAISE = 0.02, 0.2
@@ -41,6 +45,9 @@ NEAR = 0.85
 SHY_SECONDS = 10.0
 USED = 0.6
 """Of the rate: a role that uses less has no need of more."""
+LEAST_REACHED = 0.5
+"""Of the rate: what went through counts as so much at least, where the rate is lowered. A broker that stood still for
+most of a second let next to nothing through, which says nothing of the rate."""
 _SLACK_SECONDS = 0.5
 """Looks come about once a second, and not exactly."""
 
@@ -70,26 +77,30 @@ class AutoRate:
         """Return the rate from `now` on. `used`: bytes per second that went through lately."""
         worst = max(readings, key=lambda reading: reading.pressure, default=None)
         if worst is not None and worst.pressure > 1:
-            return self._lowered(source, worst, held, now)
+            return self._lowered(source, worst, held, max(used, LEAST_REACHED * held), now)
         self._doubted = None
         if worst is not None and worst.pressure > CALM:
             self._raise = LEAST_RAISE
             return Verdict(held, worst.signal, f"as much as {worst.words} allows")
         return self._raised(source, readings, held, used, now)
 
-    def _lowered(self, source: RateSource, worst: Reading, held: float, now: float) -> Verdict:
+    def _lowered(self, source: RateSource, worst: Reading, held: float, reached: float, now: float) -> Verdict:
         stays = Verdict(held, worst.signal, f"{worst.words} is too much, looked at again")
         if worst.seen_at <= self._hurt_at:
             return stays
-        if worst.pressure < SEVERE and (self._doubted is None or self._doubted[0] != worst.signal):
-            self._doubted = worst.signal, worst.seen_at
-            return stays
-        if worst.pressure < SEVERE and self._doubted is not None and worst.seen_at <= self._doubted[1]:
-            return stays
+        if worst.pressure < BELIEVED:
+            doubted = self._doubted
+            if doubted is None or doubted[0] != worst.signal:
+                self._doubted = worst.signal, worst.seen_at
+                return stays
+            if worst.seen_at <= doubted[1]:
+                return stays
         self._doubted = None
-        self._has_hurt, self._hurt_at, self._hurt_at_rate, self._raise = True, now, held, LEAST_RAISE
-        mild = min(max(1 - (worst.pressure - 1) / 4, MOST_CUT), LEAST_CUT)
-        lower = max(held * (CUT if worst.pressure >= SEVERE else mild), source.least)
+        hurts = min(held, reached)
+        self._has_hurt, self._hurt_at, self._hurt_at_rate, self._raise = True, now, hurts, LEAST_RAISE
+        above = (worst.pressure - 1) / (SEVERE - 1)
+        left = min(max(1 - (1 - CUT) * above * above, CUT), LEAST_CUT)
+        lower = max(hurts * left, source.least)
         return Verdict(lower, worst.signal, f"lowered: {worst.words} is too much")
 
     def _raised(self, source: RateSource, readings: Sequence[Reading], held: float, used: float, now: float) -> Verdict:

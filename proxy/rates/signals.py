@@ -18,7 +18,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas.query_signals import Signal
-from ..throttle.timings import tolerated_rise
+from ..throttle.timings import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 if TYPE_CHECKING:
     from .host import HostReading
@@ -44,8 +44,9 @@ class Reading(NamedTuple):
 class OwnBest:
     """The pressure of a duration against its own best."""
 
-    def __init__(self, signal: Signal, what: str) -> None:
-        self._signal, self._what = signal, what
+    def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
+        """A rise by less than `least_rise_seconds` is noise."""
+        self._signal, self._what, self._least_rise_seconds = signal, what, least_rise_seconds
         self._best = math.inf
         self._least_since: float | None = None
         self._best_at_least = math.inf
@@ -57,7 +58,7 @@ class OwnBest:
             return None
         self._best = min(self._best, seconds)
         rise = seconds - self._best
-        pressure = rise / tolerated_rise(self._best)
+        pressure = rise / tolerated_rise(self._best, self._least_rise_seconds)
         words = f"{self._what} of {seconds * 1000:.1f} ms ({self._best * 1000:.1f} ms at best)"
         return Reading(self._signal, pressure, now, words)
 
@@ -78,8 +79,16 @@ class Signals:
     """Of one role: from what was measured in a second to readings."""
 
     def __init__(self) -> None:
-        self._turnarounds = OwnBest(Signal.IN_SYNC_FOLLOWERS, "a pause of in-sync followers before their next fetch")
-        self._answers = OwnBest(Signal.CATCH_UP_READS, "a wait for answers to catch-up reads")
+        self._turnarounds = OwnBest(
+            Signal.IN_SYNC_FOLLOWERS,
+            "a pause of in-sync followers before their next fetch",
+            least_rise_seconds=LEAST_PAUSE_RISE_SECONDS,
+        )
+        self._answers = OwnBest(
+            Signal.CATCH_UP_READS,
+            "a wait for answers to catch-up reads",
+            least_rise_seconds=LEAST_ANSWER_RISE_SECONDS,
+        )
         self._behind = self._in_sync = 0
         self._fell_behind_at = -math.inf
 

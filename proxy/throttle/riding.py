@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 
-from .timings import tolerated_rise
+from .timings import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 LEAST_BYTES = 64 * 1024
 """Less is asked for by no other rate either (`admission.token_bucket.LEAST_GATE_BYTES`)."""
@@ -42,7 +42,7 @@ class Riding:
             self._since, self._best_before, self._best_seconds = now, self._best_seconds, math.inf
         self._best_seconds = min(self._best_seconds, seconds)
         best = min(self._best_seconds, self._best_before)
-        aim = best + AIM * tolerated_rise(best)
+        aim = best + AIM * tolerated_rise(best, LEAST_PAUSE_RISE_SECONDS)
         if seconds > aim:
             self.most_bytes = max(self.most_bytes * max(aim / seconds, LEAST_CUT), LEAST_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:

@@ -32,10 +32,10 @@ def test_before_anything_has_hurt_it_is_raised_by_half_each_second_up_to_the_mos
     assert looks.look(0) == Verdict(800 * MIB, None, "nothing hurts")
 
 
-@pytest.mark.parametrize(("pressure", "rate"), [(2, 50), (3, 50), (100, 50)])
+@pytest.mark.parametrize(("pressure", "rate"), [(1.5, 87.5), (1.9, 59.5), (2, 50), (3, 50), (100, 50)])
 def test_what_hurts_much_lowers_it_at_once(pressure: float, rate: float) -> None:
     found = Looks().look(pressure)
-    assert (found.bytes_per_second, found.signal) == (rate * MIB, "a")
+    assert (found.bytes_per_second, found.signal) == (pytest.approx(rate * MIB), "a")
     assert found.words == "lowered: a wait is too much"
 
 
@@ -43,12 +43,21 @@ def test_what_hurts_a_little_has_to_say_so_twice() -> None:
     looks = Looks()
     assert looks.look(1.2).bytes_per_second == 100 * MIB
     assert looks.look(1.2).bytes_per_second == pytest.approx(95 * MIB)
-    assert looks.look(1.9).bytes_per_second == pytest.approx(95 * MIB)
-    assert looks.look(1.9).bytes_per_second == pytest.approx(95 * 0.9 * MIB)
+    assert looks.look(1.4).bytes_per_second == pytest.approx(95 * MIB)
+    assert looks.look(1.4).bytes_per_second == pytest.approx(95 * 0.92 * MIB)
     looks = Looks()
     assert [looks.look(1.2).bytes_per_second, looks.look(0.9).bytes_per_second, looks.look(1.2).bytes_per_second] == (
         [100 * MIB] * 3
     )
+
+
+@pytest.mark.parametrize(("used", "rate"), [(0.8, 40), (0.5, 25), (0.1, 25), (1.3, 50)])
+def test_it_is_lowered_from_what_went_through(used: float, rate: float) -> None:
+    """A link that is full lets less through than the rate allows: a tenth less than the rate would change nothing."""
+    looks = Looks()
+    assert looks.look(2, used=used).bytes_per_second == pytest.approx(rate * MIB)
+    while looks.look(0).words == "raised: nothing hurts":
+        assert looks.held <= min(max(0.5, used), 1) * 100 * MIB
 
 
 def test_it_never_goes_below_the_least() -> None:

@@ -26,7 +26,7 @@ def test_twice_its_own_best_is_as_much_as_may_be() -> None:
 
 
 def test_a_rise_by_less_than_five_milliseconds_is_noise() -> None:
-    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait", least_rise_seconds=0.005)
     best.read(0.0002, 0.0, at_least=False)
     found = best.read(0.002, 1.0, at_least=False)
     assert found is not None
@@ -34,12 +34,21 @@ def test_a_rise_by_less_than_five_milliseconds_is_noise() -> None:
     assert found.words == "a wait of 2.0 ms (0.2 ms at best)"
 
 
+def test_a_followers_pause_may_be_two_milliseconds_longer_and_an_answer_five() -> None:
+    """Producers with acks=all wait for two or three such pauses, and a pause has no disk in it."""
+    signals = Signals()
+    pressures(signals, Measured(0.0007, 0.0007), 0.0)
+    found = pressures(signals, Measured(0.0027, 0.0027), 1.0)
+    assert found[Signal.IN_SYNC_FOLLOWERS] == pytest.approx(1)
+    assert found[Signal.CATCH_UP_READS] == pytest.approx(0.4)
+
+
 def test_what_was_not_measured_says_nothing() -> None:
     assert pressures(Signals(), Measured(), 0.0) == {}
 
 
 def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
-    best = OwnBest(Signal.CATCH_UP_READS, "a wait")
+    best = OwnBest(Signal.CATCH_UP_READS, "a wait", least_rise_seconds=0.005)
     best.read(0.010, 0.0, at_least=False)
     found = [best.read(0.050, float(second), at_least=True) for second in range(1, 40)]
     before, after = found[int(RELEARN_SECONDS) - 2], found[int(RELEARN_SECONDS) + 1]
