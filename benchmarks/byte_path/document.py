@@ -9,6 +9,7 @@ Knows the files of runs alone. Invariant: text outside the marks is never touche
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,7 @@ def _everything(machines: list[Machine]) -> Machine:
         for name, about in machine.peers.items():
             said.setdefault(name, {})[about] = None
     peers = {name: "; ".join(abouts) for name, abouts in said.items()}
-    return Machine(last.cores, last.kernel, last.congestion_control, peers)
+    return replace(last, peers=peers)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,10 @@ SMALL_FIGURES: tuple[Figure, ...] = (
 def explain(machine: Machine) -> str:
     """What the machine is, and one line per peer: what it is exactly."""
     peers = (f"* {name}: {about}" for name, about in machine.peers.items())
-    head = f"{machine.cores} cores, Linux {machine.kernel}, TCP congestion control {machine.congestion_control}."
+    python = f", {machine.python}" if machine.python else ""
+    head = (
+        f"{machine.cores} cores, Linux {machine.kernel}, TCP congestion control {machine.congestion_control}{python}."
+    )
     return "\n".join((head, "", *peers))
 
 

@@ -48,6 +48,13 @@ def test_machine_and_peers_are_explained() -> None:
     ]
 
 
+def test_the_interpreter_is_told() -> None:
+    machine = Machine(cores=2, kernel="6.1", congestion_control="bbr", peers={}, python="CPython 3.11.2 (GCC 12.2.0)")
+    assert explain(machine).splitlines()[0] == (
+        "2 cores, Linux 6.1, TCP congestion control bbr, CPython 3.11.2 (GCC 12.2.0)."
+    )
+
+
 def test_a_machine_that_was_busy_otherwise_is_told() -> None:
     quiet = [_run("opaque", size=10, cpu=0.1, others_cores=cores) for cores in (0.01, 0.02, 0.5)]
     busy = [_run("opaque", size=10, cpu=0.1, others_cores=0.5)]
