@@ -5,7 +5,9 @@ Invariant: a process that is to replace another one loads its code at a lower pr
 
 from __future__ import annotations
 
+import gc
 import importlib
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +15,7 @@ import click
 from .options import config_option, set_option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -38,13 +41,24 @@ def command(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -
     Example:
       throttle-sidecar run --config /etc/throttle/proxy.toml --set log.level=debug
     """
-    if take_over:
-        from proxy.process.giving_way import give_way
+    with _without_looks():
+        if take_over:
+            from proxy.process.giving_way import give_way
 
-        give_way(_load_to_take_over)
-    from ..running import run_sidecar
+            give_way(_load_to_take_over)
+        from ..running import run_sidecar
 
-    run_sidecar(config_path, overrides, take_over=take_over)
+        run_sidecar(config_path, overrides, take_over=take_over)
+
+
+@contextmanager
+def _without_looks() -> Iterator[None]:
+    """Python looks for garbage at every 700 new objects. What is loaded here is as good as none: it stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _load_to_take_over() -> None:

@@ -38,9 +38,8 @@ FULL_SECONDS = 600.0
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
     """While the block lasts garbage is looked for by `collect_now_and_then` alone. What was there before is not looked
-    at before `FULL_SECONDS` are over."""
+    at before `FULL_SECONDS` are over: of a start's it is 0.7 MB, and to find it took a twentieth of its CPU."""
     was_enabled = gc.isenabled()
-    gc.collect()
     gc.freeze()
     gc.disable()
     try:

@@ -3,6 +3,7 @@ proxy.server's."""
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import socket
@@ -51,6 +52,18 @@ def test_a_thread_keeps_the_interpreter_for_half_a_millisecond(config: Path) -> 
     )
     said = subprocess.check_output([sys.executable, "-c", code, "run", "--config", config], timeout=LIMIT_SECONDS)
     assert float(said) == pytest.approx(0.0005)
+
+
+def test_python_looks_for_no_garbage_while_the_sidecar_is_loaded(config: Path) -> None:
+    code = "import gc, trio\ntrio.run = lambda _: print(gc.isenabled())\nfrom operating.cli import main; main()"
+    said = subprocess.check_output([sys.executable, "-c", code, "run", "--config", config], timeout=LIMIT_SECONDS)
+    assert said == b"False\n"
+
+
+def test_whoever_runs_it_within_a_program_has_the_collector_back(config: Path, sidecar: Sidecar) -> None:
+    config.write_text("[broker]")
+    assert sidecar("run", "--config", config).exit_code == 1
+    assert gc.isenabled()
 
 
 def test_it_takes_what_set_writes_and_says_so(config: Path, sidecar: Sidecar) -> None:

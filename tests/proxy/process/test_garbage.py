@@ -36,6 +36,26 @@ def test_while_it_lasts_python_looks_for_nothing_by_itself() -> None:
     assert not gc.get_freeze_count()
 
 
+def test_what_a_start_has_made_is_kept_without_a_look() -> None:
+    """A look at all that has been loaded takes a twentieth of a start's CPU, and next to all of it is alive."""
+    looks: list[str] = []
+    gc.collect()  # no look is due while this is tried
+    gone = dropped()
+
+    def saw(phase: str, _: object) -> None:
+        looks.append(phase)
+
+    gc.callbacks.append(saw)
+    try:
+        with collected_by_hand():
+            assert looks == []
+            assert gone() is not None
+    finally:
+        gc.callbacks.remove(saw)
+    gc.collect()
+    assert gone() is None
+
+
 async def test_what_is_new_is_looked_at_within_a_second(autojump_clock: MockClock) -> None:
     with collected_by_hand():
         async with trio.open_nursery() as nursery:
