@@ -56,6 +56,11 @@ LABEL org.opencontainers.image.title="kafka-throttle-sidecar" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE_IMAGE}"
 COPY --from=build /opt/sidecar /opt/sidecar
+# The official images have no bytecode of Python's own library. Nobody could write it here, so that every start and every
+# health check would compile what they load of it: more than half of their CPU. Tests, and what needs a screen, are left out.
+RUN PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash \
+    -x '/(tests?|idlelib|lib2to3|tkinter|turtledemo|site-packages|dist-packages)/' \
+    "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 # The last good quotas, where a volume is mounted here (THROTTLE_QUOTAS__STATE): a new one belongs to this user.
 RUN install -d -o 65532 -g 65532 -m 0700 /var/lib/throttle-sidecar
 # The root file system may be read-only.

@@ -22,6 +22,7 @@ from .systems import BASE, System
 
 ROOT = Path(__file__).parents[2]
 BASE_IMAGE = BASE.image
+BARE_BASE_IMAGE = f"{BASE_IMAGE}-bare"
 IMAGE = "localhost/kafka-throttle-sidecar:ci"
 REDIRECT_IMAGE = "localhost/kafka-throttle-sidecar-redirect:ci"
 GRACE_SECONDS = 15
@@ -83,12 +84,19 @@ class Containers:
         self.build_image(IMAGE, "--layers")
         self.run("podman", "image", "prune", "--force", "--filter=until=48h")
 
-    def build_image(self, tag: str, *options: str) -> None:
-        """One image, from the cached base."""
+    def build_image(self, tag: str, *options: str, base: str = BASE_IMAGE) -> None:
+        """One image, from the cached base or one that has been made of it."""
         self.run(
             "buildah", "bud", "--format=docker", *self.build_options(),
-            f"--build-arg=BASE_IMAGE={BASE_IMAGE}", *options, f"--tag={tag}", str(ROOT),
+            f"--build-arg=BASE_IMAGE={base}", *options, f"--tag={tag}", str(ROOT),
         )  # fmt: skip
+
+    def build_bare_base(self) -> None:
+        """The cached base without bytecode, as Python's official images are."""
+        with tempfile.TemporaryDirectory(prefix="bare-base-") as folder:
+            stripped = f"FROM {BASE_IMAGE}\nRUN find / -xdev -name '*.pyc' -delete\n"
+            Path(folder, "Dockerfile").write_text(stripped, "ascii")
+            self.run("buildah", "bud", "--layers", *self.build_options(), f"--tag={BARE_BASE_IMAGE}", folder)
 
     def build_options(self) -> tuple[str, ...]:
         """What a build asks for on a machine without a registry."""

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import sysconfig
 import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+LIBRARY_FILES = """
+import sys, operating.cli, operating.running, proxy.tls.leg
+from proxy.observing.late import load_late
+for command in operating.cli._BUILT_IN:
+    operating.cli.cli.get_command(None, command)
+load_late()
+print(*(path for module in tuple(sys.modules.values()) if (path := getattr(module, "__file__", None))), sep="\\n")
+"""
 
 
 def packages() -> set[str]:
@@ -38,3 +49,14 @@ def test_nothing_of_it_floats() -> None:
     assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
     assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
     assert "latest" not in DOCKERFILE
+
+
+def test_what_is_left_out_of_the_librarys_bytecode_is_nothing_that_a_command_loads() -> None:
+    """Built without any on a base that has none: test_image.py."""
+    compiling = re.search(r"compileall .*?-x '([^']+)'", DOCKERFILE, re.DOTALL)
+    assert compiling is not None
+    library = sysconfig.get_path("stdlib")
+    said = subprocess.check_output([sys.executable, "-c", LIBRARY_FILES], text=True).splitlines()
+    found = [path for path in said if path.startswith(library) and "-packages/" not in path]
+    assert len(found) > 150
+    assert [path for path in found if re.search(compiling[1], path)] == []

@@ -23,7 +23,7 @@ from lab.open_move import open_move
 from lab.rooms import open_rooms
 from lab.sidecars import SidecarPlan
 
-from .containers import BASE_IMAGE, GRACE_SECONDS, IMAGE, REDIRECT_IMAGE, Containers
+from .containers import BARE_BASE_IMAGE, BASE_IMAGE, GRACE_SECONDS, IMAGE, REDIRECT_IMAGE, Containers
 from .test_kubernetes import config_map
 from .test_kubernetes import pod as rendered_pod
 
@@ -46,6 +46,18 @@ START_SECONDS = 15.0
 SEEN_SECONDS = 5.0
 """To start a command in the container takes most of it; 250 ms are held to in tests/system/test_live_change.py."""
 BUILD_TOOLS = r".*/(uv|uvx|pip[0-9.]*|setuptools|wheel|hatchling|.*\.whl)"
+BARE_IMAGE = f"{IMAGE}-bare"
+COMPILED_AT_START = """
+import os, sys, operating.cli
+from proxy.observing.late import load_late
+for command in operating.cli._BUILT_IN:
+    operating.cli.cli.get_command(None, command)
+import operating.running, proxy.tls.leg
+load_late()
+found = [module for module in tuple(sys.modules.values()) if getattr(module, "__cached__", None)]
+assert len(found) > 500
+print([module.__name__ for module in found if not os.path.exists(module.__cached__)])
+"""
 WRITE = """
 import errno, sys
 try:
@@ -110,6 +122,14 @@ def test_it_is_small_labelled_and_has_no_build_tools(containers: Containers) -> 
     found = partial(containers.podman, "run", "--rm", "--pull=never", "--entrypoint=find", IMAGE)
     assert found("/opt", *search) == ""
     assert found("/usr/share/python-wheels", *search) != "", "the base has some; the search would see ours"
+
+
+def test_nothing_that_it_loads_is_compiled_when_it_starts_whatever_its_base_has(containers: Containers) -> None:
+    """Where bytecode cannot be written a start that has none compiles hundreds of files, and so does a health check."""
+    containers.build_bare_base()
+    containers.build_image(BARE_IMAGE, "--layers", base=BARE_BASE_IMAGE)
+    python = ("run", "--rm", "--pull=never", "--read-only", "--entrypoint=/opt/sidecar/bin/python")
+    assert containers.podman(*python, BARE_IMAGE, "-c", COMPILED_AT_START) == "[]\n"
 
 
 @pytest.mark.parametrize(
