@@ -67,6 +67,8 @@ class RoleStatistics:
 
 @dataclass(slots=True)
 class Statistics:
+    """Of one process, counted since it began."""
+
     leader: RoleStatistics = field(default_factory=RoleStatistics)
     follower: RoleStatistics = field(default_factory=RoleStatistics)
     log_dropped: Counter[Dropped] = field(default_factory=Counter)

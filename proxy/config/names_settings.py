@@ -35,6 +35,8 @@ KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class LoginSettings:
+    """Who logs in at the broker that is asked for names."""
+
     mechanism: str
     username: str
     secret: Secret

@@ -7,9 +7,8 @@ expected, and is in force when `write` returns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -50,8 +49,7 @@ class RefusedWriteError(Exception):
         self.is_the_place = is_the_place
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     before: bytes
     hash_before: str
     hash: str

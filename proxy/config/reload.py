@@ -54,6 +54,8 @@ class ReloadResult(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
+    """What came of reading the file once more."""
+
     result: ReloadResult
     error: str | None = None
     """Ready to print; only when it failed."""
@@ -68,6 +70,8 @@ class ReloadOutcome:
 
 @dataclass(slots=True)
 class ReloadStatistics:
+    """Of one process."""
+
     outcomes: Counter[ReloadResult] = field(default_factory=Counter)
     last_reload_successful: bool = True
     last_success_timestamp_seconds: float = 0.0

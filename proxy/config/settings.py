@@ -67,11 +67,15 @@ class Policy(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
+    """Of ``[broker]``."""
+
     id: BrokerId
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaSettings:
+    """Of ``[quotas]``."""
+
     file: Path = Path("quotas.toml")
     policy: Policy = Policy.STRICT
     gate_seconds: Annotated[Seconds, Key("gate")] = 0.1
@@ -94,6 +98,8 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class JournalSettings:
+    """Of ``[journal]``."""
+
     directory: Path
     rotate_every_seconds: Annotated[Seconds, Key("rotate_every")] = 600.0
     rotate_at_bytes: Annotated[Bytes, Key("rotate_at")] = 16 * 2**20

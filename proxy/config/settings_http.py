@@ -22,6 +22,8 @@ _LOOPBACK = Address("127.0.0.1", 9404)
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
+    """Of ``[http]``: where it answers, and whom."""
+
     listen: Address = _LOOPBACK
     allowed_hosts: tuple[Annotated[str, Kind(parse_host_name)], ...] = ()
     """Names it may be asked by, beside the machine's own; ``*.example.com`` is all below it, ``*`` any."""

@@ -27,6 +27,8 @@ class StallAction(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LimitSettings:
+    """Of ``[limits]``."""
+
     max_request_bytes: Bytes = 2**20
     """The largest Fetch request that is decoded, in slices: some 30 000 partitions, of which a decision takes 2 to 4 µs
     each of the one thread (measured). A fetcher asks for hundreds, seldom thousands."""

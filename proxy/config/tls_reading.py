@@ -7,8 +7,7 @@ would be less secure than the file says.
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
 from ..quotas.units import shown
@@ -41,8 +40,7 @@ _OF_UPSTREAM = ("ssl.endpoint.identification.algorithm",)
 _PROTOCOLS = ("SSL", "PLAINTEXT")
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """Of a role: the hosts of its legs, None where it is not known whom it leads to."""
 
     listen: tuple[str | None, ...]

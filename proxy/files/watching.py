@@ -13,9 +13,8 @@ import math
 import os
 import threading
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -39,8 +38,7 @@ _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Route:
+class _Route(NamedTuple):
     """The way to a file: the names that decide what it is, and the directories they are in, with their
     identity."""
 
@@ -136,7 +134,7 @@ def _kept(route: _Route, until: ExitStack) -> _Route:
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         until.callback(os.close, descriptor)
         identities[directory] = _identity(os.fstat(descriptor))
-    return replace(route, directories=identities)
+    return route._replace(directories=identities)
 
 
 async def _set_when_cancelled(stop: threading.Event) -> None:

@@ -5,11 +5,10 @@ docs/security.md has the same figures, and a test compares the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """Sizes in bytes, times in seconds. Prometheus' requests have some 500 bytes and ten headers."""
 
     connections: int = 64

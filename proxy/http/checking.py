@@ -6,7 +6,6 @@ Invariant: what nobody is served with is a RefusedError, with its reason and the
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ def checked(head: h11.Request, peer: str, subject: str, trust: Trust) -> Request
         error = "this came from a page of another site; only pages of this one may change anything"
         raise refusal(Refusal.FOREIGN_ORIGIN, 403, error, printable(origin))
     # Every browser sends a Host, and HTTP/1.0's programs need not.
-    return replace(request, host=host, by_our_name=host == "" or trust.is_our_name(host))
+    return request._replace(host=host, by_our_name=host == "" or trust.is_our_name(host))
 
 
 def response_of(answer: Answer, *, last: bool) -> h11.Response:

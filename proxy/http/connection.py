@@ -11,8 +11,7 @@ Invariant: `serve` raises nothing but a cancellation of somebody else's, and lea
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 import trio
@@ -35,8 +34,7 @@ _READING = "reading a request"
 _GONE = (trio.BrokenResourceError, trio.ClosedResourceError)
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(NamedTuple):
     """What all connections share."""
 
     routes: Routes
@@ -198,7 +196,7 @@ class HttpConnection:
         if isinstance(route, Answer):
             return route
         with self._within(self._bounds.handler_seconds, Refusal.SLOW_HANDLER, 503, "no answer was found in time"):
-            return await route.handler(replace(request, body=body))
+            return await route.handler(request._replace(body=body))
 
     async def _receive_body(self, length: int, limit: int) -> bytes:
         if length > limit:

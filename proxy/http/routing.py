@@ -6,8 +6,7 @@ Invariant: every method and path has a route or an answer that says which there 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,8 +14,7 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """One request, its body read as a whole."""
 
     method: str
@@ -40,8 +38,7 @@ class Request:
         return ",".join(value for found, value in self.headers if found == name)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     status: int
     body: bytes
     content_type: str = JSON
@@ -53,8 +50,7 @@ Handler = Callable[[Request], Awaitable[Answer]]
 Admit = Callable[[Request], Answer | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """What answers one method at one path."""
 
     method: str

@@ -33,6 +33,8 @@ class Refusal(enum.Enum):
 
 @dataclass(slots=True)
 class HttpStatistics:
+    """Of one process, counted since it began."""
+
     connections: int = 0
     """Open now."""
     answers: Counter[int] = field(default_factory=Counter)

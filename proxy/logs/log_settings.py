@@ -20,5 +20,7 @@ class LogLevel(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
+    """Of ``[log]``."""
+
     format: LogFormat = LogFormat.JSON
     level: LogLevel = LogLevel.INFO

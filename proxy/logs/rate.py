@@ -25,6 +25,8 @@ CAUSE_KEYS = ("cause", "reason", "role", "task", "signal", "status")
 
 @dataclass(slots=True)
 class _Window:
+    """The stretch of time in which lines of one kind are counted."""
+
     began: float
     lines: int = 0
     suppressed: int = 0

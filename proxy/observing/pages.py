@@ -7,8 +7,7 @@ Knows their paths and how their answers look, not what they say (`Endpoints`). I
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trio
 
@@ -24,8 +23,7 @@ Json = Mapping[str, Any]
 OPENMETRICS = "application/openmetrics-text"
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
+class Endpoints(NamedTuple):
     """What the paths call. `ready` answers at once, whatever else is under way."""
 
     metrics: Callable[[str], Awaitable[tuple[bytes, str]]]

@@ -12,9 +12,8 @@ Invariant: `holds` changes at exactly the moments that `next_change` tells.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,8 +28,7 @@ _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
 
-@dataclass(frozen=True, slots=True)
-class DailyWindow:
+class DailyWindow(NamedTuple):
     """`begins` and `ends` are times of the clock in `zone`; equal ones are a whole day. `days`: 0 is Monday."""
 
     begins: time = time()

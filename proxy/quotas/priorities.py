@@ -12,8 +12,7 @@ Invariant: an order names each entry once.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
@@ -46,8 +45,7 @@ class Need(enum.StrEnum):
     """Nothing: the replica is an added one of a reassignment. Also where nobody tells how many are in sync."""
 
 
-@dataclass(frozen=True, slots=True)
-class Priorities:
+class Priorities(NamedTuple):
     """`order`: needs, and topics or globs, the first of them first. What no entry fits comes after the last."""
 
     order: tuple[Need | str, ...] = tuple(Need)

@@ -14,8 +14,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import InvalidValueError
@@ -45,8 +44,7 @@ class Signal(enum.StrEnum):
 _OWN = frozenset(Signal)
 
 
-@dataclass(frozen=True, slots=True)
-class QuerySignal:
+class QuerySignal(NamedTuple):
     name: str
     url: str
     """Of the server, without the API's path."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .daily_window import first_moment
 from .spans import format_span
@@ -29,8 +29,7 @@ _DAY = timedelta(days=1)
 _NUMBERED = re.compile(r"^schedules\[[0-9]+\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(NamedTuple):
     """When catch-up is to be over. Exactly one of `at`, `daily` and `within` is not None."""
 
     at: datetime | None = None

@@ -10,7 +10,7 @@ holds only keys that it sets.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..roles import Role
 from .priorities import DEFAULT_PRIORITIES, Priorities
@@ -89,8 +89,7 @@ class Layer:
             yield self.mode
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """One ``[[schedules]]``: sections that hold meanwhile, before the file's own of the same name."""
 
     path: str
@@ -112,6 +111,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class QuotaFile:
+    """All that one quotas.toml says."""
+
     base: Layer
     schedules: tuple[Schedule, ...]
     """As written: where two hold at once, the later one goes first."""

@@ -12,9 +12,8 @@ Invariant: the need grows with the lag and as time goes by.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas.rate_source import LEAST_RATE
 
@@ -60,8 +59,7 @@ class Standing(enum.Enum):
     NOT_YET_KNOWN = "not_yet_known"
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     standing: Standing
     finish_by: datetime
     bytes_per_second: float | None = None

@@ -6,8 +6,7 @@ Pure. Invariant: a choice lies between the bounds of its rate source.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,8 +35,7 @@ class HeldBy(enum.StrEnum):
     """It is being raised, or all of it is not used."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """One look at a role. Bytes per second are as its quota counts them."""
 
     behind: int = 0
@@ -59,8 +57,7 @@ class Observed:
     """Which signal that the operator named has had no value for too long, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The rate of a role from now on."""
 
     bytes_per_second: float

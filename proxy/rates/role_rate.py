@@ -6,7 +6,6 @@ Pure: time is an argument. Invariant: what is chosen lies between the source's b
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .auto import AutoRate
@@ -56,14 +55,13 @@ class RoleRate:
         does_not_hurt = self._by_signals(source, observed, held, now)
         if least is None:
             return does_not_hurt
-        told = replace(
-            does_not_hurt,
+        told = does_not_hurt._replace(
             finish_by=least.finish_by,
             needed_bytes_per_second=least.needed_bytes_per_second,
             late=least.late,
         )
         above = least.held_by == HeldBy.NOTHING_BEHIND or does_not_hurt.bytes_per_second >= least.bytes_per_second
-        return told if above else replace(least, signal=does_not_hurt.signal, auto=True)
+        return told if above else least._replace(signal=does_not_hurt.signal, auto=True)
 
     def _by_deadline(self, source: RateSource, observed: Observed, held: float, need: Need) -> Choice:
         wanted, held_by = _wanted(source, need, held)

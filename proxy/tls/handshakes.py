@@ -23,6 +23,8 @@ YIELDS_AFTER_SECONDS = 1.0
 
 @dataclass(slots=True, eq=False)
 class _UnderWay:
+    """A handshake that has not ended."""
+
     waits_since: float
     """For bytes of its peer."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
 
@@ -17,7 +16,7 @@ def test_every_bound_of_http_and_its_default_is_there_and_no_other() -> None:
     section = TEXT[TEXT.index("\n## HTTP\n") :]
     documented = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([\d.]+) \|", section, re.MULTILINE))
     assert documented == {name: f"{value:g}" if isinstance(value, float) else str(value)
-                          for name, value in dataclasses.asdict(Bounds()).items()}  # fmt: skip
+                          for name, value in Bounds()._asdict().items()}  # fmt: skip
 
 
 def test_every_reason_is_one_and_every_one_is_told() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -50,7 +49,7 @@ ENDPOINTS = Endpoints(
     throttle=throttle,
     reload=reload_well,
 )
-SICK = replace(ENDPOINTS, ready=lambda: (False, {"reasons": ["draining"]}), reload=reload_badly)
+SICK = ENDPOINTS._replace(ready=lambda: (False, {"reasons": ["draining"]}), reload=reload_badly)
 
 
 async def asked(
