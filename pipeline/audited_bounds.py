@@ -11,25 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, LongType, MapType, StringType, StructField, StructType
 
 from journal_schema import Kind
 
 from .quotas import ROLE
+from .schema import BOUNDS
 from .tables import accounted_bytes
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ENTRIES = "array<struct<key:string,value:struct<peers:array<string>,bytes_per_second:double>>>"
-_RACK = StructType([StructField("bytes_per_second", DoubleType()), StructField("brokers", ArrayType(LongType()))])
-BOUNDS = StructType(
-    [
-        StructField("peers", MapType(StringType(), DoubleType())),
-        StructField("racks", MapType(StringType(), _RACK)),
-    ]
-)
-"""Of the field `bounds` of quota events what is audited."""
 
 
 def with_bounds(seconds: DataFrame, events: DataFrame) -> tuple[DataFrame, DataFrame]:

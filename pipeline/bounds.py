@@ -7,12 +7,13 @@ journals tell of is left out silently.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F
 
 from journal_schema import Kind
+
+from .schema import BOUNDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,23 +61,23 @@ def inside(events: DataFrame) -> Inside:
     )
     bounds: list[Bound] = []
     left_out: list[str] = []
-    for row in rows.orderBy("broker", "role").collect():
+    for row in rows.withColumn("told", F.from_json("now.bounds", BOUNDS)).orderBy("broker", "role").collect():
         who = f"broker {row.broker} as {row.role}"
-        told = json.loads(row.now.bounds) if row.now.bounds and row.now.enforce else {}
+        told = row.told.asDict(recursive=True) if row.told is not None and row.now.enforce else {}
         bounds += _bounds(str(row.broker), row.role, told)
         left_out += _left_out(who, told, row.now.priorities, row.different)
     return Inside(tuple(bounds), tuple(left_out))
 
 
 def _bounds(broker: str, role: str, told: dict[str, Any]) -> Iterator[Bound]:
-    for peer, rate in told.get("peers", {}).items():
+    for peer, rate in (told.get("peers") or {}).items():
         yield Bound(broker, role, f"peer {peer}", frozenset([peer]), rate)
-    for rack, said in told.get("racks", {}).items():
+    for rack, said in (told.get("racks") or {}).items():
         yield Bound(broker, role, f"rack {rack}", frozenset(map(str, said["brokers"])), said["bytes_per_second"])
 
 
 def _left_out(who: str, told: dict[str, Any], priorities: str | None, different: int) -> Iterator[str]:
-    topics = sorted(told.get("topics", ()))
+    topics = sorted(told.get("topics") or ())
     if topics:
         named = ", ".join(topics[:MOST_NAMED]) + (" and more" if len(topics) > MOST_NAMED else "")
         yield f"{who} had rates of topics ({named}): links are modelled, not topics, so what is of these may be slower"

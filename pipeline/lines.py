@@ -6,7 +6,7 @@ DataFrame → DataFrame. Invariant: every line of text comes out exactly once, w
 from __future__ import annotations
 
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SECONDS, VERSION, FieldType, Kind
 
+from . import quota_lines
 from .schema import LINE
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ AHEAD_SECONDS = 86_400
 MOST = 1 << 53
 """Bytes, messages or seconds. What is worked out of a line multiplies them by at most 825: 15 seconds of 55 parts."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
+_WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
+_MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
+_MEASURED = (Kind.CONNECTION, Kind.FILE_CLOSED, Kind.DROPPED)
+"""Kinds whose numbers are how much or how long."""
 
 
 def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame:
@@ -75,10 +80,11 @@ def _reason(latest_seconds: int) -> Column:
             F.col("time") > latest_seconds,
             F.concat(F.lit("its clock is in the future: "), F.date_format(F.timestamp_seconds("time"), "yyyy-MM-dd")),
         )
-        .when(_is_traffic() & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
-        .when(_is_traffic() & ~_fits(), F.lit("lists of different lengths, or of none"))
-        .when(_is_traffic() & ~_counts(), F.lit("a count is negative or missing"))
-        .when(F.col("bounds").isNotNull() & F.json_object_keys("bounds").isNull(), F.lit("bounds is not a JSON object"))
+        .when(_is(*_WITH_ROLE) & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
+        .when(_is(Kind.TRAFFIC) & ~_fits(), F.lit("lists of different lengths, or of none"))
+        .when(_is(Kind.TRAFFIC) & ~_counts(), F.lit("a count is negative or missing"))
+        .when(_is(*_MEASURED) & _is_negative(), F.lit("a count or duration is negative"))
+        .when(_is(Kind.QUOTA) & quota_lines.problem().isNotNull(), quota_lines.problem())
         .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
     )
 
@@ -102,16 +108,25 @@ def _counts() -> Column:
     return reduce(and_, [*there, *counts])
 
 
+def _is_negative() -> Column:
+    """Whether one of the numbers of an event is, but for how far a clock was set."""
+    measures = [F.coalesce(F.col(name) < 0, F.lit(False)) for name in _MEASURES]
+    return reduce(or_, measures)
+
+
 def _fit_sums() -> Column:
-    """Whether what is worked out with these numbers stays within 64 bits: beyond them one line would end the job."""
-    single = [F.col(field.name).between(-MOST, MOST) for field in COMMON if field.type is FieldType.INTEGER]
+    """Whether what is worked out with these numbers stays within 64 bits: beyond them one line would end the job.
+
+    NaN does not: to Spark it is more than every number."""
+    own = [field.name for field in COMMON if field.type is FieldType.INTEGER]
+    single = [F.col(name).between(-MOST, MOST) for name in (*own, *_MEASURES)]
     lists = [field.name for field in (*REPLICAS, *SECONDS) if field.type is FieldType.INTEGERS]
     several = [F.forall(name, lambda one: one.between(-MOST, MOST)) for name in lists]
     return reduce(and_, [F.coalesce(one, F.lit(True)) for one in (*single, *several)])
 
 
-def _is_traffic() -> Column:
-    return F.col("kind") == Kind.TRAFFIC.value
+def _is(*kinds: Kind) -> Column:
+    return F.col("kind").isin([kind.value for kind in kinds])
 
 
 def _missing() -> Column:

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -29,6 +30,15 @@ TYPES: dict[FieldType, DataType] = {
     FieldType.INTEGERS: ArrayType(LongType()),
     FieldType.STRINGS: ArrayType(StringType()),
 }
+_RACK = StructType([StructField("bytes_per_second", DoubleType()), StructField("brokers", ArrayType(LongType()))])
+BOUNDS = StructType(
+    [
+        StructField("peers", MapType(StringType(), DoubleType())),
+        StructField("racks", MapType(StringType(), _RACK)),
+        StructField("topics", MapType(StringType(), DoubleType())),
+    ]
+)
+"""The field `bounds` of quota lines, which is JSON itself."""
 PARTITION_COLUMNS = ("date", "broker")
 
 

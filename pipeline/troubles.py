@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
 MOST_TOLD = 20
+MOST_OF_A_LINE = 200
+"""Characters."""
 NOT_WHOLE = {
     "torn": "torn: it ends before its last line says so (a kill -9, a full disk); its {lines} whole lines were read",
     "damaged": "damaged: it has another number of lines than it says; the {lines} there are were read",
@@ -51,13 +53,15 @@ def of_tables(files: DataFrame) -> list[str]:
 
 
 def of_lines(lines: DataFrame) -> list[str]:
-    """Of lines that were set aside: one for each reason."""
-    found = lines.groupBy("problem").agg(F.count("*").alias("lines"), F.min("source").alias("path"))
-    return _told(
-        found,
-        F.desc("lines"),
-        lambda row: f"{_short(row.path)}: {row.problem} (lines like that, in all files: {row.lines})",
-    )
+    """Of lines that were set aside: one for each reason, with the beginning of a line that has it."""
+    one = F.min(F.struct("source", F.substring("value", 1, MOST_OF_A_LINE + 1).alias("value")))
+    found = lines.groupBy("problem").agg(F.count("*").alias("lines"), one.alias("one"))
+    return _told(found, F.desc("lines"), _line)
+
+
+def _line(row: Row) -> str:
+    beginning = row.one.value[:MOST_OF_A_LINE] + ("…" if len(row.one.value) > MOST_OF_A_LINE else "")
+    return f"{_short(row.one.source)}: {row.problem} (lines like that, in all files: {row.lines}): {beginning}"
 
 
 def _short(path: str) -> str:

@@ -54,6 +54,12 @@ def event_line(kind: Kind, time: int, **values: Any) -> str:
     return json.dumps({**JOURNAL, "kind": kind.value, "time": time, "tick": time - FIRST, **values})
 
 
+def quota_line(**values: Any) -> str:
+    said = {"role": "leader", "bytes_per_second": 5.0, "policy": "strict", "enforce": True, "selection": "*",
+            "reason": "start"}  # fmt: skip
+    return event_line(Kind.QUOTA, FIRST, **{**said, **values})
+
+
 def write_file(
     folder: Path,
     *,

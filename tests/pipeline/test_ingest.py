@@ -15,7 +15,7 @@ from pipeline.ingest import Outcome, find_files, ingest, take
 from pipeline.lines import MOST
 from pipeline.storage import COMMITS, SEAL, STAGING, Storage, begin
 from pipeline.tables import Tables
-from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, traffic_line, write_file
+from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,10 +130,7 @@ OF_VERSION_1 = json.dumps(
      "partition": 0, "throttled": True, "in_sync": False, "record_bytes": 1000, "wire_bytes": 1018}
 )  # fmt: skip
 TOO_LARGE = f"a number is larger than {MOST}, which nothing here is"
-QUOTA_OF_NO_BOUNDS = event_line(
-    Kind.QUOTA, FIRST, role="leader", bytes_per_second=5.0, policy="strict", enforce=True, selection="*",
-    reason="start", bounds="[",
-)  # fmt: skip
+
 BAD = [
     ("not json", "not a JSON object"),
     ('{"v":1,"kind":"traffic"', "not a JSON object"),
@@ -156,7 +153,8 @@ BAD = [
     (changed(GOOD, record_bytes=[2**63 - 1], shapes=["["]), TOO_LARGE),
     (changed(GOOD, fetch_offset_before=[0], fetch_offset=[2**63 - 1]), TOO_LARGE),
     (event_line(Kind.START, FIRST, version="1", tick=2**63 - 1), TOO_LARGE),
-    (QUOTA_OF_NO_BOUNDS, "bounds is not a JSON object"),
+    (quota_line(bounds="["), "bounds are not rates of peers, racks and topics, each said once, of 0 or more"),
+    (quota_line(bytes_per_second=-5.0), "bytes_per_second is not a rate of 0 or more: -5.0"),
     (event_line(Kind.CONNECTION, FIRST), "missing: role, peer, cause, seconds, replica_fetches, held_seconds"),
 ]
 
@@ -255,7 +253,9 @@ def test_foreign_lines_are_set_aside_and_named(mixed: Mixed, name: str, problem:
     rows = [row for row in mixed.tables.quarantine.collect() if row.problem == problem]
     assert len(rows) == lines, name
     journal = mixed.folder / "journal"
-    assert told(mixed, f"{journal}/{rows[0].source}: {problem} (lines like that, in all files: {lines})")
+    assert told(
+        mixed, f"{journal}/{rows[0].source}: {problem} (lines like that, in all files: {lines}): {rows[0].value[:100]}"
+    )
 
 
 def test_what_was_set_aside_is_read_again(spark: SparkSession, mixed: Mixed) -> None:
