@@ -3,7 +3,8 @@
 A cause is an event with what tells its kinds apart (`CAUSE_KEYS`), never the peer: whoever dials from ten thousand
 ports is one cause. Reads no clock; time is an argument. Knows no format.
 
-Invariant: at most `MOST_CAUSES` are remembered, and what was suppressed is said on the next line of its cause.
+Invariant: of each event, and the sidecar has some hundred, at most `MOST_CAUSES` causes are remembered and one for all
+others; what was suppressed is said on the next line of its cause, or, once that is forgotten, of its event.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ WINDOW_SECONDS = 10.0
 MOST_LINES = 200
 """Of one cause in a window: more than a rolling restart of a large cluster closes connections (some 10 for each
 other broker), less than a disk or a collector notices."""
-MOST_CAUSES = 1000
-"""Beyond them all new ones are one cause, until windows end."""
+MOST_CAUSES = 100
+"""Of one event. Beyond them all its new ones are one cause, until windows end; other events have causes of their own,
+since a peer can make up a word but no event."""
 CAUSE_KEYS = ("cause", "reason", "role", "task", "signal", "status")
+
+
+_OTHERS = ("others",)
 
 
 @dataclass(slots=True)
@@ -32,17 +37,41 @@ class _Window:
     suppressed: int = 0
 
 
+class _Event:
+    def __init__(self) -> None:
+        self.windows: dict[tuple[str, ...], _Window] = {}
+        """By cause."""
+        self.untold = 0
+        """Lines suppressed of causes that are forgotten."""
+
+    def window(self, cause: tuple[str, ...], now: float) -> _Window:
+        found = self.windows.get(cause)
+        if found is not None:
+            return found
+        if len(self.windows) >= MOST_CAUSES:
+            self._forget_ended(now)
+        return self.windows.setdefault(cause if len(self.windows) < MOST_CAUSES else _OTHERS, _Window(now))
+
+    def take_untold(self) -> int:
+        untold, self.untold = self.untold, 0
+        return untold
+
+    def _forget_ended(self, now: float) -> None:
+        for cause, window in list(self.windows.items()):
+            if now - window.began >= WINDOW_SECONDS:
+                self.untold += window.suppressed
+                del self.windows[cause]
+
+
 class LogRate:
     def __init__(self, *, most_lines: int = MOST_LINES) -> None:
         self._most_lines = most_lines
-        self._windows: dict[tuple[object, ...], _Window] = {}
+        self._events: dict[str, _Event] = {}
 
     def admit(self, event: str, keys: Mapping[str, object], now: float) -> int | None:
         """None: this line is one too many. Else how many of its cause were suppressed since the last one."""
-        cause = (event, *(str(keys.get(key))[:80] for key in CAUSE_KEYS))
-        window = self._windows.get(cause)
-        if window is None:
-            window = self._begun(cause, now)
+        of_event = self._events.setdefault(event, _Event())
+        window = of_event.window(tuple(str(keys.get(key))[:80] for key in CAUSE_KEYS), now)
         suppressed = 0
         if now - window.began >= WINDOW_SECONDS:
             suppressed, window.suppressed = window.suppressed, 0
@@ -51,15 +80,4 @@ class LogRate:
             window.suppressed += 1
             return None
         window.lines += 1
-        return suppressed
-
-    def _begun(self, cause: tuple[object, ...], now: float) -> _Window:
-        if len(self._windows) >= MOST_CAUSES:
-            self._windows = {
-                of: window
-                for of, window in self._windows.items()
-                if window.suppressed or now - window.began < WINDOW_SECONDS
-            }
-        if len(self._windows) >= MOST_CAUSES:
-            cause = ("others",)
-        return self._windows.setdefault(cause, _Window(now))
+        return suppressed + of_event.take_untold()
