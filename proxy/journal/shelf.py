@@ -2,14 +2,16 @@
 
 Blocking; runs in the writer's thread, and once at start. Knows nothing of lines.
 Invariant: a file without `.open` in its name is never written to again; only files with our broker's name are
-touched.
+touched; names sort in the order in which the files were begun, whatever the clock was set to.
 """
 
 from __future__ import annotations
 
+import re
+import stat
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +23,18 @@ OPEN_SUFFIX = ".open.ndjson.gz"
 def run_name(started_seconds: float) -> str:
     """Return the start of a run as part of its files' names: they sort by it."""
     return datetime.fromtimestamp(started_seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+_NAME = re.compile(r"(?P<run>\d{8}T\d{6}Z)-(?P<number>\d+)(?:\.open)?\.ndjson\.gz")
+"""What comes after the broker."""
+
+
+class _Place(NamedTuple):
+    """Where a file stands among those of its broker. What was named by somebody else comes last, by its name."""
+
+    is_foreign: bool
+    run: str
+    number: int
 
 
 class Shelf:
@@ -41,11 +55,13 @@ class Shelf:
 
     def next_open(self) -> Path:
         """Return the path of the next file, not there yet."""
-        while True:
-            self._number += 1
-            path = self.directory / f"{self._prefix}{self._run}-{self._number:06d}{OPEN_SUFFIX}"
-            if not path.exists() and not self.closed(path).exists():
-                return path
+        last = max((place for path in self._all() if not (place := self._place(path)).is_foreign), default=None)
+        if last is not None and not self._number:
+            # The clock was set back since that run began, or both began in the same second: this one goes on with its
+            # names, or its files would be the oldest of all and the first to be removed.
+            self._run = max(self._run, last.run)
+        self._number = max([self._number, *(self._place(path).number for path in self._all(self._run))]) + 1
+        return self.directory / f"{self._prefix}{self._run}-{self._number:06d}{OPEN_SUFFIX}"
 
     def closed(self, path: Path) -> Path:
         """Return the name that an open file gets."""
@@ -61,19 +77,35 @@ class Shelf:
 
         The open one counts, and stays.
         """
-        sizes = {path: _size(path) for path in self.directory.glob(f"{self._prefix}*{CLOSED_SUFFIX}")}
-        excess, removed = sum(sizes.values()) - keep_bytes, 0
-        for path in sorted(path for path in sizes if not path.name.endswith(OPEN_SUFFIX)):
+        sizes = {path: _size(path) for path in self._all()}
+        excess, removed = sum(filter(None, sizes.values())) - keep_bytes, 0
+        for path in sorted(sizes, key=self._place):
             if excess <= 0:
                 break
+            size = sizes[path]
+            if size is None or path.name.endswith(OPEN_SUFFIX):
+                continue
             path.unlink(missing_ok=True)
-            excess -= sizes[path]
+            excess -= size
             removed += 1
         return removed
 
+    def _all(self, run: str = "") -> list[Path]:
+        """Open ones as well, which end alike."""
+        return list(self.directory.glob(f"{self._prefix}{run}*{CLOSED_SUFFIX}"))
 
-def _size(path: Path) -> int:
+    def _place(self, path: Path) -> _Place:
+        name = path.name.removeprefix(self._prefix)
+        found = _NAME.fullmatch(name)
+        if found is None:
+            return _Place(is_foreign=True, run=name, number=0)
+        return _Place(is_foreign=False, run=found["run"], number=int(found["number"]))
+
+
+def _size(path: Path) -> int | None:
+    """None for what is no file, or none any more."""
     try:
-        return path.stat().st_size
+        status = path.stat()
     except FileNotFoundError:
-        return 0
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

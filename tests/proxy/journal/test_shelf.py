@@ -73,3 +73,42 @@ def test_the_oldest_go_first_and_the_open_one_stays(tmp_path: Path, keep_bytes: 
     removed = shelf(tmp_path).prune(keep_bytes)
     assert names(tmp_path) == [*(f"journal-101-{name}.ndjson.gz" for name in left), "journal-102-a-000001.ndjson.gz"]
     assert removed == 4 - len(left)
+
+
+def test_a_run_whose_clock_is_set_back_goes_on_with_the_names_of_the_last_one(tmp_path: Path) -> None:
+    """By its own start its files were the oldest: the newest ones were removed first."""
+    for name in ("20261121T082503Z-000009", "20261121T100000Z-000041", "20261121T100000Z-000042.open", "zoo-000001"):
+        (tmp_path / f"journal-101-{name}.ndjson.gz").write_bytes(bytes(100))
+    set_back = shelf(tmp_path, run="20200101T000000Z")
+    first = set_back.next_open()
+    assert first.name == "journal-101-20261121T100000Z-000043.open.ndjson.gz"
+    first.write_bytes(bytes(100))
+    set_back.close(first)
+    set_back.next_open().write_bytes(bytes(100))
+    assert set_back.prune(400) == 2
+    assert names(tmp_path) == [
+        "journal-101-20261121T100000Z-000042.open.ndjson.gz",
+        "journal-101-20261121T100000Z-000043.ndjson.gz",
+        "journal-101-20261121T100000Z-000044.open.ndjson.gz",
+        "journal-101-zoo-000001.ndjson.gz",
+    ]
+
+
+def test_a_number_that_was_removed_is_not_given_again(tmp_path: Path) -> None:
+    """A run of the same second began at 1 again, and was the first to be removed."""
+    (tmp_path / "journal-101-20261121T082503Z-000007.ndjson.gz").touch()
+    assert shelf(tmp_path).next_open().name == "journal-101-20261121T082503Z-000008.open.ndjson.gz"
+
+
+def test_numbers_of_seven_digits_are_later_than_those_of_six(tmp_path: Path) -> None:
+    for name in ("20261121T082503Z-999999", "20261121T082503Z-1000000"):
+        (tmp_path / f"journal-101-{name}.ndjson.gz").write_bytes(bytes(100))
+    assert shelf(tmp_path).prune(100) == 1
+    assert names(tmp_path) == ["journal-101-20261121T082503Z-1000000.ndjson.gz"]
+    assert shelf(tmp_path).next_open().name == "journal-101-20261121T082503Z-1000001.open.ndjson.gz"
+
+
+def test_a_folder_with_the_name_of_a_file_is_no_file(tmp_path: Path) -> None:
+    """To remove it failed, and with it every file that was to be begun."""
+    (tmp_path / "journal-101-20261121T082503Z-000001.ndjson.gz").mkdir()
+    assert shelf(tmp_path).prune(0) == 0
