@@ -65,7 +65,9 @@ def _opener_for(url: str) -> urllib.request.OpenerDirector:
         raise ConfigurationError(f"{expected}: {getattr(error, 'strerror', None) or error}") from error
 
 
-_of_http = functools.cache(opener)
+@functools.cache
+def _of_http() -> urllib.request.OpenerDirector:
+    return opener(most_timeouts=_MOST_TIMEOUTS)
 
 
 @functools.lru_cache(maxsize=2)
@@ -82,7 +84,7 @@ def _opener_with(
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
         context.load_cert_chain(certificate, key, password=lambda: "")
-    return opener(context)
+    return opener(context, most_timeouts=_MOST_TIMEOUTS)
 
 
 def token_in(content: bytes, *, whose: str) -> str:
@@ -129,7 +131,7 @@ def send(
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
-            content = read_whole(answer, most_bytes=_MAX_BYTES, seconds=_MOST_TIMEOUTS * timeout_seconds)
+            content = read_whole(answer, most_bytes=_MAX_BYTES)
             return content, answer.headers
     except urllib.error.HTTPError as refusal:
         with refusal:

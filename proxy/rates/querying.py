@@ -39,7 +39,7 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
     try:
         try:
             with opener(context).open(url, timeout=TIMEOUT_SECONDS) as answer:
-                content = read_whole(answer, most_bytes=MOST_ANSWER_BYTES, seconds=TIMEOUT_SECONDS)
+                content = read_whole(answer, most_bytes=MOST_ANSWER_BYTES)
         except urllib.error.HTTPError as error:
             # A query that is refused comes with its reason as JSON, like an answer.
             with error:

@@ -194,7 +194,18 @@ async def test_signals_that_hang_keep_no_other_from_being_asked(
     assert set(answered[:3]) == {SIGNAL.name}
 
 
-def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "begins",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+        b"HTTP/1.1 503 Busy\r\nContent-Length: 1000\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\n",
+    ],
+)
+def test_an_answer_that_trickles_is_given_up(begins: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A time-out is of each piece: headers, or the reason of a refusal, byte by byte held the thread for ever."""
     monkeypatch.setattr(querying, "TIMEOUT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -202,13 +213,15 @@ def test_an_answer_that_trickles_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
             sock, _ = listener.accept()
             with sock, contextlib.suppress(OSError):
                 sock.recv(4096)
-                sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-                for _ in range(1000):
+                sock.sendall(begins)
+                for _ in range(500):
                     sock.sendall(b" ")
                     time.sleep(0.02)
 
         thread = threading.Thread(target=trickle)
         thread.start()
+        began = time.monotonic()
         with pytest.raises(TimeoutError, match="all of the answer"):
             ask_prometheus(at(f"http://127.0.0.1:{listener.getsockname()[1]}"))
+        assert time.monotonic() - began < 2
         thread.join()
