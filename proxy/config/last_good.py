@@ -110,7 +110,9 @@ def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, 
         raise ConfigurationError(f"{path}: expected at most {_MOST_STATE_BYTES} bytes to keep, found {len(written)}")
     with _being_written(path) as (descriptor, name):
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, written, 0)
+        at = 0
+        while at < len(written):  # a disk that fills takes a part of it, and tells the next write
+            at += os.pwrite(descriptor, written[at:], at)
         os.fsync(descriptor)
         name.rename(path)
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -142,3 +143,24 @@ def test_many_sidecars_that_share_a_file_leave_one_that_is_whole(state: Path) ->
 def test_a_place_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         keep_last_good(tmp_path / "nowhere" / "state", QUOTAS, 1.0)
+
+
+def test_a_disk_that_takes_a_part_leaves_what_was_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that fills takes what it can, and says so only to the next write: half a file was given the name of the
+    good one, and the next start had no quotas."""
+    keep_last_good(state, QUOTAS, 1.0)
+    pwrite, left = os.pwrite, [100]
+
+    def fills_up(descriptor: int, data: bytes, offset: int) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = pwrite(descriptor, data[: left[0]], offset)
+        left[0] -= taken
+        return taken
+
+    monkeypatch.setattr(os, "pwrite", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        keep_last_good(state, b"# others", 2.0)
+    kept = load_last_good(state)
+    assert kept is not None
+    assert kept.content == QUOTAS
