@@ -1,7 +1,8 @@
 """What systemd is told where it supervises the process: ready, alive, stopping (sd_notify(3)).
 
 Each message is one datagram to the socket that the environment variable NOTIFY_SOCKET names; without that variable no
-message is sent. Invariant: no call blocks or raises, also when nobody reads the socket.
+message is sent. Invariants: no call blocks or raises, also when nobody reads the socket; what it does not take now is
+sent with a later beat; no message needs a descriptor, since a process that has none left is to live.
 """
 
 from __future__ import annotations
@@ -23,6 +24,14 @@ class ServiceManager:
         self._alive_every = _watchdog_seconds(environ) / 2
         self._alive_said = -self._alive_every
         self._now = now
+        self._unsent: list[str] = []
+        self._socket = _opened() if self._address else None
+
+    def close(self) -> None:
+        """Nothing is said any more."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def ready(self) -> None:
         self._say("READY=1")
@@ -40,13 +49,30 @@ class ServiceManager:
         if self._alive_every and now - self._alive_said >= self._alive_every:
             self._alive_said = now
             self._say("WATCHDOG=1")
+        else:
+            self._send()
 
     def _say(self, state: str) -> None:
-        if not self._address:
-            return
-        with suppress(OSError, ValueError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as to:
-            to.settimeout(0)
-            to.sendto(state.encode(), self._address)
+        if state not in self._unsent:
+            self._unsent.append(state)
+        self._send()
+
+    def _send(self) -> None:
+        if self._socket is None:
+            self._unsent.clear()
+        with suppress(OSError, ValueError):
+            while self._unsent and self._socket is not None:
+                self._socket.sendto(self._unsent[0].encode(), self._address)
+                del self._unsent[0]
+
+
+def _opened() -> socket.socket | None:
+    try:
+        opened = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    opened.settimeout(0)
+    return opened
 
 
 def _watchdog_seconds(environ: Mapping[str, str]) -> float:
