@@ -29,11 +29,11 @@ async def in_thread(
     work: Callable[[*_Arguments], _Result],
     *arguments: *_Arguments,
     limiter: trio.CapacityLimiter,
-    abandon_on_cancel: bool = False,
 ) -> _Result:
     """Return what `work` returns; raises what it raises, and RuntimeError where no thread is to be had.
 
-    `abandon_on_cancel`: a cancelled caller leaves the thread to itself instead of waiting for it.
+    A caller that is cancelled leaves the thread to itself: one whose disk hangs would keep the process from ending.
+    Until the work is done it counts for `limiter`.
     """
     raised: list[BaseException] = []
 
@@ -44,7 +44,7 @@ async def in_thread(
             raised.append(error)
             return None
 
-    done = await trio.to_thread.run_sync(attempt, limiter=limiter, abandon_on_cancel=abandon_on_cancel)
+    done = await trio.to_thread.run_sync(attempt, limiter=limiter, abandon_on_cancel=True)
     if raised:
         raise raised.pop()
     return cast("_Result", done)

@@ -61,7 +61,6 @@ class LastGoodKeeper:
                 self._watch.now().timestamp(),
                 dict(self._watch.starts.kept),
                 limiter=FILE_THREADS,
-                abandon_on_cancel=True,
             )
         except (OSError, ValueError) as error:  # a zero byte in the path is the second
             said = error.strerror if isinstance(error, OSError) else None

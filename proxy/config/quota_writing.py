@@ -16,7 +16,7 @@ from ..errors import ConfigurationError
 from ..files.reading import read_bytes
 from ..files.replacement import edit_file, refuse_config_map
 from ..quotas import advise, hash_of, parse_quotas
-from ..threads import FILE_THREADS, in_thread
+from ..threads import in_thread
 from .quota_file import NOTHING_EXPECTED
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from .reload import QuotaWatch, ReloadOutcome
 
 
+WRITING_THREADS = trio.CapacityLimiter(2)
+"""Whoever asks again and again while the disk hangs takes no thread from keys, tokens or the watch of the file."""
 SOURCE = "PUT /quotas"
 """Names the source in messages about quotas that came over HTTP."""
 
@@ -72,7 +74,7 @@ class QuotaWriting:
         """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
         pushed = self._watch.pushed.current
         content = (
-            pushed.content if pushed is not None else await in_thread(read_bytes, self._path, limiter=FILE_THREADS)
+            pushed.content if pushed is not None else await in_thread(read_bytes, self._path, limiter=WRITING_THREADS)
         )
         return content, hash_of(content)
 
@@ -84,7 +86,7 @@ class QuotaWriting:
         quota_file = await self._parsed(content)
         async with self._one_at_a_time:
             try:
-                mounted = await in_thread(_is_config_map, self._path, limiter=FILE_THREADS)
+                mounted = await in_thread(_is_config_map, self._path, limiter=WRITING_THREADS)
                 before, outcome = await (
                     self._push(content, quota_file, expected, superseded, peer)
                     if mounted
@@ -109,7 +111,7 @@ class QuotaWriting:
         if not content.strip():
             raise RefusedWriteError([f"{SOURCE}: {NOTHING_EXPECTED}"], is_the_place=False)
         try:
-            return await in_thread(partial(parse_quotas, content, source=SOURCE), limiter=FILE_THREADS)
+            return await in_thread(partial(parse_quotas, content, source=SOURCE), limiter=WRITING_THREADS)
         except ConfigurationError as error:
             raise RefusedWriteError(error.problems, is_the_place=False) from error
 
@@ -119,7 +121,7 @@ class QuotaWriting:
                 raise StaleError(expected, hash_of(before))
             return content, before
 
-        _, before = await in_thread(edit_file, self._path, change, limiter=FILE_THREADS)
+        _, before = await in_thread(edit_file, self._path, change, limiter=WRITING_THREADS)
         return before, await self._watch.reload("put", peer=peer)
 
     async def _push(
@@ -128,7 +130,7 @@ class QuotaWriting:
         before, found = await self.read()
         if found != expected:
             raise StaleError(expected, found)
-        shown = hash_of(await in_thread(read_bytes, self._path, limiter=FILE_THREADS))
+        shown = hash_of(await in_thread(read_bytes, self._path, limiter=WRITING_THREADS))
         older = [*superseded, found, shown]
         return before, await self._watch.push(content, quota_file, older=older, peer=peer)
 

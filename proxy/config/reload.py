@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 import errno
+import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,7 +24,7 @@ from ..errors import ConfigurationError
 from ..files.mounts import is_mounted_alone
 from ..files.watching import follow
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
-from ..threads import FILE_THREADS, in_thread
+from ..threads import in_thread
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
 from .starting import Source, start_with
@@ -39,9 +40,12 @@ _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
 SHORT_BYTES = 16 * 1024
 """What a file of that size means is worked out at once: in a millisecond."""
+READ_SECONDS = 60.0
+"""So long the disk of the file may take, and the parser: the longest file is some seconds of work."""
+WORKING_THREADS = trio.CapacityLimiter(1)
+"""For what needs a core and no disk: those of `FILE_THREADS` may all be waiting for one."""
 
-
-_MAY_PASS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
+_MAY_PASS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE, errno.ETIMEDOUT})
 
 
 class ReloadResult(enum.Enum):
@@ -99,6 +103,10 @@ class QuotaWatch:
         self._log = log
         self._clock = clock
         self._reading = trio.Lock()
+        self._applying = trio.Lock()
+        """Never held by who waits for a disk: what changes by the clock changes while the file's disk hangs."""
+        self._threads = trio.CapacityLimiter(1)
+        """One that waits for the file's disk is not joined by another."""
         self._changes = Changes()
         self._worked_out_at = clock()
         """The wall clock when it was last read; one that shows less now has been set back."""
@@ -171,17 +179,25 @@ class QuotaWatch:
         """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
         async with self._reading:
             try:
-                # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
-                found = await in_thread(read_quotas_file, self._path, limiter=FILE_THREADS, abandon_on_cancel=True)
+                found = await self._read()
             except ConfigurationError as error:
                 outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
-                outcome = await self._succeed(*self._newer(found), reason)
+                async with self._applying:
+                    outcome = await self._succeed(*self._newer(found), reason)
             return self._tell(outcome, reason, peer)
+
+    async def _read(self) -> WrittenQuotas:
+        """Raises ConfigurationError."""
+        with trio.move_on_after(READ_SECONDS):
+            # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
+            return await in_thread(read_quotas_file, self._path, limiter=self._threads)
+        late = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+        raise ConfigurationError(f"{self._path}: cannot be read: no answer within {READ_SECONDS:g} s") from late
 
     async def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
         """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
-        async with self._reading:
+        async with self._applying:
             self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
             return self._tell(await self._succeed(content, quota_file, Source.PUSHED, "put"), "put", peer)
 
@@ -227,7 +243,7 @@ class QuotaWatch:
             now = self._clock()
             passed = seen.next_change is not None and now >= seen.next_change
             if slept.cancelled_caught and (passed or now < self._worked_out_at):
-                async with self._reading:
+                async with self._applying:
                     self._swap(self._file, await self._worked_out(self._file, len(self._written or b"")), "clock")
 
     def _failed(self, error: str, reason: str) -> ReloadOutcome:
@@ -260,7 +276,7 @@ class QuotaWatch:
             before, now = self._current, self._clock()
             if size <= SHORT_BYTES:
                 return work(before, now)
-            found = await in_thread(work, before, now, limiter=FILE_THREADS, abandon_on_cancel=True)
+            found = await in_thread(work, before, now, limiter=WORKING_THREADS)
             if self._current is before:
                 return found
 

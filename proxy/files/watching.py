@@ -2,8 +2,11 @@
 through symbolic links that now lead elsewhere (a Kubernetes ConfigMap swaps its ``..data`` link).
 
 Knows nothing of what is in the file. Watches the directories of the file and of every link on the way to it,
-not the file itself: a watch on a file ends with the inode. Invariant: a change made after `open` returned is
-reported, by `wait_changed` returning, whatever came before it.
+not the file itself: a watch on a file ends with the inode. Once a second the file itself is looked at, since the kernel
+says nothing of what another machine does to it (NFS, a bind mount of a virtual machine's host).
+
+Invariants: a change made after `open` returned is reported, by `wait_changed` returning, whatever came before it; a
+disk that hangs keeps nobody who is cancelled for more than `PATIENCE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import os
 import threading
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, TypeVarTuple
 
 import trio
 
@@ -34,8 +37,13 @@ _LOOK_AGAIN_MS = 1000
 """inotify says nothing when a watched directory is itself replaced."""
 _RETRY_SECONDS = 1.0
 """After the directory of the file could not be watched, or the file not be read."""
+PATIENCE_SECONDS = 2.0
+"""For the thread of a watch that is to end. One whose disk hangs is left to itself, with what it has open."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
+
+_Arguments = TypeVarTuple("_Arguments")
+_Result = TypeVar("_Result")
 
 
 class _Route(NamedTuple):
@@ -46,21 +54,34 @@ class _Route(NamedTuple):
     directories: Mapping[str, tuple[int, int]]
 
 
+_State = tuple[int, int, int, int] | None
+"""What tells that a file is another one, or has changed; None: there is none that could be looked at."""
+
+
 class FileWatch:
-    def __init__(self, path: Path, route: _Route, notify: RustNotify) -> None:
+    def __init__(self, path: Path, route: _Route, notify: RustNotify, state: _State) -> None:
         self._path = path
         self._route = route
         self._notify = notify
+        self._state = state
+        """At the last look."""
+        self._is_left = False
+        """Its thread hangs, and was left to itself."""
 
     @classmethod
     @asynccontextmanager
     async def open(cls, path: Path) -> AsyncIterator[FileWatch]:
         """Raises OSError if a directory is missing or cannot be watched."""
         with ExitStack() as kept:
-            route = await in_thread(_route_to, path, limiter=FILE_THREADS)
-            route = await in_thread(_kept, route, kept, limiter=FILE_THREADS)
-            notify = await in_thread(_notify_about, route, limiter=FILE_THREADS)
-            yield cls(path, route, kept.enter_context(notify))
+            route = await _blocking(_route_to, path)
+            route = await _blocking(_kept, route, kept)
+            notify = await _blocking(_notify_about, route)
+            watch = cls(path, route, kept.enter_context(notify), await _blocking(_state_of, path))
+            try:
+                yield watch
+            finally:
+                if watch._is_left:
+                    kept.pop_all()
 
     async def wait_changed(self) -> bool:
         """Tell whether the file is still reached through the watched directories; if not, a new watch has to be opened.
@@ -70,11 +91,13 @@ class FileWatch:
         stop = threading.Event()
         still_good: bool | OSError = False
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_set_when_cancelled, stop)
-            try:
-                still_good = await in_thread(self._watch, stop, limiter=FILE_THREADS)
-            except OSError as error:  # Raised outside the nursery, which would wrap the error in an ExceptionGroup.
-                still_good = error
+            with trio.CancelScope(shield=True) as patience:
+                nursery.start_soon(_set_when_cancelled, stop, patience)
+                try:
+                    still_good = await in_thread(self._watch, stop, limiter=trio.CapacityLimiter(1))
+                except OSError as error:  # Raised outside the nursery, which would wrap the error in an ExceptionGroup.
+                    still_good = error
+            self._is_left = patience.cancelled_caught
             nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
         if isinstance(still_good, OSError):
@@ -82,14 +105,16 @@ class FileWatch:
         return still_good
 
     def _watch(self, stop: threading.Event) -> bool:
-        """Watch in a thread. Trio waits for the thread to end, so a cancelled caller sets `stop`."""
+        """Watch in a thread, which ends when a cancelled caller sets `stop`, unless its disk hangs."""
         while True:
             seen = self._notify.watch(_DEBOUNCE_MS, _STEP_MS, _LOOK_AGAIN_MS, stop)
             if seen in ("stop", "signal"):
                 return True
             if _route_to(self._path) != self._route:
                 return False
-            if not isinstance(seen, str) and any(changed in self._route.names for _, changed in seen):
+            before, self._state = self._state, _state_of(self._path)
+            is_named = not isinstance(seen, str) and any(changed in self._route.names for _, changed in seen)
+            if is_named or self._state != before:
                 return True
 
 
@@ -97,10 +122,12 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
     """Call `look` when the watch begins and whenever the file may have changed, until cancelled; a second after a look
     that says that it is to be repeated, too.
 
-    `failed` is told once when the file can no longer be watched. It is tried again every second, and what cannot be
-    watched can rarely be read, so `look` is called once then too, to find that out.
+    `failed` is told once when the file can no longer be watched. It is tried again every second, and `look` is called
+    then too, and whenever the file is another one: where the user's inotify instances are spent it can be read all the
+    same.
     """
-    failing = False
+    failing = again = False
+    state: _State = None
     while True:
         try:
             async with FileWatch.open(path) as watch:
@@ -110,10 +137,12 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
                 while await _changed_or_due(watch, again):
                     again = await look()
         except OSError as error:
+            before, state = state, await _blocking(_state_of, path)
             if not failing:
-                failing = True
                 failed(error)
-                await look()
+            if not failing or again or state != before:
+                again = await look()
+            failing = True
             await trio.sleep(_RETRY_SECONDS)
 
 
@@ -137,11 +166,17 @@ def _kept(route: _Route, until: ExitStack) -> _Route:
     return route._replace(directories=identities)
 
 
-async def _set_when_cancelled(stop: threading.Event) -> None:
+async def _set_when_cancelled(stop: threading.Event, patience: trio.CancelScope) -> None:
     try:
         await trio.sleep_forever()
     finally:
         stop.set()
+        patience.deadline = trio.current_time() + PATIENCE_SECONDS
+
+
+async def _blocking(work: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
+    """What asks the disk: whoever is cancelled leaves the thread to that."""
+    return await in_thread(work, *arguments, limiter=FILE_THREADS)
 
 
 def load_notifier() -> None:
@@ -193,6 +228,14 @@ def _route_to(path: Path) -> _Route:
         names=frozenset(str(name) for name in names),
         directories={str(parent): _identity(parent.stat()) for parent in parents},
     )
+
+
+def _state_of(path: Path) -> _State:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):  # a zero byte in the path
+        return None
+    return *_identity(status), status.st_mtime_ns, status.st_size
 
 
 def _identity(status: os.stat_result) -> tuple[int, int]:

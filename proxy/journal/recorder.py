@@ -79,7 +79,7 @@ class Journal:
         now = trio.current_time()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
         with trio.move_on_after(FINISH_SECONDS, shield=True):
-            await in_thread(self._writer.finish, FINISH_SECONDS, abandon_on_cancel=True, limiter=JOURNAL_THREADS)
+            await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
         self._tell_what_was_removed()
 
     def _hand_on(self, now: float) -> None:

@@ -40,10 +40,8 @@ class NameLookups(trio.abc.HostnameResolver):
         flags: int = 0,
     ) -> list[Any]:
         """Raises socket.gaierror."""
-        return await in_thread(
-            self._lookup, host, port, family, type, proto, flags, limiter=self._threads, abandon_on_cancel=True
-        )
+        return await in_thread(self._lookup, host, port, family, type, proto, flags, limiter=self._threads)
 
     async def getnameinfo(self, sockaddr: tuple[str, int] | tuple[str, int, int, int], flags: int) -> tuple[str, str]:
         """Raises socket.gaierror."""
-        return await in_thread(socket.getnameinfo, sockaddr, flags, limiter=self._threads, abandon_on_cancel=True)
+        return await in_thread(socket.getnameinfo, sockaddr, flags, limiter=self._threads)

@@ -40,7 +40,7 @@ async def load_what_could_wait() -> None:
     """In a thread, or the first scrape would hold up the loop. Where no thread is to be had, whoever needs a part loads
     it."""
     with suppress(RuntimeError):
-        await in_thread(load_late, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True)
+        await in_thread(load_late, limiter=trio.CapacityLimiter(1))
 
 
 def exposition_of(sources: Sources) -> Exposition:

@@ -36,7 +36,7 @@ class ProcessFigures:
         with trio.move_on_after(FRESH_SECONDS):
             async with self._reading:
                 if trio.current_time() - self._read_at >= FRESH_SECONDS:
-                    self._last = await in_thread(self._collect, limiter=self._threads, abandon_on_cancel=True)
+                    self._last = await in_thread(self._collect, limiter=self._threads)
                     self._read_at = trio.current_time()
         return self._last
 

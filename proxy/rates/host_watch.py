@@ -34,7 +34,7 @@ class HostWatch:
         """Look once."""
         found = None
         with trio.move_on_after(LOOK_SECONDS):
-            found = await in_thread(self._read, limiter=FILE_THREADS, abandon_on_cancel=True)
+            found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)
         self.reading = None

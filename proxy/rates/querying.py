@@ -97,7 +97,7 @@ class Querying:
     async def _query(self, state: QueryState, threads: trio.CapacityLimiter) -> None:
         with trio.move_on_after(2 * TIMEOUT_SECONDS) as waited:
             try:
-                content = await in_thread(self._ask, state.signal, limiter=threads, abandon_on_cancel=True)
+                content = await in_thread(self._ask, state.signal, limiter=threads)
                 state.took(parse_answer(content), trio.current_time())
             except (OSError, ValueError) as error:  # the second: of a host that is no host
                 state.failed(f"{state.signal.url}: {error}")

@@ -370,3 +370,47 @@ async def test_a_bad_file_leaves_nothing_in_memory(path: Path, log: RecordedLog)
             write(path, "\n".join([*topics, f"none.{number} = 1"]))
             assert (await watch.reload("test")).result is ReloadResult.FAILED
         assert len(gc.get_objects()) - before < 500
+
+
+async def test_schedules_go_on_while_the_disk_of_the_file_hangs(
+    tmp_path: Path, log: RecordedLog, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reload that waited for the disk kept the clock's changes waiting with it: a quota outlived its `until`."""
+    answers = threading.Event()
+    monkeypatch.setattr(reload, "read_quotas_file", lambda _: answers.wait(20.0))
+    began = trio.current_time()
+    watch = by_the_clock(tmp_path, log, lambda: START + timedelta(seconds=trio.current_time() - began))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch.reload, "SIGHUP")
+        nursery.start_soon(watch.reload, "SIGHUP")
+        nursery.start_soon(watch.follow_clock)
+        await trio.sleep(3600 + 1)
+        rate = watch.current.leader.bytes_per_second
+        nursery.cancel_scope.cancel()
+    answers.set()
+    assert rate == 5
+
+
+async def test_a_disk_that_hangs_is_said_and_the_file_is_read_once_it_answers(
+    path: Path, log: RecordedLog, autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked saw that the last reload had been good, while no edit took effect."""
+    answers = threading.Event()
+
+    def hang(found: Path) -> WrittenQuotas:
+        answers.wait(20.0)
+        return read_quotas_file(found)
+
+    monkeypatch.setattr(reload, "read_quotas_file", hang)
+    watch = open_watch(path, log)
+    write(path, file_of(20))
+    outcomes = [await watch.reload("watch") for _ in range(3)]
+    assert {(outcome.result, outcome.may_pass) for outcome in outcomes} == {(ReloadResult.FAILED, True)}
+    assert not watch.statistics.last_reload_successful
+    assert [line["error"] for line in log.lines] == [f"{path}: cannot be read: no answer within 60 s"]
+    answers.set()
+    autojump_clock.autojump_threshold = math.inf
+    autojump_clock.rate = 1.0
+    while (await watch.reload("watch")).result is ReloadResult.FAILED:
+        pass
+    assert watch.current.leader.bytes_per_second == 20

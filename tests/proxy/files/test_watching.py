@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
-from proxy.files.watching import FileWatch
+from proxy.files import watching
+from proxy.files.watching import FileWatch, follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,3 +161,98 @@ async def test_cancelling_ends_the_thread_at_once(tmp_path: Path) -> None:
         async with FileWatch.open(tmp_path / "file") as watch:
             await watch.wait_changed()
     assert trio.current_time() - started < 0.5
+
+
+async def test_a_disk_that_hangs_keeps_nobody_from_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trio waits for a thread that it does not leave to itself: a drain was over, and the process never ended."""
+    hangs, answers = threading.Event(), threading.Event()
+
+    def hang(path: Path) -> object:
+        hangs.set()
+        answers.wait(20.0)
+        return route_to(path)
+
+    route_to = watching._route_to
+    monkeypatch.setattr(watching, "_LOOK_AGAIN_MS", 20)
+    monkeypatch.setattr(watching, "PATIENCE_SECONDS", 0.2)
+    path = tmp_path / "file"
+    started = trio.current_time()
+    async with FileWatch.open(path) as watch, trio.open_nursery() as nursery:
+        monkeypatch.setattr(watching, "_route_to", hang)
+        nursery.start_soon(watch.wait_changed)
+        while not hangs.is_set():  # noqa: ASYNC110 - a thread sets it
+            await trio.sleep(0.01)
+        nursery.cancel_scope.cancel()
+    answers.set()
+    assert trio.current_time() - started < 5.0
+
+
+async def test_a_disk_that_hangs_while_the_watch_begins_keeps_nobody_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+    monkeypatch.setattr(watching, "_route_to", lambda _: answers.wait(20.0))
+    started = trio.current_time()
+    with trio.move_on_after(0.1):
+        async with FileWatch.open(tmp_path / "file"):
+            pass
+    answers.set()
+    assert trio.current_time() - started < 5.0
+
+
+async def test_a_change_of_which_the_kernel_says_nothing_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else's edit on NFS, a bind mount of another machine's: inotify tells of neither."""
+
+    class Silent:
+        def __enter__(self) -> Silent:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def watch(self, _debounce: int, _step: int, _timeout: int, stop: threading.Event) -> str:
+            return "stop" if stop.wait(0.02) else "timeout"
+
+    monkeypatch.setattr(watching, "_notify_about", lambda _: Silent())
+    path = tmp_path / "file"
+    path.write_text("old")
+    with trio.fail_after(LIMIT_SECONDS):
+        async with FileWatch.open(path) as watch:
+            with trio.move_on_after(0.2) as slept:
+                await watch.wait_changed()
+            assert slept.cancelled_caught
+            path.write_text("newer")
+            assert await watch.wait_changed()
+
+
+async def test_what_cannot_be_watched_is_looked_at_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user's inotify instances are spent the file can be read all the same; it was not read."""
+
+    def no_notifier(_: object) -> object:
+        raise OSError("Too many open files (os error 24)")
+
+    monkeypatch.setattr(watching, "_notify_about", no_notifier)
+    monkeypatch.setattr(watching, "_RETRY_SECONDS", 0.05)
+    path = tmp_path / "file"
+    path.write_text("old")
+    looked: list[str] = []
+    failed: list[OSError] = []
+
+    async def look() -> bool:
+        await trio.lowlevel.checkpoint()
+        looked.append(path.read_text())
+        return False
+
+    with trio.fail_after(LIMIT_SECONDS):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, path, look, failed.append)
+            await trio.sleep(0.5)
+            before = list(looked)
+            path.write_text("newer")
+            os.utime(path, ns=(1, 1))
+            while looked[-1] != "newer":  # noqa: ASYNC110 - what is waited for is a file
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert before == ["old"]
+    assert len(failed) == 1

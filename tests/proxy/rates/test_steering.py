@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
+from proxy.config import reload
 from proxy.config.keeping import LastGoodKeeper
 from proxy.config.reload import QuotaWatch
 from proxy.rates.choice import HeldBy
@@ -34,6 +36,12 @@ WITHIN = f'[brokers.default]\n{KEY} = {{ within = "1000s", max = "50MiB/s" }}\n{
 BEGINNING = datetime(2026, 11, 1, 22, tzinfo=UTC)
 BEHIND = RoleSurvey(behind=2, lag_messages=1000, lag_bytes=9600.0 * MIB)
 """10 MiB/s for the 960 s that are left but for the reserve."""
+
+
+@pytest.fixture(autouse=True)
+def real_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The virtual clock jumps to whatever is waited for next while a thread reads: not to the disk's limit."""
+    monkeypatch.setattr(reload, "READ_SECONDS", math.inf)
 
 
 class Looks:
