@@ -6,6 +6,7 @@ most once a second, and whoever asks waits no longer than that; figures that are
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -36,7 +37,8 @@ class ProcessFigures:
         with trio.move_on_after(FRESH_SECONDS):
             async with self._reading:
                 if trio.current_time() - self._read_at >= FRESH_SECONDS:
-                    self._last = await in_thread(self._collect, limiter=self._threads)
+                    with suppress(RuntimeError):  # no thread is to be had; without a descriptor nothing is found
+                        self._last = await in_thread(self._collect, limiter=self._threads) or self._last
                     self._read_at = trio.current_time()
         return self._last
 

@@ -5,6 +5,7 @@ Blocking, for some microseconds: files of the kernel's. Zero means that nobody s
 
 from __future__ import annotations
 
+import functools
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -19,9 +20,18 @@ _OF_CONTAINER = 0.9
 def resident_bytes() -> int:
     """Memory that the process has now."""
     try:
-        return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(os.pread(_own_statm(), 256, 0).split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0
+
+
+@functools.cache
+def _own_statm() -> int:
+    """Kept open, since a process may have no descriptor left when it is to be known what it has of memory.
+
+    Raises OSError, which is not kept.
+    """
+    return os.open(_STATM, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def container_limit(cgroups: Path = _CGROUPS, mount: Path = _MOUNT) -> int:

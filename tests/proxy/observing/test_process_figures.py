@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import resource
 import threading
 from typing import TYPE_CHECKING
 
 import trio
 from prometheus_client.core import GaugeMetricFamily
 
+from proxy.observing import process_figures
 from proxy.observing.process_figures import FRESH_SECONDS, ProcessFigures
 
 if TYPE_CHECKING:
+    import pytest
     from prometheus_client import Metric as Family
 
 
@@ -52,3 +55,27 @@ async def test_what_hangs_is_not_waited_for() -> None:
     assert await figures.read() == ()
     assert trio.current_time() - began < 3 * FRESH_SECONDS
     goes_on.set()
+
+
+async def test_without_a_descriptor_or_a_thread_the_figures_are_those_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A scrape failed, and with it the only metrics that tell what is wanting."""
+    monkeypatch.setattr(process_figures, "FRESH_SECONDS", 0.2)
+    figures = ProcessFigures()
+    before = await figures.read()
+    await trio.sleep(0.3)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        without_descriptor = await figures.read()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    await trio.sleep(0.3)
+    monkeypatch.setattr(process_figures, "in_thread", no_thread)
+    assert [list(without_descriptor), list(await figures.read())] == [list(before)] * 2
+    assert before

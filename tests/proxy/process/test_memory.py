@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,3 +57,15 @@ def test_a_container_is_not_to_be_killed(wanted: int, limit: int, expected: int)
 
 def test_the_process_knows_what_it_has() -> None:
     assert 10 * MIB < resident_bytes() < 100_000 * MIB
+
+
+def test_what_the_process_has_is_known_without_a_free_descriptor() -> None:
+    """It counted as nothing, and a process out of descriptors went on accepting whatever its memory."""
+    assert resident_bytes() > MIB
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        found = resident_bytes()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found > MIB
