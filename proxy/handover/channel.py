@@ -50,6 +50,14 @@ class Channel:
         self._sock = sock
         self._sending = trio.Lock()
 
+    async def connect(self, address: str) -> int:
+        """Reach whoever listens there; return that process' id.
+
+        Raises OSError where nobody does, ChannelError for another user's.
+        """
+        await self._sock.connect(address)
+        return self.refuse_strangers()
+
     def refuse_strangers(self) -> int:
         """Return the other process' id. Raises ChannelError if it is another user's."""
         peer = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)

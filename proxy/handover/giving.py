@@ -82,10 +82,15 @@ class Giving:
                 channel = Channel(sock)
                 try:
                     await self._offer(channel)
-                except (ChannelError, EOFError, trio.TooSlowError) as error:
-                    channel.close()
+                except (ChannelError, EOFError) as error:
                     told = str(error) or "the other process ended before it was ready"
                     self._log.warning("handover_failed", error=told)
+                except trio.TooSlowError:
+                    told = f"the other process was not ready within {ANSWER_SECONDS:g} s"
+                    self._log.warning("handover_failed", error=told)
+                finally:
+                    if self._channel is not channel:
+                        channel.close()
         # The address is free: the next process offers itself there.
         try:
             await trio.sleep_forever()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -100,23 +100,42 @@ class HandOver:
         go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
     ) -> None:
         """Take every connection of the process before this one, until that is gone. `hold` runs one as an accepted one
-        of its source is run, and closes it if that fails."""
+        of its source is run, and closes it if that fails.
+
+        Where that process gave up waiting, and serves on, this one drains: two would let twice the quota through.
+        """
         if self._inheritance is None:
             return
         try:
             await self._inheritance.ready()
+            await self._take_all(self._inheritance, hold, go_on)
         except ChannelError as error:  # it has ended in between: there is nothing more to take
             self._log.warning("handover_failed", error=str(error))
-        async for state, follower, leader in self._inheritance.connections():
-            self.taken += 1
-            try:
-                source = str(follower.getpeername()[0])
-            except OSError:  # it has gone in between
-                source = ""
-            ends = PlainSocket(follower), PlainSocket(leader)
-            hold(source, partial(go_on, state, *ends), partial(_close, ends))
+        if await self._inheritance.serves_on():
+            self._log.error(
+                "handover_failed", error="the process before this one gave up waiting and serves on: this one ends"
+            )
+            self._draining.begun.set()
+        else:
+            self._log.info("taken_over", connections=self.taken)
         self._inheritance.close()
-        self._log.info("taken_over", connections=self.taken)
+
+    async def _take_all(
+        self,
+        inheritance: Inheritance,
+        hold: Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None],
+        go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
+    ) -> None:
+        """Raises ChannelError."""
+        async with aclosing(inheritance.connections()) as connections:
+            async for state, follower, leader in connections:
+                self.taken += 1
+                try:
+                    source = str(follower.getpeername()[0])
+                except OSError:  # it has gone in between
+                    source = ""
+                ends = PlainSocket(follower), PlainSocket(leader)
+                hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
     # What `giving` asks of a server:
 

@@ -18,7 +18,7 @@ from .channel import ANSWER_SECONDS, Channel, ChannelError
 from .states import SCHEMA, ConnectionState, Hello, Offer, Ready, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from ..config.settings import Address
     from .states import Message
@@ -36,8 +36,13 @@ class Inheritance:
         listening: dict[tuple[str, str, int], socket.socket],
         available: Mapping[str, float | None],
         fetch_versions: Sequence[int],
+        *,
+        address: str,
+        process: int,
     ) -> None:
         self._channel = channel
+        self._address = address
+        self._process = process
         self._listening = listening
         self.available_bytes = available
         self.fetch_versions = fetch_versions
@@ -51,9 +56,12 @@ class Inheritance:
         self.close_unwanted()
         await self._channel.send(Ready())
 
-    async def connections(self) -> AsyncIterator[tuple[ConnectionState, socket.socket, socket.socket]]:
-        """Yield each connection with its follower's and its leader's socket, until the old process is gone."""
-        with contextlib.suppress(EOFError, ChannelError):
+    async def connections(self) -> AsyncGenerator[tuple[ConnectionState, socket.socket, socket.socket], None]:
+        """Yield each connection with its follower's and its leader's socket, until the old process is gone.
+
+        Raises ChannelError where that was not its last word.
+        """
+        with contextlib.suppress(EOFError):
             while True:
                 state, descriptors = await self._channel.receive()
                 if isinstance(state, ConnectionState) and len(descriptors) == SOCKETS_OF_A_CONNECTION:
@@ -62,6 +70,16 @@ class Inheritance:
                 else:
                     for descriptor in descriptors:
                         os.close(descriptor)
+
+    async def serves_on(self) -> bool:
+        """Tell whether the old process offers itself still: it has given up on this one, and gives nothing."""
+        asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        try:
+            return await asking.connect(self._address) == self._process
+        except OSError:
+            return False
+        finally:
+            asking.close()
 
     def close_unwanted(self) -> None:
         """Listeners that the settings know no more."""
@@ -79,15 +97,13 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
 
     Raises ConfigurationError if it does not give it.
     """
-    sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    channel = Channel(sock)
+    channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         try:
-            await sock.connect(address)
+            process = await channel.connect(address)
         except (ConnectionRefusedError, FileNotFoundError):
             channel.close()
             return None
-        channel.refuse_strangers()
         with trio.fail_after(ANSWER_SECONDS):
             await channel.send(Hello(SCHEMA, broker))
             offer, descriptors = _offered(*await channel.receive())
@@ -101,7 +117,9 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
         raise
     socks = [socket.socket(fileno=each) for each in descriptors]
     listening = {(each.key, each.host, each.port): sock for each, sock in zip(offer.listening, socks, strict=False)}
-    return Inheritance(channel, listening, offer.available_bytes, offer.fetch_versions)
+    return Inheritance(
+        channel, listening, offer.available_bytes, offer.fetch_versions, address=address, process=process
+    )
 
 
 def _offered(message: Message, descriptors: list[int]) -> tuple[Offer, list[int]]:
