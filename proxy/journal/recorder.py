@@ -20,7 +20,7 @@ from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
 from .shelf import Shelf, run_name
-from .writer import Batch, JournalStatistics, Writer
+from .writer import QUEUED_BATCHES, Batch, JournalStatistics, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,11 +55,20 @@ class Journal:
         self._directory = settings.directory
         shelf = Shelf(settings.directory, broker=broker, run=run_name(started))
         self._writer = Writer(shelf, Origin(broker, f"{run_name(started)}-{secrets.token_hex(2)}"), settings)
+        self._waits = False
+        """The writer had no room for the last batch: it waits for its disk."""
         self._reported: str | None = None
 
     @property
     def statistics(self) -> JournalStatistics:
         return self._writer.statistics
+
+    @property
+    def problem(self) -> str | None:
+        """Why lines are not written now."""
+        if self._waits:
+            return f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
+        return self._writer.problem
 
     def event(self, kind: Kind, **values: EventValue) -> None:
         """Report an event of now, with the fields of its kind."""
@@ -79,7 +88,10 @@ class Journal:
         now = trio.current_time()
         self._offer(Batch(self.ledger.tick_at(now), self._first_time, self.ledger.cut(now), self._take_events()))
         with trio.move_on_after(FINISH_SECONDS, shield=True):
-            await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
+            try:
+                await in_thread(self._writer.finish, FINISH_SECONDS, limiter=JOURNAL_THREADS)
+            except RuntimeError:  # no thread is to be had, and nobody else wants this one any more
+                self._writer.finish(FINISH_SECONDS)
         self._tell_what_was_removed()
 
     def _hand_on(self, now: float) -> None:
@@ -90,8 +102,10 @@ class Journal:
         blocks = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
         if blocks or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
-        if self._writer.problem != self._reported:
-            self._reported = self._writer.problem
+        self._waits = self._waits and self._writer.is_full
+        problem = self.problem
+        if problem != self._reported:
+            self._reported = problem
             if self._reported is None:
                 self._log.info("journal_resumed")
             else:
@@ -122,7 +136,7 @@ class Journal:
 
     def _offer(self, batch: Batch) -> None:
         self.statistics.dropped_by_ledger = self.ledger.dropped
-        self._writer.offer(batch)
+        self._waits = not self._writer.offer(batch)
 
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:

@@ -113,6 +113,11 @@ class Writer:
             return False
         return True
 
+    @property
+    def is_full(self) -> bool:
+        """Whether the next batch would be dropped."""
+        return self._queue.full()
+
     def finish(self, timeout_seconds: float) -> None:
         """Blocking: have everything written that was offered, if the disk does it in time."""
         self._finishing = True

@@ -5,6 +5,7 @@ Trio's side of `host`. Invariant: `reading` is of two looks that are no further 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import trio
@@ -34,7 +35,8 @@ class HostWatch:
         """Look once."""
         found = None
         with trio.move_on_after(LOOK_SECONDS):
-            found = await in_thread(self._read, limiter=FILE_THREADS)
+            with suppress(RuntimeError):  # no thread is to be had: rates are chosen without what the host says
+                found = await in_thread(self._read, limiter=FILE_THREADS)
         now, before = trio.current_time(), self._last
         self._last = None if found is None else (now, found)
         self.reading = None

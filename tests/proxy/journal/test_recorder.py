@@ -14,8 +14,10 @@ import trio.testing
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
+from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segment import Segment
+from proxy.journal.writer import QUEUED_BATCHES
 from proxy.throttle.ledger_blocks import Position, TrafficKey
 from tests.proxy.recorded_log import RecordedLog
 
@@ -162,6 +164,38 @@ async def test_a_disk_that_refuses_is_logged_when_it_begins_and_when_it_ends(
         stage.journal._writer.problem = problem
         stage.journal._hand_on(trio.current_time())
     assert stage.log.events == ["journal_failed", "journal_resumed"]
+
+
+async def test_a_disk_that_hangs_is_logged_when_it_begins_and_when_it_ends(
+    stage: Stage, mock_clock: trio.testing.MockClock
+) -> None:
+    """Its error never comes: lines were dropped, and nothing but a counter told of it."""
+    for _ in range(QUEUED_BATCHES + 3):  # nobody takes them
+        stage.journal.event(Kind.STOP)
+        stage.journal._hand_on(trio.current_time())
+    assert (stage.log.events, stage.journal.statistics.dropped) == (["journal_failed"], 3)
+    assert stage.journal.problem == f"the disk takes nothing: {QUEUED_BATCHES} batches of lines wait for it"
+    stage.journal._hand_on(trio.current_time())
+    stage.journal._writer.start()
+    while stage.journal.problem is not None:
+        await trio.lowlevel.checkpoint()
+        stage.journal.event(Kind.STOP)
+        stage.journal._hand_on(trio.current_time())
+    assert stage.log.events == ["journal_failed", "journal_resumed"]
+    stage.journal._writer.finish(10.0)
+
+
+async def test_where_no_thread_is_to_be_had_the_end_is_written_all_the_same(
+    stage: Stage, mock_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    stage.journal._writer.start()
+    monkeypatch.setattr(recorder, "in_thread", no_thread)
+    stage.journal.event(Kind.STOP)
+    await stage.journal.finish()
+    assert [line["kind"] for line in stage.lines()] == ["file_opened", "stop", "file_closed"]
 
 
 async def test_a_directory_that_is_removed_is_told_once(stage: Stage, mock_clock: trio.testing.MockClock) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.rates import host_watch
 from proxy.rates.host import HostCounters, HostReading, parse_interfaces, parse_pressure, read_counters, reading
 from proxy.rates.host_watch import HostWatch
 
@@ -73,5 +74,17 @@ async def test_a_watch_tells_of_two_looks_that_are_near(mock_clock: MockClock) -
     await watch.look()
     assert watch.reading == HostReading(0.5, None)
     mock_clock.jump(60)
+    await watch.look()
+    assert watch.reading is None
+
+
+async def test_where_no_thread_is_to_be_had_nothing_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task that chooses rates failed, and rates that set themselves stayed as they were."""
+
+    async def no_thread(*_: object, **__: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(host_watch, "in_thread", no_thread)
+    watch = HostWatch()
     await watch.look()
     assert watch.reading is None
