@@ -77,7 +77,7 @@ class Sources:
     upcoming: Callable[[], Change | None] = lambda: None
     """What will change next by the clock alone."""
     journal: JournalStatistics | None = None
-    """None: no journal is kept, and its metrics are 0."""
+    """None: no journal is kept, and its metrics have no sample."""
     tls: Legs | None = None
     """None: no leg is encrypted."""
     partition_rates: Callable[[Role], Iterable[PartitionRate]] | None = None

@@ -1,0 +1,121 @@
+"""The metrics of quotas: what is in force, since when and until when, and whether quotas.toml was read.
+
+Rows like those of `metrics`. Invariant: they tell of the quotas that hold, whatever is in the file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..config.reload import ReloadResult
+from ..config.starting import Source
+from ..roles import Role
+from ..throttle.doubts import Reason
+from .metric_row import PREFIX, Metric, one, per_role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .metric_row import Sample, Sources
+
+
+def _doubts(sources: Sources) -> Iterator[Sample]:
+    for role in Role:
+        found = {doubt.reason: doubt.size for doubt in sources.doubts(role)}
+        for reason in Reason:
+            yield (role.value, reason.value), found.get(reason, 0)
+
+
+def _quota_until(sources: Sources) -> Iterator[Sample]:
+    for role, until in sources.quotas().until.items():
+        yield (role.value,), until.timestamp()
+
+
+def _quota_next_change(sources: Sources) -> Iterator[Sample]:
+    change = sources.upcoming()
+    if change is None:
+        return
+    for role in Role:
+        if change.after.of(role) != change.before.of(role) or change.after.enforce != change.before.enforce:
+            yield (role.value,), change.at.timestamp()
+
+
+QUOTA_METRICS = (
+    Metric(
+        PREFIX + "limit_bytes_per_second",
+        "gauge",
+        ("role",),
+        "The quota in effect, of a rate that sets itself the one chosen; +Inf if unlimited.",
+        per_role(lambda sources, role: sources.limit_bytes_per_second(role)),
+    ),
+    Metric(
+        PREFIX + "quota_until_timestamp_seconds",
+        "gauge",
+        ("role",),
+        "When something the quota in effect is made of ends by an `until`; no sample if nothing does.",
+        _quota_until,
+    ),
+    Metric(
+        PREFIX + "quota_next_change_timestamp_seconds",
+        "gauge",
+        ("role",),
+        "When the quota next changes by an `until` or a schedule; no sample if it does not.",
+        _quota_next_change,
+    ),
+    Metric(
+        PREFIX + "quota_doubts",
+        "gauge",
+        ("role", "reason"),
+        "Reasons to doubt that the quota in effect throttles what was meant; 0 where there is none.",
+        _doubts,
+    ),
+    Metric(
+        PREFIX + "enforcing",
+        "gauge",
+        (),
+        "1 if quotas are enforced, 0 if they are only observed.",
+        one(lambda sources: sources.quotas().enforce),
+    ),
+    Metric(
+        PREFIX + "config_reloads_total",
+        "counter",
+        ("outcome",),
+        "Times quotas.toml was read again.",
+        lambda sources: [((result.value,), sources.reloads.outcomes[result]) for result in ReloadResult],
+    ),
+    Metric(
+        PREFIX + "config_last_reload_successful",
+        "gauge",
+        (),
+        "0 while quotas.toml is wrong and the last good one stays in effect.",
+        one(lambda sources: sources.reloads.last_reload_successful),
+    ),
+    Metric(
+        PREFIX + "config_last_reload_success_timestamp_seconds",
+        "gauge",
+        (),
+        "When quotas.toml was last read and found good.",
+        one(lambda sources: sources.reloads.last_success_timestamp_seconds),
+    ),
+    Metric(
+        PREFIX + "quotas_in_force",
+        "gauge",
+        ("source",),
+        "1 for where the quotas in force are from, 0 for the others; none: nothing is throttled.",
+        lambda sources: [((source.value,), source is sources.quota_source()) for source in Source],
+    ),
+    Metric(
+        PREFIX + "quotas_kept_total",
+        "counter",
+        ("outcome",),
+        "Times the last good quotas were written to disk for the next start.",
+        lambda sources: [((outcome,), sources.quota_keeping.get(outcome, 0)) for outcome in ("written", "failed")],
+    ),
+    Metric(
+        PREFIX + "config_info",
+        "info",
+        ("hash",),
+        "The quotas.toml in effect, by the start of its SHA-256.",
+        lambda sources: [((sources.quotas().hash,), 1.0)],
+    ),
+)
