@@ -17,9 +17,7 @@ import trio
 from .changes import Changes
 from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
-from .config.settings import Address
 from .connections import Connections, Shared
-from .errors import ConfigurationError
 from .handover.serving import HandOver
 from .http.bearer_token import BearerToken
 from .http.server import HttpServer
@@ -27,13 +25,13 @@ from .http.statistics import HttpStatistics
 from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal, prepare
+from .listeners import HTTP, bound_to, listen, routes, taken
 from .network.accepting import Doorkeeper
 from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
-from .network.listening import CannotListenError, open_listeners
 from .network.name_lookups import NameLookups
 from .network.rack_asking import RackAsking
-from .network.reception import Reception, Route
+from .network.reception import Reception
 from .network.redirected import Redirected
 from .network.topic_name_asking import TopicNameAsking
 from .observing.late import exposition_of, load_what_could_wait
@@ -65,37 +63,14 @@ from .tls.legs import open_legs
 from .version import own_version
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from .config.reload import QuotaWatch
-    from .config.settings import Settings
-    from .handover.taking import Inheritance
+    from .config.settings import Address, Settings
     from .logs.log import Log
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .statistics import Statistics
-
-
-_HTTP = "http.listen"
-
-
-def routes(settings: Settings) -> list[Route]:
-    """Return every listener that `settings` ask for."""
-    found = []
-    if settings.ingress is not None:
-        ingress = settings.ingress
-        name = ingress.server_name
-        found.append(Route(Role.LEADER, ingress.listen, ingress.upstream, None, "ingress.listen", name))
-    if settings.egress is not None:
-        if settings.egress.listen is not None:
-            found.append(Route(Role.FOLLOWER, settings.egress.listen, None, None, "egress.listen"))
-        for index, peer in enumerate(settings.egress.peers):
-            if peer.listen is not None:
-                key = f"egress.peers[{index}].listen"
-                name = peer.server_name
-                found.append(Route(Role.FOLLOWER, peer.listen, peer.upstream, str(peer.broker), key, name))
-    return found
 
 
 async def serve(
@@ -130,27 +105,27 @@ async def serve(
     if take_over and inherited is None and settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
     passed = passed or PassedSockets()
-    socket_taken = _taken(inherited, passed, _HTTP, settings.http.listen)
+    socket_taken = taken(inherited, passed, HTTP, settings.http.listen)
     http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
     receiving = receive_signals() if signals else nullcontext()
     with closing(http), collected_by_hand(), unraisable_told(log), receiving as received:
         found = routes(settings)
-        listeners = list(zip(found, await _listen(found, settings, inherited, passed), strict=True))
+        listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()
         async with server.recorded(), trio.open_nursery() as background:
             for task, run in server.tasks(http, received).items():
                 background.start_soon(server.handover.keep, server.supervisor, task, run)
-            bound = {route.key: _bound(listener) for route, listener in listeners}
+            bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
             server.handover.listens(
-                {_HTTP: (settings.http.listen, http.listener)}
+                {HTTP: (settings.http.listen, http.listener)}
                 | {route.key: (route.listen, listener.socket) for route, listener in listeners}
             )
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
             manager.ready()
             if not take_over:
                 background.start_soon(load_what_could_wait)
-            task_status.started({_HTTP: http.address, **bound})
+            task_status.started({HTTP: http.address, **bound})
             await server.connections.accept(listeners)
             background.cancel_scope.cancel()
     log.info("stopped", broker=settings.broker.id)
@@ -246,7 +221,7 @@ class Server:
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             chosen=self._steering.choice,
-            others=lambda: [*self.legs.warnings, *filter(None, self._steering.lost_signals().values())],
+            others=self._warnings,
         )
         return Site(
             settings.http,
@@ -260,6 +235,12 @@ class Server:
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
+
+    def _warnings(self) -> list[str]:
+        """What an operator should know of keys, signals and the journal, ready to print."""
+        problem = None if self.journal is None else self.journal.problem
+        journal = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
+        return [*self.legs.warnings, *filter(None, self._steering.lost_signals().values()), *journal]
 
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
@@ -355,28 +336,3 @@ class Server:
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._manager.stopping()
             self._draining.begun.set()
-
-
-async def _listen(
-    found: Sequence[Route], settings: Settings, inherited: Inheritance | None, passed: PassedSockets
-) -> list[trio.SocketListener]:
-    try:
-        dual_stack = frozenset(route.listen for route in found if route.upstream is None)
-        taken = [_taken(inherited, passed, route.key, route.listen) for route in found]
-        return await open_listeners([route.listen for route in found], dual_stack=dual_stack, taken=taken)
-    except CannotListenError as error:
-        raise ConfigurationError(f"{settings.path}: {found[error.index].key}: {error}") from error
-
-
-def _taken(inherited: Inheritance | None, passed: PassedSockets, key: str, address: Address) -> socket.socket | None:
-    """The socket that listens there already, for the process before this one or for systemd."""
-    of_systemd = passed.take(address)
-    of_process = None if inherited is None else inherited.take_listener(key, address)
-    if of_process is None or of_systemd is None:
-        return of_process or of_systemd
-    of_systemd.close()
-    return of_process
-
-
-def _bound(listener: trio.SocketListener) -> Address:
-    return Address(*listener.socket.getsockname()[:2])

@@ -28,6 +28,7 @@ from protocol.wire.framing import with_length
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
+from proxy.journal.recorder import Journal
 from proxy.network.name_lookups import NameLookups
 from proxy.server import serve
 from proxy.statistics import Statistics
@@ -349,6 +350,22 @@ async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once
 def get(http: Address, path: str) -> str:
     with urllib.request.urlopen(f"http://{http}{path}", timeout=5) as answer:
         return str(answer.read().decode())
+
+
+async def test_a_journal_that_is_not_written_is_a_warning_while_it_is_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_quotas(tmp_path, "0")
+    path = settings(tmp_path, upstream=1).path
+    path.write_text(path.read_text() + f'[journal]\ndirectory = "{tmp_path / "journal"}"\n')
+    async with running(load_settings(path)) as sidecar:
+        before = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
+        monkeypatch.setattr(Journal, "problem", "No space left on device")
+        after = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/readyz")
+    assert ("journal" in before, "journal: it is not written, lines are dropped: No space left" in after) == (
+        False,
+        True,
+    )
 
 
 async def test_nobody_behind_it(tmp_path: Path) -> None:
