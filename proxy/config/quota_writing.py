@@ -43,7 +43,7 @@ class StaleError(Exception):
 
 
 class RefusedWriteError(Exception):
-    """`is_the_place`: the content is right, and cannot be written."""
+    """`is_the_place`: the content is right, and cannot be written, or not be read back."""
 
     def __init__(self, problems: Collection[str], *, is_the_place: bool) -> None:
         super().__init__("\n".join(problems))
@@ -81,7 +81,8 @@ class QuotaWriting:
     async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
         """Put `content` in force in place of the quotas with the hash `expected`.
 
-        Raises StaleError, RefusedWriteError: nothing has changed.
+        Raises StaleError, RefusedWriteError: the quotas in force are those of before. Only where it could not be read
+        back, which the error says, the file has changed.
         """
         quota_file = await self._parsed(content)
         async with self._one_at_a_time:
@@ -94,6 +95,8 @@ class QuotaWriting:
                 )
             except ConfigurationError as error:
                 raise RefusedWriteError(error.problems, is_the_place=True) from error
+        if outcome.error is not None:
+            raise RefusedWriteError([f"the file is replaced, and not in force yet: {outcome.error}"], is_the_place=True)
         written = Written(
             before,
             hash_of(before),

@@ -13,6 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..config.quota_writing import RefusedWriteError, StaleError
+from ..errors import ConfigurationError
 from ..http.routing import Answer, Route, json_answer
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ def quota_routes(writing: QuotaWriting, writers: Writers) -> list[Route]:
     admit = writers.required
 
     async def get(_: Request) -> Answer:
-        content, found = await writing.read()
+        try:
+            content, found = await writing.read()
+        except ConfigurationError as error:
+            return json_answer(503, {"error": str(error)})
         return Answer(200, content, TOML, headers=(("etag", f'"{found}"'),))
 
     async def put(request: Request) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 import trio
@@ -14,10 +14,11 @@ from lab.authority import Authority
 from operating.asking import CERTIFICATE_FILE, ask, send
 from operating.cli import cli
 from operating.commands.telling import put_quotas
+from proxy.config import reload
 from proxy.config.quota_writing import QuotaWriting
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
-from proxy.errors import UnreachableError
+from proxy.errors import ConfigurationError, UnreachableError
 from proxy.http.bearer_token import BearerToken
 from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.writers import Writers
@@ -181,6 +182,31 @@ async def test_a_file_that_cannot_be_replaced_is_no_fault_of_the_content(page: P
     status, said = await page.put(AFTER, hash_of(BEFORE))
     assert status == 409
     assert "quotas.toml" in said["problems"][0]
+
+
+async def test_a_file_that_cannot_be_read_is_no_defect_of_the_page(page: Page) -> None:
+    """It was a 500 that called itself one, with a traceback in the log."""
+    page.path.unlink()
+    answer = await page.call("GET", authorization=f"Bearer {TOKEN}")
+    assert (answer.status, json.loads(answer.body)) == (
+        503,
+        {"error": f"{page.path}: cannot be read: No such file or directory"},
+    )
+
+
+async def test_what_is_written_and_cannot_be_read_back_is_not_said_to_be_in_force(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(path: Path) -> NoReturn:
+        raise ConfigurationError(f"{path}: cannot be read: Too many open files")
+
+    monkeypatch.setattr(reload, "read_quotas_file", unreadable)
+    status, found = await page.put(AFTER, hash_of(BEFORE))
+    assert (status, found["ok"]) == (409, False)
+    assert found["problems"] == [
+        f"the file is replaced, and not in force yet: {page.path}: cannot be read: Too many open files"
+    ]
+    assert (page.rate, page.path.read_bytes()) == (1, AFTER)
 
 
 async def test_a_warning_says_what_is_hardly_meant(page: Page) -> None:
