@@ -17,6 +17,7 @@ import h11
 import trio
 
 from .checking import RefusedError, check_size, checked, length_of, printable, refusal, response_of
+from .encrypted import EncryptedStream
 from .routing import Answer, Route, Routes, json_answer
 from .statistics import HttpStatistics, Refusal
 from .writers import subject_of
@@ -59,11 +60,7 @@ class HttpConnection:
         self.waits_since: float | None = None
         """When the connection began to wait for its peer; None while one of its requests is being answered."""
         self._transport = stream
-        self._encrypted = (
-            None
-            if service.tls is None
-            else trio.SSLStream(stream, service.tls(), server_side=True, https_compatible=True)
-        )
+        self._encrypted = None if service.tls is None else EncryptedStream(stream, service.tls(), service.turn)
         self._stream = self._encrypted or stream
         self._peer = peer
         self._subject = ""
@@ -116,11 +113,11 @@ class HttpConnection:
         self._wait_for_peer()
         with self._within(self._bounds.head_seconds, Refusal.SLOW_HEAD, None):
             try:
-                await self._encrypted.do_handshake()
+                await self._encrypted.shake_hands()
             except trio.BrokenResourceError as error:
                 found = printable(f"no TLS: {error.__cause__ or error}")
                 raise RefusedError(Refusal.MALFORMED, None, found) from error
-        self._subject = subject_of(self._encrypted)
+        self._subject = subject_of(self._encrypted.peer_certificate())
         self.waits_since = None
 
     async def _converse(self) -> None:

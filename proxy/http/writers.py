@@ -11,23 +11,18 @@ from typing import TYPE_CHECKING
 from .routing import json_answer
 
 if TYPE_CHECKING:
-    import trio
-
     from .bearer_token import BearerToken
     from .routing import Answer, Request
 
 
-def subject_of(stream: trio.SSLStream[trio.SocketStream]) -> str:
-    """The distinguished name in the peer's verified certificate, spelt as in RFC 4514; "" where it has shown none.
-
-    To be called after the handshake.
-    """
+def subject_of(certificate: bytes | None) -> str:
+    """The distinguished name in the peer's verified certificate (DER), spelt as in RFC 4514; "" where it has shown
+    none."""
+    if certificate is None:
+        return ""
     # Loaded where it is needed: most sidecars serve their pages in plaintext on loopback.
     from cryptography import x509
 
-    certificate = stream.getpeercert(binary_form=True)
-    if certificate is None:
-        return ""
     return x509.load_der_x509_certificate(certificate).subject.rfc4514_string()
 
 

@@ -60,7 +60,7 @@ class _Event:
         for cause, window in list(self.windows.items()):
             if now - window.began >= WINDOW_SECONDS:
                 self.untold += window.suppressed
-                del self.windows[cause]
+                self.windows.pop(cause, None)  # another thread's line may have forgotten it by now
 
 
 class LogRate:

