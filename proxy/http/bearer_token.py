@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..threads import FILE_THREADS, in_thread
+from ..threads import in_thread
 from .routing import json_answer
 from .token_format import MOST_BYTES, TOKEN
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LEAST_CHARACTERS = 16
 LOOK_SECONDS = 1.0
 """How often the file is looked at: one second after a token was removed from the file it admits nobody."""
+READ_SECONDS = 5.0
+"""A disk that takes longer is one that hangs: whether the token is still there nobody knows."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 
@@ -70,6 +72,7 @@ class BearerToken:
         self._token = token
         self._log = log
         self._said: str | None = None
+        self._threads = trio.CapacityLimiter(1)
 
     @classmethod
     def open(cls, path: Path, log: Log) -> BearerToken:
@@ -103,7 +106,7 @@ class BearerToken:
         while True:
             await trio.sleep(LOOK_SECONDS)
             try:
-                self._token = await in_thread(read_token, self._path, limiter=FILE_THREADS)
+                self._token = await self._read()
             except ConfigurationError as error:
                 self._token = None
                 if self._said != str(error):
@@ -111,3 +114,9 @@ class BearerToken:
                 self._said = str(error)
             else:
                 self._said = None
+
+    async def _read(self) -> bytes:
+        """Raises ConfigurationError."""
+        with trio.move_on_after(READ_SECONDS):
+            return await in_thread(read_token, self._path, limiter=self._threads)
+        raise ConfigurationError(f"http.token_file: {self._path}: cannot be read: no answer within {READ_SECONDS:g} s")

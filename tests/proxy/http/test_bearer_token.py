@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ import trio
 import trio.testing
 
 from proxy.errors import ConfigurationError
+from proxy.http import bearer_token
 from proxy.http.bearer_token import LOOK_SECONDS, BearerToken, read_token
 
 from ..recorded_log import RecordedLog
@@ -105,3 +107,28 @@ async def test_a_new_token_takes_the_place_of_the_old_and_a_wrong_file_lets_nobo
         await trio.sleep(2.5 * LOOK_SECONDS)
         nursery.cancel_scope.cancel()
     assert log.events == ["http_token_refused"]
+
+
+async def test_a_disk_that_hangs_admits_nobody_until_it_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the token is still there nobody knows; the last one let in for as long as it hung."""
+    answers = threading.Event()
+
+    def hang(found: Path) -> bytes:
+        answers.wait(20.0)
+        return read_token(found)
+
+    monkeypatch.setattr(bearer_token, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(bearer_token, "READ_SECONDS", 0.05)
+    log = RecordedLog()
+    token = BearerToken.open(path, log)
+    monkeypatch.setattr(bearer_token, "read_token", hang)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(token.run)
+        await eventually(lambda: not token.is_known)
+        await trio.sleep(0.3)
+        assert [line["error"] for line in log.lines] == [
+            f"http.token_file: {path}: cannot be read: no answer within 0.05 s"
+        ]
+        answers.set()
+        await eventually(lambda: token.admits(f"Bearer {TOKEN}"))
+        nursery.cancel_scope.cancel()
