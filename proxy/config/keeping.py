@@ -6,6 +6,7 @@ again; the newest good quotas are kept, those between may be left out.
 
 from __future__ import annotations
 
+import errno
 import math
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..threads import FILE_THREADS, in_thread
+from ..threads import in_thread
 from .last_good import keep_last_good
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ LEAST_PAUSE_SECONDS = 1.0
 """Between two writes: quotas that change 20 times a second wear no disk out."""
 RETRY_SECONDS = 60.0
 """After a write that failed, unless the quotas change before."""
+
+WRITE_SECONDS = 60.0
+"""A disk that takes longer is one that hangs."""
 
 
 class LastGoodKeeper:
@@ -40,6 +44,8 @@ class LastGoodKeeper:
         self._state = state
         self._watch = watch
         self._log = log
+        self._threads = trio.CapacityLimiter(1)
+        """One whose disk hangs is not joined by another, and what it writes late is not written over what is newer."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -54,14 +60,7 @@ class LastGoodKeeper:
         if content is None:
             return
         try:
-            written = await in_thread(
-                keep_last_good,
-                self._state,
-                content,
-                self._watch.now().timestamp(),
-                dict(self._watch.starts.kept),
-                limiter=FILE_THREADS,
-            )
+            written = await self._written(content)
         except (OSError, ValueError) as error:  # a zero byte in the path is the second
             said = error.strerror if isinstance(error, OSError) else None
             self._failed(f"{self._state}: cannot be written: {said or error}")
@@ -70,6 +69,13 @@ class LastGoodKeeper:
         else:
             self.writes["written"] += written
             self.error = None
+
+    async def _written(self, content: bytes) -> bool:
+        """Whether that was necessary. Raises what `keep_last_good` does, and TimeoutError."""
+        with trio.move_on_after(WRITE_SECONDS):
+            now, starts = self._watch.now().timestamp(), dict(self._watch.starts.kept)
+            return await in_thread(keep_last_good, self._state, content, now, starts, limiter=self._threads)
+        raise TimeoutError(errno.ETIMEDOUT, f"no answer within {WRITE_SECONDS:g} s")
 
     def _failed(self, error: str) -> None:
         self.writes["failed"] += 1

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import trio
 import trio.testing
 
 from proxy.config.keeping import LastGoodKeeper
-from proxy.config.last_good import load_last_good
+from proxy.config.last_good import keep_last_good, load_last_good
 from proxy.config.reload import QuotaWatch
 from tests.proxy.recorded_log import RecordedLog
 
@@ -126,3 +127,28 @@ async def test_with_no_quotas_at_all_nothing_is_kept(path: Path, log: RecordedLo
     await trio.testing.wait_all_tasks_blocked()
     assert keeper.writes == {}
     assert kept(state) is None
+
+
+async def test_a_disk_that_hangs_is_said_and_written_to_once_it_answers(
+    path: Path, log: RecordedLog, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing told that the next start might have no quotas."""
+    answers = threading.Event()
+
+    def hang(*arguments: Any) -> bool:
+        answers.wait(20.0)
+        return keep_last_good(*arguments)
+
+    monkeypatch.setattr("proxy.config.keeping.keep_last_good", hang)
+    monkeypatch.setattr("proxy.config.keeping.LEAST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr("proxy.config.keeping.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.config.keeping.WRITE_SECONDS", 0.05)
+    state = path.with_name("state")
+    keeper = LastGoodKeeper(state, QuotaWatch.open(path, broker_id=1, log=log, state=state), log)
+    nursery.start_soon(keeper.run)
+    await until(lambda: keeper.writes["failed"] >= 3)
+    assert keeper.error == f"{state}: cannot be written: no answer within 0.05 s"
+    assert log.events == ["quotas_not_kept"]
+    answers.set()
+    await until(lambda: keeper.error is None)
+    assert kept(state) == b"# first"
