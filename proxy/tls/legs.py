@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
-from ..threads import FILE_THREADS, in_thread
+from ..threads import in_thread
 from .handshakes import Handshakes
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from .leg import Leg
 
 LOOK_SECONDS = 1.0
+HANGS_SECONDS = 5.0
+"""A look that takes longer waits for a disk that hangs."""
 OUTCOMES = ("success", "failed")
 _Look = tuple[tuple[int, int, int, int], ...]
 
@@ -48,7 +50,11 @@ class _Kept:
     error: str | None = None
     unread: bool = False
     """A file could not be opened or read: for want of a permission or a descriptor, which no look at it shows."""
+    hangs: bool = False
+    """The disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
+    threads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
+    """One look at a time, and none beside it that a disk keeps."""
 
 
 class Legs:
@@ -71,6 +77,11 @@ class Legs:
         found = [
             f"{name}: last good keys kept: {kept.error}" for name, kept in self._kept.items() if kept.error is not None
         ]
+        found += [
+            f"{name}: last good keys kept: the disk of its files does not answer"
+            for name, kept in self._kept.items()
+            if kept.hangs
+        ]
         now = time.time()
         for leg in self:
             found += [
@@ -90,8 +101,15 @@ class Legs:
         """Look at the files once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
-            for kept in self._kept.values():
-                await in_thread(self._look, kept, limiter=FILE_THREADS)
+            async with trio.open_nursery() as nursery:
+                for kept in self._kept.values():
+                    nursery.start_soon(self._look_in_time, kept)
+
+    async def _look_in_time(self, kept: _Kept) -> None:
+        """What a disk that hangs has to say is heard by a later look."""
+        with trio.move_on_after(HANGS_SECONDS) as waited:
+            await in_thread(self._look, kept, limiter=kept.threads)
+        kept.hangs = waited.cancelled_caught
 
     def _look(self, kept: _Kept) -> None:
         """In a thread."""

@@ -5,20 +5,28 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import os
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+import trio
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from proxy.config.settings_limits import LimitSettings
 from proxy.config.tls_settings import ClientAuth, RoleTls, StoreSettings
 from proxy.errors import ConfigurationError
+from proxy.tls import legs as module
 from proxy.tls.legs import Legs, open_legs
 
 from ..recorded_log import RecordedLog
 from .stage import NAME, Keys, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LIMITS = LimitSettings(1, 1, 1.0, 1.0)
 
@@ -176,3 +184,34 @@ def test_a_path_that_none_can_be_is_told_like_others(keys: Keys, log: RecordedLo
 def test_who_is_not_verified_is_said(keys: Keys, log: RecordedLog) -> None:
     open_legs([RoleTls(upstream=keys.upstream(verifies_names=False))], limits=LIMITS, log=log)
     assert log.events == ["tls_names_not_verified"]
+
+
+async def test_a_disk_that_hangs_is_told_and_keeps_no_other_leg_from_its_new_keys(
+    keys: Keys, log: RecordedLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The legs were looked at one after the other, and whoever looked saw no warning."""
+    other = Keys(tmp_path / "other")
+    roles = [RoleTls(listen=keys.listen()), RoleTls(listen=replace(other.listen(), name="other.listen"))]
+    legs = open_legs(roles, limits=LIMITS, log=log)
+    answers, look_at = threading.Event(), module._look_at
+
+    def hang(files: Sequence[Path]) -> object:
+        if files[0].is_relative_to(tmp_path / "tls"):
+            answers.wait(20.0)
+        return look_at(files)
+
+    monkeypatch.setattr(module, "_look_at", hang)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(module, "HANGS_SECONDS", 0.05)
+    before = [leg.loaded for leg in legs]
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(legs.run)
+        other.authority.issue("own.pem", [NAME])
+        with trio.fail_after(10):
+            while [leg.loaded is old for leg, old in zip(legs, before, strict=True)] != [True, False]:  # noqa: ASYNC110 - files
+                await trio.sleep(0.02)
+            assert legs.warnings == ["ingress.listen: last good keys kept: the disk of its files does not answer"]
+            answers.set()
+            while legs.warnings:  # noqa: ASYNC110 - as above
+                await trio.sleep(0.02)
+        nursery.cancel_scope.cancel()
