@@ -39,6 +39,10 @@ _RETRY_SECONDS = 1.0
 """After the directory of the file could not be watched, or the file not be read."""
 PATIENCE_SECONDS = 2.0
 """For the thread of a watch that is to end. One whose disk hangs is left to itself, with what it has open."""
+_CHECK_SECONDS = 1.0
+_MOST_MISSED = 10
+"""Checks in a row at which the thread of a watch had not looked again: its disk hangs. Counted, since a process that
+was stopped misses none."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
@@ -65,6 +69,9 @@ class FileWatch:
         self._notify = notify
         self._state = state
         """At the last look."""
+        self._looks = 0
+        self._threads = trio.CapacityLimiter(1)
+        """One that hangs is not joined by another."""
         self._is_left = False
         """Its thread hangs, and was left to itself."""
 
@@ -86,27 +93,40 @@ class FileWatch:
     async def wait_changed(self) -> bool:
         """Tell whether the file is still reached through the watched directories; if not, a new watch has to be opened.
 
-        Raises OSError if the way to the file ends: a directory or a link is gone, unreadable, or leads in a circle.
+        Raises OSError if the way to the file ends: a directory or a link is gone, unreadable, or leads in a circle; or
+        if its disk does not answer.
         """
         stop = threading.Event()
         still_good: bool | OSError = False
         async with trio.open_nursery() as nursery:
             with trio.CancelScope(shield=True) as patience:
                 nursery.start_soon(_set_when_cancelled, stop, patience)
+                nursery.start_soon(self._give_up_what_hangs, stop, patience)
                 try:
-                    still_good = await in_thread(self._watch, stop, limiter=trio.CapacityLimiter(1))
+                    still_good = await in_thread(self._watch, stop, limiter=self._threads)
                 except OSError as error:  # Raised outside the nursery, which would wrap the error in an ExceptionGroup.
                     still_good = error
             self._is_left = patience.cancelled_caught
             nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._is_left:
+            raise OSError(errno.ETIMEDOUT, "its disk does not answer", str(self._path))
         if isinstance(still_good, OSError):
             raise still_good
         return still_good
 
+    async def _give_up_what_hangs(self, stop: threading.Event, patience: trio.CancelScope) -> None:
+        seen, missed = self._looks, 0
+        while missed < _MOST_MISSED:
+            await trio.sleep(_CHECK_SECONDS)
+            seen, missed = self._looks, missed + 1 if self._looks == seen else 0
+        stop.set()
+        patience.cancel()
+
     def _watch(self, stop: threading.Event) -> bool:
         """Watch in a thread, which ends when a cancelled caller sets `stop`, unless its disk hangs."""
         while True:
+            self._looks += 1
             seen = self._notify.watch(_DEBOUNCE_MS, _STEP_MS, _LOOK_AGAIN_MS, stop)
             if seen in ("stop", "signal"):
                 return True
@@ -137,7 +157,9 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
                 while await _changed_or_due(watch, again):
                     again = await look()
         except OSError as error:
-            before, state = state, await _blocking(_state_of, path)
+            before, state = state, None
+            with trio.move_on_after(PATIENCE_SECONDS):
+                state = await _blocking(_state_of, path)
             if not failing:
                 failed(error)
             if not failing or again or state != before:

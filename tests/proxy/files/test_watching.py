@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -256,3 +257,43 @@ async def test_what_cannot_be_watched_is_looked_at_instead(tmp_path: Path, monke
             nursery.cancel_scope.cancel()
     assert before == ["old"]
     assert len(failed) == 1
+
+
+async def test_a_disk_that_hangs_is_told_and_the_file_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that watches hung with it, and nobody tried to read the file, which would have told."""
+    answers = threading.Event()
+    hanging = False
+
+    def hang(path: Path) -> object:
+        if hanging:
+            answers.wait(20.0)
+        return route_to(path)
+
+    route_to = watching._route_to
+    monkeypatch.setattr(watching, "_LOOK_AGAIN_MS", 20)
+    monkeypatch.setattr(watching, "_CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "_RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(watching, "_route_to", hang)
+    looked: list[bool] = []
+    failed: list[OSError] = []
+
+    async def look() -> bool:
+        await trio.lowlevel.checkpoint()
+        looked.append(hanging)
+        return False
+
+    with trio.fail_after(LIMIT_SECONDS):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow, tmp_path / "file", look, failed.append)
+            await trio.sleep(0.3)
+            hanging = True
+            while looked != [False, True]:  # noqa: ASYNC110 - a thread hangs
+                await trio.sleep(0.01)
+            hanging = False
+            answers.set()
+            while len(looked) < 3:  # noqa: ASYNC110 - a thread goes on
+                await trio.sleep(0.01)
+            nursery.cancel_scope.cancel()
+    assert [error.errno for error in failed] == [errno.ETIMEDOUT]
