@@ -65,8 +65,7 @@ class TopicNameAsking:
         failure = "there is no broker to ask"
         for broker in tuple(brokers):  # more may become known meanwhile
             try:
-                with trio.fail_after(ANSWER_SECONDS):
-                    names = await ask(broker, asked)
+                names = await ask(broker, asked)
             except (*ASKING_ERRORS, trio.TooSlowError) as error:
                 failure = f"{broker}: {error or type(error).__name__}"
             else:
@@ -78,10 +77,12 @@ class TopicNameAsking:
 async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     """Return the names of those of the topics that the broker has, by id.
 
-    Raises OSError, ProtocolError, trio.BrokenResourceError.
+    Raises trio.TooSlowError after `ANSWER_SECONDS`, which a long answer may take to be read on top, and one of
+    ASKING_ERRORS.
     """
     request = metadata_request(0, ids, client_id=CLIENT_ID)
-    frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
+    with trio.fail_after(ANSWER_SECONDS):
+        frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
     if len(frame) < LARGE_BYTES:
         return topic_names_by_id(frame)
     return await in_thread(topic_names_by_id, frame, limiter=READING_THREADS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +19,7 @@ from protocol.wire.headers import peek_request, response_header
 from protocol.wire.layout import TAGS, parse_whole
 from proxy.config.settings import Address
 from proxy.network import broker_asking
+from proxy.network import topic_name_asking as module
 from proxy.network.topic_name_asking import (
     ANSWER_SECONDS,
     LEAST_PAUSE_SECONDS,
@@ -263,3 +265,22 @@ async def test_without_a_broker_to_ask_nothing_is_awaited_for_long(clock: trio.t
         asking.names.of(ORDERS)
         await eventually(lambda: not asking.names.is_awaited(ORDERS))
     assert asking.failures == ["there is no broker to ask"]
+
+
+async def test_a_long_answer_may_take_longer_to_be_read_than_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or the names of a large cluster would never be learnt on a busy machine."""
+
+    async def came(*_: object, **__: object) -> bytes:
+        await trio.lowlevel.checkpoint()
+        return bytes(module.LARGE_BYTES)
+
+    def read(_: bytes) -> dict[bytes, str]:
+        time.sleep(0.3)
+        return BOTH
+
+    monkeypatch.setattr(module, "answer_of", came)
+    monkeypatch.setattr(module, "topic_names_by_id", read)
+    monkeypatch.setattr(module, "ANSWER_SECONDS", 0.1)
+    names = TopicNames()
+    told = await TopicNameAsking(names)._ask([broker_asking.Broker(Address("127.0.0.1", 1))], list(BOTH))
+    assert told is None
