@@ -40,7 +40,14 @@ class PassedSockets:
         passed = cls()
         for descriptor in range(first, first + int(count)):
             sock = _listening(descriptor)
-            passed._listening[Address(*sock.getsockname()[:2])] = sock
+            address = Address(*sock.getsockname()[:2])
+            if address in passed._listening:
+                for each in (sock, *passed._listening.values()):
+                    each.close()
+                raise ConfigurationError(
+                    f"systemd passed two sockets that listen on {address}: expected one ListenStream line of each"
+                )
+            passed._listening[address] = sock
         return passed
 
     def take(self, address: Address) -> socket.socket | None:

@@ -83,6 +83,14 @@ def test_each_socket_is_found_by_its_address_and_once(stack: ExitStack) -> None:
     passed.require_none_left()
 
 
+def test_two_sockets_of_one_address_are_one_too_many(stack: ExitStack) -> None:
+    """With ReusePort=yes in two units: the first was dropped, and reset who waited in its queue."""
+    one = stack.enter_context(socket.create_server((HERE, 0), reuse_port=True))
+    other = stack.enter_context(socket.create_server(one.getsockname(), reuse_port=True))
+    with pytest.raises(ConfigurationError, match=f"passed two sockets that listen on {HERE}:{one.getsockname()[1]}"):
+        PassedSockets.of(environment(2), first=passed_on(stack, one, other))
+
+
 @pytest.mark.parametrize("environ", [{}, environment(2, process=1), environment("")])
 def test_what_is_passed_to_nobody_or_to_another_process_is_left_alone(environ: dict[str, str]) -> None:
     PassedSockets.of(environ).require_none_left()
