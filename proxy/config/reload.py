@@ -21,6 +21,7 @@ import trio
 
 from ..changes import Changes
 from ..errors import ConfigurationError
+from ..files.answering import answers
 from ..files.mounts import is_mounted_alone
 from ..files.watching import follow
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
@@ -138,7 +139,7 @@ class QuotaWatch:
             watch.statistics.last_error = start.error
             in_force = {"in_force": start.source.value, "hash": start.quota_file.hash, "saved_at": start.saved_at}
             log.error("quotas_bad_at_start", path=str(path), error=start.error, state=start.state_said, **in_force)
-        watch.never_changes = is_mounted_alone(path)
+        watch.never_changes = answers(path) and is_mounted_alone(path)
         if watch.never_changes:
             log.warning("quotas_file_mounted_alone", path=str(path))
         return watch

@@ -1,6 +1,7 @@
 """Which quotas a sidecar starts with: those of the file, or the last good ones, or, loudly, none.
 
-Knows the order in which they are asked for, not how they are read. Blocking. Invariant: there is always an answer.
+Knows the order in which they are asked for, not how they are read. Blocking. Invariant: there is always an answer, also
+where a disk has none.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
+from ..files.answering import answers, no_answer
 from ..quotas.sections import Layer, QuotaFile
 from .last_good import kept_starts, load_last_good
 from .quota_file import read_quotas_file
@@ -16,6 +18,8 @@ from .quota_file import read_quotas_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from .last_good import LastGood
 
 NO_HASH = "none"
 """Stands where the hash of the file stands, while no quotas are in force."""
@@ -49,19 +53,29 @@ class Start(NamedTuple):
 
 def start_with(path: Path, state: Path | None) -> Start:
     """`state`: where the last good quotas are kept; None: nowhere."""
+    if not answers(path):
+        return _fall_back(no_answer(path), state)
     try:
         content, quota_file = read_quotas_file(path)
     except ConfigurationError as error:
         return _fall_back(str(error), state)
-    return Start(quota_file, content, Source.FILE, starts={} if state is None else kept_starts(state))
+    starts = {} if state is None or not answers(state) else kept_starts(state)
+    return Start(quota_file, content, Source.FILE, starts=starts)
 
 
 def _fall_back(error: str, state: Path | None) -> Start:
     said = None if state is None else str(state)
     try:
-        kept = None if state is None else load_last_good(state)
+        kept = None if state is None else _kept(state)
     except ConfigurationError as unusable:
         kept, said = None, str(unusable)
     if kept is None:
         return Start(QuotaFile(Layer(), (), NO_HASH), None, Source.NONE, error, state_said=said)
     return Start(kept.quota_file, kept.content, Source.LAST_GOOD, error, kept.saved_at, said, kept.starts)
+
+
+def _kept(state: Path) -> LastGood | None:
+    """None if nothing was ever kept. Raises ConfigurationError."""
+    if not answers(state):
+        raise ConfigurationError(no_answer(state))
+    return load_last_good(state)

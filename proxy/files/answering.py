@@ -1,0 +1,47 @@
+"""Does the disk of a file answer? One that hangs (NFS without its server) holds whoever asks for as long as it likes.
+
+Blocking, for a bounded time: for a start, which is not to wait for a disk while replication waits for it. Knows nothing
+of what is in the file. Invariant: `answers` returns in time; a thread that the disk holds keeps no process from ending.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_SECONDS = 5.0
+
+
+def answers(path: Path) -> bool:
+    """Whether it says anything of the file, be it that there is none."""
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            _touch(path)
+        finally:
+            done.set()
+
+    try:
+        threading.Thread(target=ask, name="answering", daemon=True).start()
+    except RuntimeError:  # no thread is to be had, and so the disk is asked as ever
+        return True
+    return done.wait(MOST_SECONDS)
+
+
+def no_answer(path: Path) -> str:
+    return f"{path}: cannot be read: no answer within {MOST_SECONDS:g} s"
+
+
+def _touch(path: Path) -> None:
+    with suppress(OSError, ValueError):  # the second one about a zero byte in the path
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.read(descriptor, 1)
+        finally:
+            os.close(descriptor)
