@@ -16,6 +16,7 @@ import trio
 from journal_schema import Kind
 
 from ..errors import ConfigurationError
+from ..files.answering import answers, no_answer
 from ..threads import in_thread
 from ..throttle.ledger import Ledger
 from .encoding import Event, EventValue, Origin, event
@@ -141,6 +142,8 @@ class Journal:
 
 def prepare(settings: JournalSettings, *, broker: int) -> None:
     """Blocking, at start: make the directory, close what a crash left. Raises ConfigurationError."""
+    if not answers(settings.directory):
+        raise ConfigurationError(f"journal.directory: {no_answer(settings.directory)}")
     try:
         Shelf(settings.directory, broker=broker, run="").prepare()
     except OSError as error:

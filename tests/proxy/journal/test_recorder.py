@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -14,6 +15,7 @@ import trio.testing
 from journal_schema import Kind
 from proxy.config.settings import JournalSettings
 from proxy.errors import ConfigurationError
+from proxy.files import answering
 from proxy.journal import recorder
 from proxy.journal.recorder import Journal, prepare
 from proxy.journal.segment import Segment
@@ -209,3 +211,13 @@ def test_a_directory_that_cannot_be_is_an_error_at_start(tmp_path: Path) -> None
     (tmp_path / "journal").write_text("a file")
     with pytest.raises(ConfigurationError, match=r"journal\.directory: cannot write to .*journal: File exists"):
         prepare(JournalSettings(tmp_path / "journal", 1, 1, 1), broker=101)
+
+
+def test_a_directory_whose_disk_hangs_is_an_error_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start waited for as long as it hung, and said nothing."""
+    over = threading.Event()
+    monkeypatch.setattr(answering, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(answering, "_touch", lambda _: over.wait(20.0))
+    with pytest.raises(ConfigurationError, match=r"journal\.directory: .*: cannot be read: no answer within 0\.05 s"):
+        prepare(JournalSettings(tmp_path / "journal", 1, 1, 1), broker=101)
+    over.set()
