@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import tomllib
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxy.errors import InvalidValueError
+from proxy.files.toml_reading import load_toml
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
 from proxy.quotas.keys import BROKER, RACK, TOPIC_OR_GLOB
 from proxy.suggestions import did_you_mean
@@ -127,12 +127,18 @@ def parse_value(key: str, text: str) -> Value:
 
 def _parse_table(key: str, text: str) -> Value:
     """The table of a rate that sets itself, as TOML has it on one line."""
+    refusal = f'{key}: expected a table like {{ finish_by = "06:00", max = "300MiB/s" }}, found {shown(text)}'
     try:
-        table = tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        expected = 'a table like { finish_by = "06:00", max = "300MiB/s" }'
-        raise InvalidValueError(f"{key}: expected {expected}, found {shown(text)}: {error}") from error
-    return cast("Value", table)
+        found = load_toml(f"value = {text}")
+    # Besides TOMLDecodeError, which is one: ValueError for a date that is none and a number of too many digits.
+    except (ValueError, RecursionError) as error:
+        on_one_line = " (TOML has it on one line)" if "\n" in text.strip() else ""
+        raise InvalidValueError(f"{refusal}: {error}{on_one_line}") from error
+    if found.keys() != {"value"}:
+        # What somebody pasted with the table, such as the next section of a file: it would be lost without a word.
+        more = ", ".join(sorted(found.keys() - {"value"}))
+        raise InvalidValueError(f"{refusal}: expected nothing behind the table, found {more}")
+    return cast("Value", found["value"])
 
 
 def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False) -> list[list[str]]:

@@ -1,8 +1,8 @@
 """Rates and sizes as people write them, and back: ``"50MiB/s"`` <-> bytes per second.
 
 Knows no file, no key and no role. Invariant: what is returned is a whole number of bytes >= 0, or infinity
-for a rate that is unlimited; anything ambiguous (bits, ``mb``, a bool, a float) is refused rather than
-guessed.
+for a rate that is unlimited; anything ambiguous (bits, ``mb``, a bool, a float, a fraction without a unit) is refused
+rather than guessed.
 """
 
 from __future__ import annotations
@@ -91,6 +91,10 @@ def _parse_text(text: str, *, refusal: str, per_second: bool) -> int:
     if match is None or (match[3] and not per_second):
         raise InvalidValueError(refusal)
     number, unit = Fraction(match[1]), match[2]
+    if not unit and "." in match[1]:
+        # A fraction of a byte means nothing: whoever writes one thinks in another unit.
+        written = f"{match[1]}MiB{'/s' if per_second else ''}"
+        raise InvalidValueError(f'{refusal} (a number with a point needs its unit, like "{written}")')
     if unit not in _UNITS:
         raise InvalidValueError(refusal + _unit_advice(number, unit, per_second=per_second))
     quantity = number * _UNITS[unit]

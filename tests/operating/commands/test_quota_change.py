@@ -87,6 +87,31 @@ def test_values_are_typed_as_the_file_has_them(key: str, text: str, value: objec
     assert (found, type(found)) == (value, type(value))
 
 
+TABLE = '{ within = "2h", max = "5MiB/s" }'
+
+
+@pytest.mark.parametrize("text", [TABLE, f" {TABLE}\n", f"{TABLE}  # two hours\n"])
+def test_a_table_is_one_value(text: str) -> None:
+    assert parse_value(RATE, text) == {"within": "2h", "max": "5MiB/s"}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{TABLE}\n[topics.orders]\nx = 1", "expected nothing behind the table, found topics$"),
+        (f"{TABLE}\nmax = 1\nmin = 2\n", "expected nothing behind the table, found max, min$"),
+        ('{ within = "2h",\n  max = "5MiB/s" }', r"Invalid .* \(TOML has it on one line\)$"),
+        ("{ within = 2h }\n", r"expected a table like .* \(at line 1, column 21\)$"),
+        (f"{{ max = {'9' * 5000} }}", "expected a table like { .*: line 1: expected at most 256 characters"),
+        ("{ finish_by = 2026-13-01T06:00:00Z }", "expected a table like { "),
+        ("{ max = " + "[" * 1000 + " }", "expected a table like { .*brackets at most 16 deep"),
+    ],
+)
+def test_what_is_more_than_a_table_or_less_is_refused_whole(text: str, problem: str) -> None:
+    with pytest.raises(InvalidValueError, match=problem):
+        parse_value(RATE, text)
+
+
 def test_brokers_are_named_each_by_itself() -> None:
     assert places(RATE, Whose(("101", "default", "101"))) == [
         Place(("brokers", "101"), RATE), Place(("brokers", "default"), RATE)

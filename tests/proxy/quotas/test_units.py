@@ -61,6 +61,8 @@ def test_a_rate_is_read(written: object, bytes_per_second: float) -> None:
         ("5MB/m", "found"),
         ("1e6", "found"),
         ("0.2B", "less than one byte"),
+        ("5.5", 'a number with a point needs its unit, like "5.5MiB/s"'),
+        ("50.0/s", 'a number with a point needs its unit, like "50.0MiB/s"'),
         ("Unlimited", "found"),
         ("٣MB/s", "found"),
         ("9" * 5000, "found"),
@@ -76,6 +78,8 @@ def test_a_size_is_no_rate() -> None:
     assert parse_size("8MiB") == 8 * 2**20
     with pytest.raises(InvalidValueError, match='like "8MiB", found "8MiB/s"'):
         parse_size("8MiB/s")
+    with pytest.raises(InvalidValueError, match=r'a number with a point needs its unit, like "5\.5MiB"'):
+        parse_size("5.5")
 
 
 @pytest.mark.parametrize(
