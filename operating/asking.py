@@ -19,6 +19,7 @@ from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.reading import read_bytes
 from proxy.http.outgoing import opener, read_whole
 from proxy.http.token_format import MOST_BYTES, TOKEN
+from proxy.url_text import names_user, without_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,9 +66,7 @@ def _opener_for(url: str) -> urllib.request.OpenerDirector:
         raise ConfigurationError(f"{expected}: {getattr(error, 'strerror', None) or error}") from error
 
 
-@functools.cache
-def _of_http() -> urllib.request.OpenerDirector:
-    return opener(most_timeouts=_MOST_TIMEOUTS)
+_of_http = functools.cache(functools.partial(opener, timeouts=_MOST_TIMEOUTS))
 
 
 @functools.lru_cache(maxsize=2)
@@ -84,7 +83,7 @@ def _opener_with(
     if certificate is not None:
         # Without a callback OpenSSL asks the terminal for the password of a key that has one.
         context.load_cert_chain(certificate, key, password=lambda: "")
-    return opener(context, most_timeouts=_MOST_TIMEOUTS)
+    return opener(context, timeouts=_MOST_TIMEOUTS)
 
 
 def token_in(content: bytes, *, whose: str) -> str:
@@ -122,6 +121,8 @@ def send(
         ConfigurationError: the file of a token or a certificate cannot be read.
     """
     whole = url.rstrip("/") + page
+    if names_user(url):
+        raise UnreachableError(f"{without_user(url)}: expected a URL like {DEFAULT_URL}, without a user and a password")
     if not whole.startswith(("http://", "https://")):
         raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
     try:
@@ -131,12 +132,18 @@ def send(
             headers = {"Authorization": f"Bearer {token}", **headers}
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
-            content = read_whole(answer, most_bytes=_MAX_BYTES)
-            return content, answer.headers
+            return read_whole(answer, most_bytes=_MAX_BYTES), answer.headers
     except urllib.error.HTTPError as refusal:
-        with refusal:
-            said = refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
-        raise RefusedError(f"{whole}: {refusal.code}: {said}") from refusal
+        raise RefusedError(f"{whole}: {refusal.code}: {_said(refusal)}") from refusal
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error
+
+
+def _said(refusal: urllib.error.HTTPError) -> str:
+    """What came with it; why it did not come, if it was to."""
+    with refusal:
+        try:
+            return refusal.read(_MAX_REFUSAL_BYTES).decode("utf-8", "replace").strip()
+        except (OSError, http.client.HTTPException) as error:
+            return f"the rest of the answer did not come: {type(error).__name__}: {error}"

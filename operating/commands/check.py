@@ -38,7 +38,7 @@ from ..quota_words import differences, format_distance, format_time, parse_momen
 from ..terminal import encoded, say
 from .health import url_of
 from .live_check import ask_live, live_lines
-from .options import config_option, set_option
+from .options import SIDECAR_URL, config_option, set_option
 from .tls_check import keys_lines, keys_report, keys_warnings, load_keys
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ MOST_CHANGES = 4
 )
 @click.option("--at", "at", metavar="TIME", help="What would hold then, like 2026-12-01T23:30:00+01:00. Default: now.")
 @click.option("--live", is_flag=True, help="Ask the running sidecar too, at http.listen of the configuration.")
-@click.option("--url", metavar="URL", help="The same, of the sidecar at this address.")
+@click.option("--url", type=SIDECAR_URL, metavar="URL", help="The same, of the sidecar at this address.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(

@@ -18,7 +18,7 @@ from proxy.errors import InvalidValueError
 
 from ..asking import DEFAULT_URL
 from .health import url_of
-from .options import config_option, set_option
+from .options import SIDECAR_URL, config_option, set_option
 
 _LEAST_AFTER_SECONDS = 0.5
 
@@ -29,7 +29,9 @@ _LEAST_AFTER_SECONDS = 0.5
 @click.option(
     "--after", default="3s", show_default=True, metavar="DURATION", help="The longest time without an answer."
 )
-@click.option("--url", metavar="URL", help="Where the sidecar is, instead of what the configuration says.")
+@click.option(
+    "--url", type=SIDECAR_URL, metavar="URL", help="Where the sidecar is, instead of what the configuration says."
+)
 @click.option(
     "--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Metrics for node_exporter's collector."
 )

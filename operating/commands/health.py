@@ -15,7 +15,7 @@ from proxy.errors import UnreachableError
 
 from ..asking import ask
 from ..terminal import say
-from .options import config_option, set_option
+from .options import SIDECAR_URL, config_option, set_option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 @click.command("health", short_help="Exit 0 if the sidecar answers, for health checks.")
 @config_option
 @set_option
-@click.option("--url", metavar="URL", help="Where it is, instead of what the configuration says.")
+@click.option("--url", type=SIDECAR_URL, metavar="URL", help="Where it is, instead of what the configuration says.")
 @click.option("--ready", is_flag=True, help="Ask /readyz (traffic may be sent here), not /healthz (it is alive).")
 def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, ready: bool) -> None:
     """Ask the running sidecar whether it is healthy, or ready.

@@ -1,4 +1,7 @@
-"""Options that several commands share. Knows click, not what the options are for."""
+"""Options that several commands share, and the types of what is typed. Knows click, not what the options are for.
+
+Invariant: a password that was typed into a URL is in no message.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,27 @@ from pathlib import Path
 
 import click
 
+from proxy.url_text import names_user, without_user
+
+
+class _SidecarUrl(click.ParamType[str]):
+    """Where a sidecar is. Whether it is a URL is for who asks there to say, beside other sidecars' answers."""
+
+    name = "url"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if names_user(value):
+            # Every table, message and command that tells of the sidecar would show it.
+            self.fail(
+                f"expected a URL without a user and a password, found {without_user(value)} "
+                "(a sidecar's token is read from the file that THROTTLE_TOKEN_FILE names)",
+                param,
+                ctx,
+            )
+        return value
+
+
+SIDECAR_URL = _SidecarUrl()
 config_option = click.option(
     "--config",
     "config_path",

@@ -32,7 +32,7 @@ from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_
 from .confirming import confirm
 from .fleet_set import FleetSet
 from .health import url_of
-from .options import fleet_option
+from .options import SIDECAR_URL, fleet_option
 from .quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 
 if TYPE_CHECKING:
@@ -149,7 +149,11 @@ class _Target:
     help="The configuration that names it.  [default: proxy.toml, if there is no --quotas]",
 )
 @click.option(
-    "--url", "urls", multiple=True, help="Wait until this sidecar has it. Default: the one of the configuration."
+    "--url",
+    "urls",
+    type=SIDECAR_URL,
+    multiple=True,
+    help="Wait until this sidecar has it. Default: the one of the configuration.",
 )
 @click.pass_context
 def command(

@@ -24,7 +24,7 @@ from ..terminal import Console, encoded, say_json
 from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
-from .options import fleet_option
+from .options import SIDECAR_URL, fleet_option
 from .page import decode, fetch
 from .status_table import Filter, Sidecar, Sort, layout
 
@@ -37,7 +37,9 @@ _ROLES = ("leader", "follower")
 
 
 @click.command("status", short_help="Show what sidecars do right now.")
-@click.option("--url", "urls", multiple=True, help=f"A sidecar; may be repeated.  [default: {DEFAULT_URL}]")
+@click.option(
+    "--url", "urls", type=SIDECAR_URL, multiple=True, help=f"A sidecar; may be repeated.  [default: {DEFAULT_URL}]"
+)
 @click.option(
     "--config",
     "config_path",

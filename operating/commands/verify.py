@@ -30,7 +30,7 @@ from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
 from ..terminal import Console, say
-from .options import fleet_option
+from .options import SIDECAR_URL, fleet_option
 from .telling import tell
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ class Places:
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @cluster_options
 @click.option("--quotas", type=FILE, multiple=True, metavar="FILE", help="A quotas file to look at; may be repeated.")
-@click.option("--url", "urls", multiple=True, help="A sidecar to ask what it throttles; may be repeated.")
+@click.option(
+    "--url", "urls", type=SIDECAR_URL, multiple=True, help="A sidecar to ask what it throttles; may be repeated."
+)
 @fleet_option
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")

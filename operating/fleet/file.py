@@ -21,6 +21,7 @@ from proxy.config.settings_problems import Problems
 from proxy.config.tables import BrokerId, Kind, TableReader
 from proxy.errors import InvalidValueError
 from proxy.quotas.units import shown
+from proxy.url_text import names_user, without_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +34,15 @@ _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 def _parse_url(value: object) -> str:
     if not isinstance(value, str) or not _is_url(value):
-        raise InvalidValueError(f"expected a URL like http://kafka-101:9404, found {shown(value)}")
+        raise InvalidValueError(f"expected a URL like http://kafka-101:9404, found {_found(value)}")
     return value.rstrip("/")
+
+
+def _found(url: object) -> str:
+    """Without the password that may be in it; no sidecar takes one, its token is of a file."""
+    if not isinstance(url, str) or not names_user(url):
+        return shown(url)
+    return f"a user in {shown(without_user(url))} (a token's file is token_file)"
 
 
 def _parse_config_map(value: object) -> tuple[str, str]:
@@ -53,7 +61,7 @@ def _parse_key(value: object) -> str:
 def _is_url(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not names_user(url)
     except ValueError:
         return False
 

@@ -15,6 +15,7 @@ import click
 from proxy.config.settings_values import parse_duration_seconds, parse_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas import parse_rate, parse_size, shown
+from proxy.url_text import without_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,7 @@ def connected(
     servers = tuple(server.strip() for text in bootstrap for server in text.split(",") if server.strip())
     wrong = [server for server in servers if not _is_address(server)]
     if wrong or not servers:
-        found = ", ".join(map(shown, wrong)) or "nothing"
+        found = ", ".join(shown(without_user(server)) for server in wrong) or "nothing"
         raise ConfigurationError(f"--bootstrap: expected HOST:PORT, found {found}")
     return connect(Connection(servers, properties, hosts))
 

@@ -1,22 +1,92 @@
 """Openers of URLs, for what asks others over HTTP: a command asks a sidecar, a sidecar asks Prometheus.
 
-Blocking. Invariants: nobody is sent elsewhere by an answer, since a token or a certificate is for one server alone;
-without a context nothing is read of whom to trust, which is 150 certificates, where no TLS is spoken; and whoever sends
-headers, or the reason of a refusal, byte after byte is given up like one who sends nothing.
+Blocking. Invariant: nobody is sent elsewhere by an answer, since a token or a certificate is for one server alone;
+without a context nothing is read of whom to trust, which is 150 certificates, where no TLS is spoken; and an answer is
+waited for no longer than it may take, its headers, a refusal and what a proxy says included.
 """
 
 from __future__ import annotations
 
-import functools
 import http.client
 import io
 import time
 import urllib.request
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import socket
     import ssl
+    from collections.abc import Callable
+
+
+class _Timed(io.RawIOBase):
+    """What a socket brings within so many of its time-outs. The socket's own is of each piece, and begins again with
+    every byte: who sends one now and then would be waited for without end."""
+
+    def __init__(self, sock: socket.socket, timeouts: float) -> None:
+        self._sock, self._raw = sock, sock.makefile("rb", buffering=0)
+        self._patience = sock.gettimeout() or 0.0
+        self._seconds = timeouts * self._patience
+        self._deadline = time.monotonic() + self._seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        if self._patience:
+            self._sock.settimeout(max(min(self._deadline - time.monotonic(), self._patience), 0.001))
+        try:
+            count = self._raw.readinto(buffer)
+        except TimeoutError:
+            self._refuse_if_late()
+            raise
+        self._refuse_if_late()
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+    def _refuse_if_late(self) -> None:
+        if self._patience and time.monotonic() > self._deadline:
+            raise TimeoutError(f"the answer does not end: expected all of the answer within {self._seconds:g} s")
+
+
+class _TimedResponse(http.client.HTTPResponse):
+    def __init__(self, sock: socket.socket, *args: Any, timeouts: float, **named: Any) -> None:
+        super().__init__(sock, *args, **named)
+        self.fp.close()
+        self.fp = io.BufferedReader(_Timed(sock, timeouts))
+
+
+def _connecting(
+    connection: Callable[..., http.client.HTTPConnection], timeouts: float
+) -> Callable[..., http.client.HTTPConnection]:
+    def made(*args: Any, **named: Any) -> http.client.HTTPConnection:
+        one = connection(*args, **named)
+        one.response_class = partial(_TimedResponse, timeouts=timeouts)  # type: ignore[assignment]  # said to be a class
+        return one
+
+    return made
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, timeouts: float) -> None:
+        super().__init__()
+        self._connection = _connecting(http.client.HTTPConnection, timeouts)
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, context: ssl.SSLContext, timeouts: float) -> None:
+        super().__init__(context=context)
+        self._connection = _connecting(partial(http.client.HTTPSConnection, context=context), timeouts)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._connection, req)
 
 
 class NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -26,101 +96,31 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def opener(context: ssl.SSLContext | None = None, *, most_timeouts: float = 1.0) -> urllib.request.OpenerDirector:
-    """For ``http`` alone, or with a context for ``https`` as well; by the proxies that the environment names.
+def opener(context: ssl.SSLContext | None = None, *, timeouts: float = 1) -> urllib.request.OpenerDirector:
+    """For ``http`` alone, or with a context for ``https`` as well; by the proxies that the environment names. An answer
+    may take so many time-outs, those of a request, from when it is waited for.
 
-    The time-out that something is opened with is of each piece of the answer, and so many of it of all the answer: then
-    TimeoutError is raised. `urllib.request.build_opener` would make a context of its own at once, whatever is opened by
-    it.
+    `urllib.request.build_opener` would make a context of its own at once, whatever is opened by it.
     """
     made = urllib.request.OpenerDirector()
     handlers: list[urllib.request.BaseHandler] = [
         urllib.request.ProxyHandler(),
         urllib.request.UnknownHandler(),
-        _HttpHandler(most_timeouts),
+        _Http(timeouts),
         urllib.request.HTTPDefaultErrorHandler(),
         urllib.request.HTTPErrorProcessor(),
         NoRedirects(),
     ]
     if context is not None:
-        handlers.append(_HttpsHandler(context, most_timeouts))
+        handlers.append(_Https(context, timeouts))
     for handler in handlers:
         made.add_handler(handler)
     return made
 
 
 def read_whole(answer: http.client.HTTPResponse, *, most_bytes: int) -> bytes:
-    """The content of an answer, no more than that of it. Raises OSError, TimeoutError among them."""
+    """The content of an answer, no more than that of it. Raises OSError, TimeoutError for one that does not end."""
     content = bytearray()
     while piece := answer.read1(most_bytes - len(content)):
         content += piece
     return bytes(content)
-
-
-class _HttpHandler(urllib.request.HTTPHandler):
-    def __init__(self, most_timeouts: float) -> None:
-        super().__init__()
-        self._most_timeouts = most_timeouts
-
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(functools.partial(_connection, http.client.HTTPConnection, self._most_timeouts), req)
-
-
-class _HttpsHandler(urllib.request.HTTPSHandler):
-    def __init__(self, context: ssl.SSLContext, most_timeouts: float) -> None:
-        super().__init__()
-        self._trusted = context
-        self._most_timeouts = most_timeouts
-
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        connection = functools.partial(_connection, http.client.HTTPSConnection, self._most_timeouts)
-        return self.do_open(connection, req, context=self._trusted)
-
-
-def _connection(
-    kind: type[http.client.HTTPConnection], most_timeouts: float, host: str, *, timeout: float, **others: Any
-) -> http.client.HTTPConnection:
-    made = kind(host, timeout=timeout, **others)
-    within = most_timeouts * timeout
-    deadline = time.monotonic() + within
-    made.response_class = functools.partial(_Answer, deadline=deadline, within=within)  # type: ignore[assignment]
-    return made
-
-
-class _Answer(http.client.HTTPResponse):
-    """One whose every byte comes before a deadline, of its headers as well."""
-
-    def __init__(self, sock: socket.socket, *others: Any, deadline: float, within: float, **named: Any) -> None:
-        super().__init__(sock, *others, **named)
-        self.fp = io.BufferedReader(_Until(self.fp.detach(), sock, deadline, within))
-
-
-class _Until(io.RawIOBase):
-    """What a socket says until a deadline. Owns `pieces`, which reads from `sock`."""
-
-    def __init__(self, pieces: io.RawIOBase, sock: socket.socket, deadline: float, within: float) -> None:
-        self._pieces = pieces
-        self._sock = sock
-        self._timeout = sock.gettimeout() or within
-        self._deadline = deadline
-        self._within = within
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int | None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise self._late()
-        self._sock.settimeout(min(self._timeout, left))
-        try:
-            return self._pieces.readinto(buffer)
-        except TimeoutError as error:
-            raise (self._late() if left < self._timeout else error) from None
-
-    def _late(self) -> TimeoutError:
-        return TimeoutError(f"the answer does not end: expected all of the answer within {self._within:g} s")
-
-    def close(self) -> None:
-        self._pieces.close()
-        super().close()

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
+from ..url_text import names_user, without_user
 from .units import shown
 
 if TYPE_CHECKING:
@@ -91,14 +92,16 @@ def _signal(name: str, table: Any, refuse: Callable[[str, str], None]) -> QueryS
 
 
 def _url(value: object) -> str:
-    expected = f'expected a URL like "http://prometheus:9090", found {_found(value)}'
+    told = without_user(value) if isinstance(value, str) else value
+    expected = f'expected a URL like "http://prometheus:9090", found {_found(told)}'
     if not isinstance(value, str):
         raise InvalidValueError(expected)
     try:
         parts = urlsplit(value)
         port = parts.port
     except ValueError as error:
-        raise InvalidValueError(f"{expected}: {error}") from error
+        # A port that is none may be a piece of a password with a slash in it.
+        raise InvalidValueError(expected if names_user(value) else f"{expected}: {error}") from error
     # An empty query or fragment is none to urlsplit, and the API's path would be behind it all the same.
     has_more = "?" in value or "#" in value or parts.username is not None or port == 0
     # urlsplit overlooks newlines and tabs; http.client does not.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socketserver
+import ssl
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lab.authority import Authority
-from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, ask
+from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, RefusedError, ask
 from operating.commands.telling import token_of
 from operating.fleet.file import Member
 from proxy.errors import ConfigurationError, UnreachableError
@@ -91,25 +95,80 @@ def test_a_certificate_that_cannot_be_shown_is_named(tmp_path: Path, monkeypatch
         ask("https://127.0.0.1:1", "/throttle")
 
 
-class Dripping(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        try:
-            while True:
-                self.wfile.write(b" ")
-                time.sleep(0.02)
-        except OSError:
-            """Nobody listens any more."""
+def answering(begins: bytes, then: bytes) -> type[socketserver.StreamRequestHandler]:
+    """Whoever asks is answered this, and then that for as long as anybody listens; silence if it is empty."""
 
-    def log_message(self, *_: object) -> None:
-        """Nothing on the terminal."""
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                self.connection.recv(65536)
+                self.connection.sendall(begins)
+                while then:
+                    self.connection.sendall(then)
+                    time.sleep(0.02)
+                self.connection.recv(1)
+
+    return Handler
 
 
-def test_an_answer_that_never_ends_is_given_up() -> None:
-    """Or one sidecar would hold up the table of all."""
-    with (
-        serving(http.server.HTTPServer(("127.0.0.1", 0), Dripping)) as url,
-        pytest.raises(UnreachableError, match="no answer from a sidecar: the answer does not end"),
-    ):
+@contextmanager
+def answered(begins: bytes, then: bytes = b"") -> Iterator[str]:
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(begins, then))) as url:
+        yield url
+
+
+OK, REFUSED = b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 503 No\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begins", "then"),
+    [
+        (b"", b"H"),
+        (OK, b"X"),
+        (OK, b"X-Header: 1\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (OK + b"\r\n", b" "),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    ],
+)
+def test_an_answer_that_never_ends_is_given_up(begins: bytes, then: bytes) -> None:
+    """Or one sidecar would hold up the table of all. A time-out of the socket is of each piece."""
+    began = time.monotonic()
+    with answered(begins, then) as url, pytest.raises(UnreachableError, match="no answer from a sidecar: ") as raised:
         ask(url, "/throttle", timeout_seconds=0.1)
+    assert "the answer does not end" in str(raised.value) or "100 headers" in str(raised.value)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize(
+    ("begins", "then", "said"),
+    [
+        (REFUSED + b"Content-Length: 100\r\n\r\n", b"", "the rest of the answer did not come: TimeoutError: timed out"),
+        (REFUSED + b"Content-Length: 9999999\r\n\r\n", b"x", "TimeoutError: the answer does not end"),
+        (REFUSED + b"Content-Length: 5\r\n\r\nclose", b"", "503: close"),
+    ],
+)
+def test_a_refusal_that_does_not_end_is_a_refusal(begins: bytes, then: bytes, said: str) -> None:
+    with answered(begins, then) as url, pytest.raises(RefusedError, match=f"^{url}/throttle: 503: ") as raised:
+        ask(url, "/throttle", timeout_seconds=0.1)
+    assert said in str(raised.value)
+
+
+def test_of_what_speaks_tls_the_same_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(OK, b"X"))
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with serving(server) as url, pytest.raises(UnreachableError, match="the answer does not end"):
+        ask(url.replace("http:", "https:"), "/throttle", timeout_seconds=0.3)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://admin:geheim@127.0.0.1:9404", "admin:geheim@kafka", "https://admin:ge/he@im@k"]
+)
+def test_a_password_in_a_url_is_in_no_message(url: str) -> None:
+    with pytest.raises(UnreachableError, match=r"…@(127|k).*expected a URL like .*, without a user") as raised:
+        ask(url, "/throttle")
+    assert not any(piece in str(raised.value) for piece in ("geheim", "ge/", "he@", "im@"))

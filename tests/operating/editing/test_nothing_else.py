@@ -1,5 +1,5 @@
-"""Files as people write them, in every spelling that TOML has, and any change that `set` can make: read before and after by
-tomllib alone, they differ in what was named, and every line of something else is there still, comments too."""
+"""Files as people write them, in every spelling that TOML has, and any change that `set` can make: read before and
+after by tomllib alone, they differ in what was named, and every line of something else is there, comments too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ LIST = "leader.replication.throttled.replicas"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ENDS = (None, datetime(2026, 12, 1, 6, tzinfo=UTC), datetime(2026, 12, 2, 6, 30, tzinfo=UTC))
 KEYS = {"brokers": (RATE, OTHER, LIST), "topics": (RATE, LIST), "peers": (RATE, OTHER), "mode": ("enforce",)}
-SECTIONS = (("brokers", "default"), ("brokers", "101"), ("topics", "orders"), ("topics", "c-*"), ("peers", "102"), ("mode",))
+NAMED = (("brokers", "default"), ("brokers", "101"), ("topics", "orders"), ("topics", "c-*"), ("peers", "102"))
+SECTIONS = (*NAMED, ("mode",))
 PLACES = (*(Place(section, key) for section in SECTIONS for key in KEYS[section[0]]), Place(("brokers", "107"), RATE))
 GAPS = st.lists(st.sampled_from(["", "# a line", "  # a line, indented", "\t"]), max_size=2)
 BESIDE = st.sampled_from(["", "", "  # beside"])
@@ -83,8 +84,8 @@ def wishes(draw: st.DrawFn, place: Place) -> Wish:
     value: Any = {"enforce": True, LIST: "*"}.get(place.key, draw(st.sampled_from([6, "70MiB/s"])))
     if place.section[0] == "brokers" and place.key != LIST and draw(st.booleans()):
         value = {"within": "3h", "max": "80MiB/s"}
-    assign = Assign(value, draw(st.sampled_from(ENDS)))
-    return draw(st.sampled_from([assign, assign, assign, Remove(), End()]))
+    asked: list[Wish] = [Assign(value, draw(st.sampled_from(ENDS)))] * 3
+    return draw(st.sampled_from([*asked, Remove(), End()]))
 
 
 def without(document: dict[str, Any], place: Place) -> dict[str, Any]:
@@ -123,8 +124,8 @@ def lines_of_something_else(text: str, place: Place) -> Counter[str]:
     """Those that are neither a header nor of the key that was named, its end, or its table."""
     key = place.key.rpartition(".")[2]
     own = (f'{key}"', f"{key}'", f"{key} =", "until =", *TABLE_LINES)
-    lines = map(str.strip, text.splitlines())
-    return Counter(line for line in lines if line and not line.startswith("[") and not any(word in line for word in own))
+    lines = [line.strip() for line in text.splitlines() if not line.strip().startswith("[")]
+    return Counter(line for line in lines if line and not any(word in line for word in own))
 
 
 @settings(max_examples=200)

@@ -1,0 +1,69 @@
+"""Whatever command is given a URL with a password, the password is in nothing that it prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+RATE = "leader.replication.throttled.rate"
+URL = "http://admin:geheim@kafka-101:9404"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["status", "--once"],
+        ["status", "--json"],
+        ["health"],
+        ["check"],
+        ["guard"],
+        ["set", RATE, "5MiB/s"],
+        ["set", RATE, "5MiB/s", "--json"],
+        ["verify", "move.json", "--bootstrap", "kafka-101:9092"],
+    ],
+)
+def test_a_password_in_a_url_is_refused_and_not_shown(
+    sidecar: Callable[..., Result], config: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(config.parent)
+    result = sidecar(*arguments, "--url", URL)
+    assert result.exit_code == 2
+    assert "'--url': expected a URL without a user and a password, found http://…@kafka-101:9404" in result.output
+    assert "THROTTLE_TOKEN_FILE" in result.output
+    assert "geheim" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("http://admin:geheim@kafka-101:9404", 'found a user in "http://…@kafka-101:9404" (a token'),
+        ("http://admin:ge/heim@kafka-101:9404", 'found a user in "http://…@kafka-101:9404" (a token'),
+        ("admin:geheim@kafka-101:9404", 'found a user in "…@kafka-101:9404" (a token'),
+    ],
+)
+def test_nor_in_a_fleet(sidecar: Callable[..., Result], tmp_path: Path, written: str, said: str) -> None:
+    fleet = tmp_path / "fleet.toml"
+    fleet.write_text(f'[[sidecars]]\nbroker = 101\nurl = "{written}"\nquotas = "q.toml"\n')
+    for command in (["status", "--once"], ["set", RATE, "5MiB/s"]):
+        result = sidecar(*command, "--fleet", fleet)
+        assert result.exit_code == 1
+        assert f"sidecars[0].url: expected a URL like http://kafka-101:9404, {said}" in result.output
+        assert "heim" not in result.output
+
+
+@pytest.mark.parametrize("url", ["http://admin:geheim@prometheus:9090", "http://admin:ge/heim@prometheus:9090"])
+def test_nor_in_a_signal_of_quotas_toml(sidecar: Callable[..., Result], config: Path, url: str) -> None:
+    signal = f'[auto.signals.p99]\nurl = "{url}"\nquery = "x"\ntarget = 1\n'
+    (config.parent / "quotas.toml").write_text(signal)
+    result = sidecar("check", "--config", config)
+    assert result.exit_code == 1
+    assert 'auto.signals.p99.url: expected a URL like "http://prometheus:9090", found "http://…@' in result.output
+    assert "heim" not in result.output
+    assert "'ge'" not in result.output
