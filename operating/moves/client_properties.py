@@ -14,6 +14,8 @@ from proxy.errors import ConfigurationError
 from proxy.files.reading import read_text
 from proxy.quotas import shown
 
+from .client_security import unusable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
@@ -41,12 +43,30 @@ _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _MOST_DIGITS = 9
 
 
+def usable_client_properties(path: Path) -> dict[str, Any]:
+    """The same, of which it is known that a client can begin with it.
+
+    Raises:
+        ConfigurationError: as `read_client_properties`, or a file that it names is not there, or cannot be used.
+    """
+    properties = _read(path)
+    arguments = _translated(properties, path)
+    problems = [f"{path}: {problem}" for problem in unusable(properties, arguments)]
+    if problems:
+        raise ConfigurationError(problems)
+    return arguments
+
+
 def read_client_properties(path: Path) -> dict[str, Any]:
     """Arguments of kafka-python's clients.
 
     Raises:
         ConfigurationError: the file cannot be read, or has a key or a store that is not understood.
     """
+    return _translated(_read(path), path)
+
+
+def _read(path: Path) -> dict[str, str]:
     properties: dict[str, str] = {}
     for number, line in _lines(read_text(path)):
         found = _LINE.fullmatch(line.rstrip())
@@ -54,7 +74,7 @@ def read_client_properties(path: Path) -> dict[str, Any]:
             # Never what is there: it may be the middle of a key or of a password.
             raise ConfigurationError(f"{path}: line {number}: expected key=value, found no value")
         properties[_unescaped(found["key"])] = _unescaped(found["value"])
-    return _translated(properties, path)
+    return properties
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -90,7 +110,8 @@ def _translated(properties: Mapping[str, str], path: Path) -> dict[str, Any]:
     problems = []
     for key, value in properties.items():
         if key in _TEXTS:
-            arguments[_TEXTS[key]] = value
+            # Kafka takes the protocol in small letters too, kafka-python does not.
+            arguments[_TEXTS[key]] = value.upper() if key == "security.protocol" else value
         elif key in _NUMBERS:
             if value.isdecimal() and len(value) <= _MOST_DIGITS:
                 arguments[_NUMBERS[key]] = int(value)

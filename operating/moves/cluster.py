@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from proxy.errors import ClusterError, ConfigurationError
 from reassignment import Ongoing, TopicPartition
 
-from .client_properties import read_client_properties
+from .client_properties import usable_client_properties
 from .kafka_python import (
     AdminClient,
     AlterConfigOp,
@@ -23,6 +23,7 @@ from .kafka_python import (
     ConfigResourceType,
     IncompatibleBrokerVersion,
     KafkaError,
+    KafkaTimeoutError,
     for_code,
 )
 from .names import host_of, unresolved
@@ -59,15 +60,18 @@ class Connection(NamedTuple):
 def connect(connection: Connection) -> Iterator[Cluster]:
     """A cluster for the length of a block. Raises ClusterError if no broker answers."""
     # What it has to say comes as exceptions; its warnings would run through a table.
-    logging.getLogger("kafka").addHandler(logging.NullHandler())
-    logging.getLogger("kafka").propagate = False
+    log = logging.getLogger("kafka")
+    log.propagate = False
+    log.addHandler(logging.NullHandler())
     where = ", ".join(connection.bootstrap)
-    arguments = {} if connection.properties is None else read_client_properties(connection.properties)
+    arguments = {} if connection.properties is None else usable_client_properties(connection.properties)
     if connection.hosts is not None:
         if not connection.hosts.is_file():
             raise ConfigurationError(f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts")
         arguments["proxy_url"] = f"hosts://{connection.hosts.resolve()}"
     _refuse_unknown_names(connection)
+    why = _Why()
+    log.addHandler(why)
     try:
         client = AdminClient(
             **{
@@ -79,11 +83,31 @@ def connect(connection: Connection) -> Iterator[Cluster]:
             }
         )
     except (KafkaError, OSError, ValueError) as error:
-        raise ClusterError(f"{where}: no broker answers: {_said(error)}") from error
+        raise ClusterError(f"{where}: no broker answers: {why.told or _said(error)}") from error
+    finally:
+        log.removeHandler(why)
     try:
         yield Cluster(client, connection.hosts)
     finally:
         client.close()
+
+
+class _Why(logging.Handler):
+    """Why connections failed: kafka-python writes that into its log, and raises that it ran out of time."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._reasons: dict[str, None] = {}
+
+    @property
+    def told(self) -> str:
+        """One after the other, each once; nothing if nobody said why."""
+        return "; ".join(self._reasons)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for error in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(error, Exception) and str(error) and not isinstance(error, KafkaTimeoutError):
+                self._reasons[_said(error)] = None
 
 
 def _refuse_unknown_names(connection: Connection) -> None:

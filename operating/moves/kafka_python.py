@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     from kafka.errors import (
         IncompatibleBrokerVersion,
         KafkaError,
+        KafkaTimeoutError,
         NodeNotReadyError,
         UnknownBrokerIdError,
         UnknownTopicOrPartitionError,
@@ -40,6 +41,7 @@ __all__ = [
     "HostsFileSocket",
     "IncompatibleBrokerVersion",
     "KafkaError",
+    "KafkaTimeoutError",
     "NodeNotReadyError",
     "UnknownBrokerIdError",
     "for_code",

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import logging
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
-from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError
+from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
 from operating.moves.options import connected
 from operating.moves.view import NativeThrottle, PartitionState
 from proxy.errors import ClusterError, ConfigurationError
 from reassignment import Ongoing, TopicPartition
 from tests.operating.moves.fake_client import FakeClient
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -168,6 +173,41 @@ def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) 
     with (
         pytest.raises(ClusterError, match=r"127\.0\.0\.1:9092: no broker answers: KafkaError: no brokers"),
         connect(Connection(("127.0.0.1:9092",))),
+    ):
+        pass
+
+
+def test_why_nobody_could_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that is not believed is no silence. Each reason is told once, however often it was tried."""
+
+    def late(**_: object) -> None:
+        log = logging.getLogger("kafka.net.manager")
+        for _ in range(3):
+            why = KafkaError("Handshake failed: certificate verify failed")
+            log.warning("Bootstrap connection to %s failed: %s (backoff %.2f secs)", "bootstrap-0", why, 1.5)
+        log.error("Bootstrap failed: %s", KafkaTimeoutError("Unable to bootstrap"))
+        raise KafkaTimeoutError("Unable to bootstrap")
+
+    monkeypatch.setattr(cluster_module, "AdminClient", late)
+    with (
+        pytest.raises(
+            ClusterError, match=r"no broker answers: KafkaError: Handshake failed: certificate verify failed$"
+        ),
+        connect(Connection(("127.0.0.1:9092",))),
+    ):
+        pass
+    left = {type(handler).__name__ for handler in logging.getLogger("kafka").handlers}
+    assert not left & {name for name, of in vars(cluster_module).items() if isinstance(of, type)}
+
+
+def test_kafka_python_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
+    (tmp_path / "hosts").write_text("")
+    with (
+        pytest.raises(
+            ClusterError, match=r"127\.0\.0\.1:1: no broker answers: KafkaConnectionError: 111 ECONNREFUSED$"
+        ),
+        connect(Connection(("127.0.0.1:1",), None, tmp_path / "hosts")),
     ):
         pass
 
