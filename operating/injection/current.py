@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import trio
 
 from proxy.errors import ConfigurationError
+from proxy.threads import FILE_THREADS, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,11 +43,11 @@ class Current(Generic[_T]):
         """Look once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
-            seen = await trio.to_thread.run_sync(self._looks)
+            seen = await in_thread(self._looks, limiter=FILE_THREADS)
             if seen == self._seen and self._said is None:
                 continue
             try:
-                self.value = await trio.to_thread.run_sync(self._make)
+                self.value = await in_thread(self._make, limiter=FILE_THREADS)
             except ConfigurationError as error:
                 if self._said != str(error):
                     self._log.error("webhook_file_refused", what=self._what, error=str(error))

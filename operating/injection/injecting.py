@@ -6,6 +6,7 @@ Idempotent: a pod that has its sidecar gets nothing more. Invariant: nothing tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from .addition import SIDECAR
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 ASKS = "kafka-throttle-sidecar/inject"
 """The label by which a pod asks; its value is "true"."""
+MOST_NAME_CHARACTERS = 253
+"""Of a pod, a namespace, a review: the longest that Kubernetes has."""
+_MOST_PROBLEMS = 10
+_MOST_TOLD = 4096
+"""Characters of a refusal: the names in it are whatever somebody wrote into a pod, and it is answered and logged."""
 MARK = "kafka-throttle-sidecar/injected"
 """The annotation of a pod that was given its sidecar: which."""
 
@@ -51,10 +57,11 @@ def _decide(pod: dict[str, Any], addition: Addition) -> Decision:
         said = f"the pod has a container {SIDECAR} already, which is left as it is"
         return Decision(warnings=() if same else (said,))
     name = metadata.get("name") or ""
-    problems = [*_problems(name, spec, has, addition)]
+    problems = [*islice(_problems(name, spec, has, addition), _MOST_PROBLEMS)]
     if problems:
-        who = f"pod {name}" if name else "a pod without a name"
-        return Decision(refusal=f"{who} cannot have a throttle sidecar: {'; '.join(problems)}")
+        who = f"pod {name[:MOST_NAME_CHARACTERS]}" if name else "a pod without a name"
+        told = f"{who} cannot have a throttle sidecar: {'; '.join(problems)}"
+        return Decision(refusal=told if len(told) <= _MOST_TOLD else f"{told[:_MOST_TOLD]}…")
     return Decision((*_mark(metadata, addition), *_add(spec, addition)))
 
 

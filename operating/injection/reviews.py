@@ -6,17 +6,19 @@ Invariant: every review that can be read is answered under its own uid; what is 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from .injecting import Decision, decide
+from .injecting import MOST_NAME_CHARACTERS, Decision, decide
 
 if TYPE_CHECKING:
     from .addition import Addition
 
 VERSION = "admission.k8s.io/v1"
 _FORBIDDEN = 403
+_Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARACTERS)]
+"""What is told back or logged of it: a megabyte of it would be answered, and written into the log, each time."""
 
 
 class _Kind(msgspec.Struct):
@@ -25,10 +27,10 @@ class _Kind(msgspec.Struct):
 
 
 class _Request(msgspec.Struct):
-    uid: str
+    uid: _Name
     kind: _Kind
     operation: str
-    namespace: str = ""
+    namespace: _Name = ""
     object: dict[str, Any] | None = None
 
 
@@ -60,7 +62,8 @@ class Review:
         """Where and what it is, for the log."""
         metadata = (self._request.object or {}).get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
-        return f"{self._request.namespace}/{name or '?'}"
+        told = name[:MOST_NAME_CHARACTERS] if isinstance(name, str) else ""
+        return f"{self._request.namespace}/{told or '?'}"
 
     def decide(self, addition: Addition) -> Decision:
         asked = self._request

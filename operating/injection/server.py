@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     from .addition import Addition
 
 INJECT = "/inject"
-MOST_REVIEW_BYTES = 8 * 1024 * 1024
-"""An object may have 1.5 MB in etcd, and a review has it twice at most."""
-_BOUNDS = Bounds(connections=256)
-"""The API server keeps connections open, and opens more under load."""
+MOST_REVIEW_BYTES = 2 * 1024 * 1024
+"""An object may have 1.5 MB in etcd, and a review of one that is being made has it once. As Python's objects a review
+takes up to 33 times as many bytes (measured), and anybody in the cluster may send one."""
+BOUNDS = Bounds(connections=32)
+"""The API server keeps a few open, and opens more under load; whoever has waited longest makes room. Each may hold the
+longest body: with all of them, and one of them being read, the webhook stays below the memory that its pod may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Webhook:
             "addition", (settings.addition,), partial(read_addition, settings.addition), log
         )
         try:
-            self._server = HttpServer.bind(settings.listen, log=log, bounds=_BOUNDS)
+            self._server = HttpServer.bind(settings.listen, log=log, bounds=BOUNDS)
         except ConfigurationError as error:
             raise ConfigurationError(str(error).replace("http.listen", "--listen")) from error
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+import re
+import tracemalloc
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,11 +15,9 @@ from hypothesis import strategies as st
 
 from operating.injection.addition import Addition
 from operating.injection.reviews import NoReviewError, Review
+from operating.injection.server import BOUNDS, MOST_REVIEW_BYTES
 
 from .pods import addition, pod
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ADDITION = Addition(frozenset(), ({"name": "throttle-sidecar"}, {"name": "throttle-redirect"}), (), (), "mark")
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -108,3 +109,64 @@ JSON = st.recursive(
 def test_whatever_a_pod_looks_like_there_is_an_answer(pod: dict[str, Any]) -> None:
     asked = Review(review(pod))
     assert asked.answer(asked.decide(ADDITION))
+
+
+MIB = 1 << 20
+FILLED = {
+    "spec": [
+        "{}", '{"":{}}', '{"ab":{}}', "[[]]", '{"name":"a"}', '{"name":"a","ports":[{"containerPort":9092}]}',
+    ],
+    "containers": [
+        '{"name":"a"}', '{"name":"b","ports":[{"containerPort":9092}]}', '{"name":"throttle-redirect"}',
+    ],
+    "hostAliases": ['{"ip":"10.0.0.1","hostnames":["kafka-102"]}'],
+}  # fmt: skip
+
+
+def filled(where: str, unit: str) -> bytes:
+    """The longest review there may be: of a pod in whose spec something is said without end."""
+    whole = review(pod()).decode()
+    count = (MOST_REVIEW_BYTES - len(whole) - 100) // (len(unit) + 1)
+    parts = ",".join([unit] * count)
+    if where == "spec":
+        return whole.replace('"spec": {', f'"spec": {{"x": [{parts}],', 1).encode()
+    if f'"{where}": [' in whole:
+        return whole.replace(f'"{where}": [', f'"{where}": [{parts},', 1).encode()
+    return whole.replace('"spec": {', f'"spec": {{"{where}": [{parts}],', 1).encode()
+
+
+@pytest.mark.parametrize(("where", "unit"), [(where, unit) for where, units in FILLED.items() for unit in units])
+def test_the_longest_reviews_stay_below_the_memory_of_the_webhooks_pod(
+    follower: Addition, where: str, unit: str
+) -> None:
+    """Whatever is in them. Beside it are the process, and as many bodies as there may be connections."""
+    content = filled(where, unit)
+    assert len(content) > MOST_REVIEW_BYTES * 0.99
+    tracemalloc.start()
+    try:
+        response = answered(content, follower)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    chart = (Path(__file__).parents[3] / "deploy" / "helm" / "templates" / "webhook.yaml").read_text()
+    (limit,) = re.findall(r"limits: \{memory: ([0-9]+)Mi\}", chart)
+    bodies = BOUNDS.connections * MOST_REVIEW_BYTES
+    assert 48 * MIB + bodies + peak < int(limit) * MIB
+    assert len(json.dumps(response)) < 16 * 1024
+
+
+@pytest.mark.parametrize("key", ["uid", "namespace"])
+def test_what_is_told_back_and_logged_has_a_length(key: str) -> None:
+    with pytest.raises(NoReviewError, match=rf"length <= 253 - at `\$\.request\.{key}`"):
+        Review(review(pod(), **{key: "k" * 254}))
+
+
+def test_a_name_without_end_is_neither_logged_nor_told_whole(follower: Addition) -> None:
+    long = pod(containers=[{"name": "n" * MIB, "ports": [{"containerPort": 9092}]}])
+    long["metadata"]["name"] = "k" * MIB
+    asked = Review(review(long))
+    assert asked.pod == f"kafka/{'k' * 253}"
+    refusal = asked.decide(follower).refusal
+    assert refusal is not None
+    assert len(refusal) < 5000
+    assert refusal.startswith("pod kkk")
