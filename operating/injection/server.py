@@ -38,7 +38,7 @@ INJECT = "/inject"
 MOST_REVIEW_BYTES = 2 * 1024 * 1024
 """An object may have 1.5 MB in etcd, and a review of one that is being made has it once. As Python's objects a review
 takes up to 33 times as many bytes (measured), and anybody in the cluster may send one."""
-BOUNDS = Bounds(connections=32)
+BOUNDS = Bounds(connections=64)
 """The API server keeps a few open, and opens more under load; whoever has waited longest makes room. Each may hold the
 longest body: with all of them, and one of them being read, the webhook stays below the memory that its pod may use."""
 
