@@ -11,6 +11,7 @@ import http.client
 import os
 import ssl
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +131,8 @@ def send(
             file = Path(os.environ[TOKEN_FILE])
             token = token_in(read_bytes(file, most_bytes=MOST_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
+        # Raises ValueError for a port that is none: of 70000 the system would dial 4464.
+        _ = urllib.parse.urlsplit(url).port
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
         with _opener_for(whole).open(request, timeout=timeout_seconds) as answer:
             return read_whole(answer, most_bytes=_MAX_BYTES), answer.headers

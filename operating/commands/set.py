@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,7 @@ from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.files.replacement import edit_file
 from proxy.quotas import RATE_KEYS, parse_span
+from proxy.quotas.rate_reading import parse_rate_or_source
 
 from ..editing.changing import QuotaChange, ShadowedError, change
 from ..editing.editing import Assign, End, Remove
@@ -255,14 +257,14 @@ def _asked(typed: _Typed, now: datetime) -> list[Ask]:
         for ask in _or_refused(
             lambda pair=pair: asks(  # type: ignore[misc]
                 pair.key,
-                _wish(pair, typed, until),
+                _wish(pair, typed, until, now),
                 Whose(typed.brokers, typed.peer, typed.rack, typed.topic),
             )
         )
     ]
 
 
-def _wish(pair: Pair, typed: _Typed, until: datetime | None) -> Wish:
+def _wish(pair: Pair, typed: _Typed, until: datetime | None, now: datetime) -> Wish:
     table = typed.table()
     if typed.remove or typed.end:
         if pair.text is not None or until is not None or table or typed.remove == typed.end:
@@ -272,10 +274,22 @@ def _wish(pair: Pair, typed: _Typed, until: datetime | None) -> Wish:
         if pair.text is not None or pair.key not in RATE_KEYS:
             options = "--finish-by, --within, --timezone, --min and --max"
             raise click.UsageError(f"{options} are in place of the VALUE of a rate")
+        _refuse_past(typed, now)
         return Assign(table, until)
     if pair.text is None:
         raise click.UsageError("Missing VALUE (or --finish-by, --within, --remove, --end).")
     return Assign(parse_value(pair.key, pair.text), until)
+
+
+def _refuse_past(typed: _Typed, now: datetime) -> None:
+    """A date of last year is a slip: what falls behind would go at the most there is, from now on. In a VALUE it is
+    what a file said before, to be brought back."""
+    with suppress(InvalidValueError):  # which is for the file's own parser to say, with its key
+        _, source = parse_rate_or_source(typed.table())
+        deadline = None if source is None or source.deadline is None else source.deadline.at
+        if deadline is not None and deadline <= now:
+            found = f"found {typed.finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
+            raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
 
 
 def _ends(span: str | None, until: str | None, now: datetime) -> datetime | None:

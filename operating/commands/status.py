@@ -96,8 +96,8 @@ def command(
       throttle-sidecar status --json | jq .roles.leader.rate_bytes_per_second
       throttle-sidecar status --json | jq -e '.roles.follower.lag_messages == 0'      is it done?
     """
-    if as_json and (roles or topics):
-        raise click.UsageError("--role and --topic choose rows of the table: with --json use jq")
+    if as_json:
+        _refuse_what_is_of_the_table(roles, topics, watch=watch)
     which = Filter(frozenset(roles), frozenset(brokers), topics)
     asked = [each for each in _asked(urls, config_path, fleet_path) if which.has_sidecar(each)]
     if not asked:
@@ -119,6 +119,13 @@ def command(
         console.print(layout(answers, datetime.now(UTC), width=console.width, which=which, sort=Sort(sort)))
     if any(answer.error is not None for answer in answers):
         ctx.exit(1)
+
+
+def _refuse_what_is_of_the_table(roles: Sequence[str], topics: Sequence[str], *, watch: bool | None) -> None:
+    if roles or topics:
+        raise click.UsageError("--role and --topic choose rows of the table: with --json use jq")
+    if watch:
+        raise click.UsageError("--json prints each answer once: leave out --watch")
 
 
 def _asked(urls: Sequence[str], config: Path | None, fleet: Path | None) -> list[Sidecar]:

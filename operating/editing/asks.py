@@ -11,14 +11,17 @@ import tomllib
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.errors import InvalidValueError
+from proxy.quotas.replicas import parse_replicas
 from proxy.quotas.section_reading import SCHEDULES
-from proxy.quotas.sections import DEFAULT
+from proxy.quotas.sections import DEFAULT, REPLICAS_KEYS
 
+from .editing import Assign
 from .facts import Place, facts
 from .shadows import found_at
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from proxy.quotas.sections import QuotaFile
@@ -61,8 +64,10 @@ class Brokers(NamedTuple):
             return cls(tuple((broker, broker) for broker in sorted(ids)), shared=True)
         ids |= set(known)
         with suppress(UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError):
-            sections = (path[2:4] if path[0] == SCHEDULES else path[:2] for path in facts(content))
+            found = facts(content)
+            sections = (path[2:4] if path[0] == SCHEDULES else path[:2] for path in found)
             ids |= {broker for section in sections for broker in _id_in(section)}
+            ids |= {broker for ask in asks for broker in _listed(ask, found)}
         other = next(broker for broker in range(_LARGEST_ID, 0, -1) if broker not in ids)
         return cls((*((broker, broker) for broker in sorted(ids)), (None, other)), shared=True)
 
@@ -81,6 +86,21 @@ class Brokers(NamedTuple):
         found = ((broker, found_at(file, ask.place, broker[1], now)) for broker in self.every)
         of_default = [broker for broker, said in found if said is None or said[0].path.endswith(f"brokers.{DEFAULT}")]
         return of_default or list(self.every)
+
+
+def _listed(ask: Ask, found: Mapping[Path, object]) -> set[int]:
+    """The brokers that lists name at this place, those of schedules and the one that is asked for: each throttles
+    something of its own."""
+    if ask.place.key not in REPLICAS_KEYS:
+        return set()
+    lists = [value for path, value in found.items() if path[-len(ask.place.path) :] == ask.place.path]
+    lists += [ask.wish.value] if isinstance(ask.wish, Assign) else []
+    listed = set[int]()
+    for value in lists:
+        # What is no list is for the file's own parser to say.
+        with suppress(InvalidValueError):
+            listed |= {broker for _, broker in parse_replicas(value).entries}
+    return listed
 
 
 def _id_in(section: Path) -> tuple[int, ...]:

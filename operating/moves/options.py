@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proxy.config.settings_values import parse_duration_seconds, parse_seconds
+from proxy.config.settings_values import parse_duration_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
-from proxy.quotas import parse_rate, parse_size, shown
+from proxy.quotas import parse_rate, parse_size, parse_span, shown
 from proxy.url_text import without_user
 
 if TYPE_CHECKING:
@@ -43,10 +43,25 @@ class Quantity(click.ParamType[float]):
             self.fail(str(error), param, ctx)
 
 
+def _parse_duration(value: object) -> float:
+    """As `set` takes it, days and all, or as proxy.toml does, down to milliseconds."""
+    try:
+        return parse_span(value).total_seconds()
+    except InvalidValueError:
+        return parse_duration_seconds(value)
+
+
+def _parse_span(value: object) -> float:
+    seconds = _parse_duration(value)
+    if seconds <= 0:
+        raise InvalidValueError(f"expected more than nothing, found {shown(value)}")
+    return seconds
+
+
 RATE = Quantity("rate", parse_rate)
 SIZE = Quantity("size", parse_size)
-DURATION = Quantity("duration", parse_duration_seconds)
-SPAN = Quantity("duration", parse_seconds)
+DURATION = Quantity("duration", _parse_duration)
+SPAN = Quantity("duration", _parse_span)
 """A duration of more than nothing: no move ends within none."""
 FILE = click.Path(path_type=Path)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)

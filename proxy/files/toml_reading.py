@@ -30,6 +30,7 @@ _TOKEN = re.compile(
       | (?P<other>.)''',
     re.DOTALL | re.VERBOSE,
 )
+_BYTE_ORDER_MARK = "\ufeff"
 _BEGINS_KEY = frozenset("=\n,[{")
 
 
@@ -50,6 +51,9 @@ def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
 
 def load_toml(text: str) -> dict[str, Any]:
     """Raises CostlyError, and whatever tomllib.loads raises: TOMLDecodeError, ValueError, RecursionError."""
+    if text.startswith(_BYTE_ORDER_MARK):
+        # Nobody sees it: tomllib says of it that the first statement is none.
+        raise tomllib.TOMLDecodeError("expected UTF-8 without a byte order mark, found one (at line 1, column 1)")
     costly = what_costs_dearly(text)
     if costly is not None:
         raise CostlyError(costly)

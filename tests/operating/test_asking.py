@@ -172,3 +172,11 @@ def test_a_password_in_a_url_is_in_no_message(url: str) -> None:
     with pytest.raises(UnreachableError, match=r"…@(127|k).*expected a URL like .*, without a user") as raised:
         ask(url, "/throttle")
     assert not any(piece in str(raised.value) for piece in ("geheim", "ge/", "he@", "im@"))
+
+
+def test_a_port_that_is_none_is_no_other_port() -> None:
+    """The system takes the last sixteen bits of it."""
+    with answered(OK + b"Content-Length: 2\r\n\r\n{}") as url:
+        port = int(url.rpartition(":")[2]) + 65536
+        with pytest.raises(UnreachableError, match="no answer from a sidecar: Port out of range 0-65535"):
+            ask(f"http://127.0.0.1:{port}", "/throttle")

@@ -151,6 +151,14 @@ def test_what_check_refuses_is_not_written(sidecar: Sidecar, quotas: Path) -> No
         ([RATE, "5", "--for", "2"], "--for: expected a time like 2h"),
         ([RATE, "5", "--until", "noon"], "--until: expected a date and time with an offset"),
         ([RATE, "5", "--until", "2020-01-01T00:00:00Z"], "--until: expected a time to come"),
+        (
+            [RATE, "--finish-by", "2020-01-01T00:00:00Z", "--max", "5MB/s"],
+            "--finish-by: expected a time to come, found 2020",
+        ),
+        (
+            [RATE, "--finish-by", "2020-01-01 06:00", "--timezone", "Europe/Berlin", "--max", "5MB/s"],
+            "--finish-by: expected a time to come, found 2020-01-01 06:00 (it is 2",
+        ),
         (["rate", "5"], "rate: unknown key; expected one of"),
         ([RATE, "--end"], "nothing there ends by itself"),
         ([RATE, "--remove", "--broker", "7"], "not there, so there is nothing to remove"),

@@ -104,3 +104,9 @@ def test_watching_ends_with_ctrl_c(fake: FakeSidecar, sidecar: Sidecar) -> None:
     operator.join()
     assert result.exit_code == 0
     assert fake.paths == ["/throttle"]
+
+
+def test_json_is_printed_once_and_not_watched(sidecar: Callable[..., Result]) -> None:
+    result = sidecar("status", "--json", "--watch", "--url", "http://127.0.0.1:1")
+    assert result.exit_code == 2
+    assert "--json prints each answer once: leave out --watch" in result.output

@@ -216,6 +216,16 @@ def test_schedules_that_are_over_do_not_count_where_the_file_is_changed() -> Non
     assert mib(done.after.decode()) == 10
 
 
+def test_brokers_that_a_list_names_meet_what_is_changed_in_it() -> None:
+    """Each of them throttles what stands beside its own id, and nobody else does."""
+    file = f'[topics.orders]\n{LIST} = "0:101,1:102"\n' + schedule("topics.orders", '"2:103"', key=LIST)
+    assert {effect.broker for effect in ask(file, ORDERS, Assign("0:101,7:104")).effects} == {101, 103, 104}
+    alone = f'[topics.orders]\n{LIST} = "0:101,1:102"\n'
+    assert {effect.broker for effect in ask(alone, ORDERS, Assign("0:101")).effects} == {102}
+    assert {effect.broker for effect in ask(alone, ORDERS, Assign("*")).effects} == {101, 102, None}
+    assert {effect.broker for effect in ask(alone, ORDERS, Remove()).effects} == {101, 102, None}
+
+
 def test_the_metadata_log_is_never_throttled() -> None:
     with pytest.raises(ConfigurationError, match="the metadata log is never throttled: nothing is changed"):
         ask(BASE, Place(("topics", "__cluster_metadata"), LIST), Assign("*"))

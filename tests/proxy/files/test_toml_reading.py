@@ -29,10 +29,11 @@ LINE = 'a = 1\n[topics."x.y"]\nb = """\n two lines\n"""\n'
         (LINE + "a." * 20 + "b = 1", "line 6: expected a key"),
         ("a = 2026-99-99", "not TOML"),
         ("a = '", "not TOML"),
+        ("\ufeffa = 1", "not TOML: expected UTF-8 without a byte order mark, found one"),
         ('a = """' + '\\"""' * 100_000, "not TOML"),
         ("a = '''" + "''" * 100_000, "not TOML"),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_what_would_cost_the_parser_dearly_is_refused_by_line(text: str, said: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
