@@ -6,6 +6,7 @@ means the input is wrong (a message on stderr, no traceback), 2 usage.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ _BUILT_IN = {
     "webhook": "operating.commands.webhook",
     "completion": "operating.commands.completion",
 }
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 _HELP = """Bound Apache Kafka's replication traffic, live, in bytes per second.
 
 The sidecar stands beside a broker on the replication path. quotas.toml says how much catch-up traffic may
@@ -81,6 +83,12 @@ class LazyCommands(click.Group):
             return super().invoke(ctx)
         except ConfigurationError as error:
             raise click.ClickException(printable_lines(str(error))) from error
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            # What files say comes as ConfigurationError: this is of what is printed, maybe into a file on a full disk.
+            why = f"the output cannot be written: {error.strerror}; what was asked for may have been done all the same"
+            raise click.ClickException(why) from error
         except click.ClickException as error:
             if error.message.isprintable() or isinstance(error, click.UsageError):
                 raise

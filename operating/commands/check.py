@@ -10,7 +10,6 @@ import os
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,11 +37,12 @@ from ..quota_words import differences, format_distance, format_time, parse_momen
 from ..terminal import encoded, say
 from .health import url_of
 from .live_check import ask_live, live_lines
-from .options import SIDECAR_URL, config_option, set_option
+from .options import FILE, SIDECAR_URL, config_option, set_option
 from .tls_check import keys_lines, keys_report, keys_warnings, load_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from proxy.tls.contexts import Loaded
 
@@ -59,7 +59,7 @@ MOST_CHANGES = 4
 @click.option(
     "--quotas",
     "quotas_path",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="The quotas file, instead of the one that the configuration names.",
 )

@@ -5,7 +5,6 @@ Reads files and prints; what a frame means is `protocol`. Invariant: one line pe
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,9 +13,11 @@ from protocol.errors import ProtocolError
 from protocol.kafka_json import Engine, request_json, response_json
 
 from ..terminal import encoded
+from .options import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 _ENGINES: dict[str, tuple[Engine, ...]] = {
     "construct": ("construct",),
@@ -47,7 +48,7 @@ _ENGINES: dict[str, tuple[Engine, ...]] = {
     show_default=True,
     help="Which parser; both fails where they differ.",
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, type=FILE, metavar="FILE…")
 @click.pass_context
 def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, files: tuple[Path, ...]) -> None:
     """Print each FILE, one Kafka Fetch frame without its length prefix, as one line of JSON.

@@ -7,7 +7,7 @@ filter is gone when it ends.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -18,7 +18,10 @@ from proxy.errors import InvalidValueError
 
 from ..asking import DEFAULT_URL
 from .health import url_of
-from .options import SIDECAR_URL, config_option, set_option
+from .options import FILE, SIDECAR_URL, config_option, set_option
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _LEAST_AFTER_SECONDS = 0.5
 
@@ -32,9 +35,7 @@ _LEAST_AFTER_SECONDS = 0.5
 @click.option(
     "--url", type=SIDECAR_URL, metavar="URL", help="Where the sidecar is, instead of what the configuration says."
 )
-@click.option(
-    "--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Metrics for node_exporter's collector."
-)
+@click.option("--textfile", type=FILE, metavar="FILE", help="Metrics for node_exporter's collector.")
 @click.option(
     "--ports", default="9092", show_default=True, metavar="PORTS", help="Transparent: as redirect.sh has them."
 )

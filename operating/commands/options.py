@@ -30,11 +30,12 @@ class _SidecarUrl(click.ParamType[str]):
 
 
 SIDECAR_URL = _SidecarUrl()
+FILE = click.Path(path_type=Path, readable=False)
+"""Reading tells whether it is readable, as any wrong file; access(2), which click asks, knows no capabilities."""
 config_option = click.option(
     "--config",
     "config_path",
-    # Reading tells whether it is readable; access(2), which click asks, knows no capabilities.
-    type=click.Path(path_type=Path, readable=False),
+    type=FILE,
     default=Path("proxy.toml"),
     show_default=True,
     metavar="FILE",
@@ -50,7 +51,7 @@ set_option = click.option(
 fleet_option = click.option(
     "--fleet",
     "fleet_path",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="A fleet.toml: all sidecars that it lists.",
 )

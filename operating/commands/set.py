@@ -11,7 +11,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -34,11 +33,12 @@ from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_
 from .confirming import confirm
 from .fleet_set import FleetSet
 from .health import url_of
-from .options import SIDECAR_URL, fleet_option
+from .options import FILE, SIDECAR_URL, fleet_option
 from .quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ..editing.asks import Ask
     from ..editing.editing import Wish
@@ -140,13 +140,11 @@ class _Target:
 @click.option("--later", is_flag=True, help="Write it also if a schedule goes first now, for when that is over.")
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, as a diff too; write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option(
-    "--quotas", "quotas_path", type=click.Path(path_type=Path), metavar="FILE", help="The quotas file itself."
-)
+@click.option("--quotas", "quotas_path", type=FILE, metavar="FILE", help="The quotas file itself.")
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="The configuration that names it.  [default: proxy.toml, if there is no --quotas]",
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,12 +23,13 @@ from ..terminal import Console, encoded, say_json
 from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
-from .options import SIDECAR_URL, fleet_option
+from .options import FILE, SIDECAR_URL, fleet_option
 from .page import decode, fetch
 from .status_table import Filter, Sidecar, Sort, layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 _REFRESH_SECONDS = 1.0
 _MOST_AT_ONCE = 64
@@ -43,7 +43,7 @@ _ROLES = ("leader", "follower")
 @click.option(
     "--config",
     "config_path",
-    type=click.Path(path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="The sidecar of this configuration.  [default: proxy.toml, if it is there and nothing else is asked for]",
 )

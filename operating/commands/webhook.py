@@ -16,18 +16,18 @@ from proxy.logs.log import dropped_line, open_log
 from proxy.logs.log_settings import LogFormat, LogLevel, LogSettings
 from proxy.logs.queue import LogQueue
 
-_FILE = click.Path(path_type=Path, readable=False)
+from .options import FILE
 
 
 @click.command("webhook", short_help="On Kubernetes: give brokers' pods their sidecar as they are made.")
 @click.option("--listen", default="0.0.0.0:8443", show_default=True, metavar="HOST:PORT", help="HTTPS.")
 @click.option(
-    "--certificate", type=_FILE, default=Path("/etc/throttle-webhook-tls/tls.crt"), show_default=True, help="PEM."
+    "--certificate", type=FILE, default=Path("/etc/throttle-webhook-tls/tls.crt"), show_default=True, help="PEM."
 )
-@click.option("--key", type=_FILE, default=Path("/etc/throttle-webhook-tls/tls.key"), show_default=True, help="PEM.")
+@click.option("--key", type=FILE, default=Path("/etc/throttle-webhook-tls/tls.key"), show_default=True, help="PEM.")
 @click.option(
     "--addition",
-    type=_FILE,
+    type=FILE,
     default=Path("/etc/throttle-webhook/addition.json"),
     show_default=True,
     help="What pods are given, as the Helm chart renders it.",

@@ -63,7 +63,7 @@ SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
 """A duration of more than nothing: no move ends within none."""
-FILE = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, readable=False)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """Where no port is named it is 9092."""
 _MOST_PORT = 65535

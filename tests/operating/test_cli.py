@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import EntryPoint, version
+from pathlib import Path
 
 import click
 import pytest
@@ -8,6 +11,15 @@ from click.testing import CliRunner, Result
 
 import operating.cli
 from operating.cli import cli
+
+from .commands.conftest import PROXY, QUOTAS
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    (tmp_path / "quotas.toml").write_text(QUOTAS)
+    (tmp_path / "proxy.toml").write_text(PROXY)
+    return tmp_path / "proxy.toml"
 
 
 def call(*arguments: str) -> Result:
@@ -79,3 +91,33 @@ def test_main_is_the_console_script(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SystemExit) as ended:
         operating.cli.main()
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("name", list(operating.cli._BUILT_IN))
+def test_a_file_that_may_not_be_read_is_wrong_input_and_no_wrong_usage(name: str) -> None:
+    """What click asks beforehand ends with 2, and is wrong for whoever may read by a capability."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    files = [each for each in command.params if isinstance(each.type, click.Path)]
+    assert [each.name for each in files if each.type.readable] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check"],
+        ["check", "--json"],
+        ["status", "--once", "--url", "http://127.0.0.1:1"],
+        ["status", "--json", "--url", "http://127.0.0.1:1"],
+        ["set", "leader.replication.throttled.rate", "5MiB/s", "--quotas", "quotas.toml"],
+        ["decode", "proxy.toml"],
+    ],
+)
+def test_output_that_cannot_be_written_is_said(config: Path, arguments: list[str]) -> None:
+    """Into a file on a full disk."""
+    program = [sys.executable, "-c", "from operating.cli import main; main()", *arguments]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(program, cwd=config.parent, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("Error: the output cannot be written: No space left on device; what was")
+    assert len(done.stderr.splitlines()) == 1
