@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .statistics import Statistics
+    from .tls.legs import Legs
 
 
 async def serve(
@@ -221,7 +222,7 @@ class Server:
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             chosen=self._steering.choice,
-            others=self._warnings,
+            others=partial(_warnings, self.legs, self._steering, self.journal),
         )
         return Site(
             settings.http,
@@ -235,12 +236,6 @@ class Server:
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
-
-    def _warnings(self) -> list[str]:
-        """What an operator should know of keys, signals and the journal, ready to print."""
-        problem = None if self.journal is None else self.journal.problem
-        journal = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-        return [*self.legs.warnings, *filter(None, self._steering.lost_signals().values()), *journal]
 
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
@@ -336,3 +331,10 @@ class Server:
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._manager.stopping()
             self._draining.begun.set()
+
+
+def _warnings(legs: Legs, steering: Steering, journal: Journal | None) -> list[str]:
+    """What an operator should know of keys, signals and the journal, ready to print."""
+    problem = None if journal is None else journal.problem
+    told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
+    return [*legs.warnings, *filter(None, steering.lost_signals().values()), *told]

@@ -154,8 +154,7 @@ class QuotaWatch:
         return self._upcoming
 
     async def wait_changed(self, seen: Quotas) -> Quotas:
-        """Returns the current quotas as soon as they are not `seen` any more; no change is missed between
-        calls."""
+        """Return the current quotas as soon as they are not `seen` any more, whenever they changed."""
         while self._current is seen:
             await self._changes.wait()
         await trio.lowlevel.checkpoint_if_cancelled()
@@ -180,21 +179,13 @@ class QuotaWatch:
         """Reads the file now. Never raises for what is wrong with it: that is an outcome. `peer`: who wrote it."""
         async with self._reading:
             try:
-                found = await self._read()
+                found = await _read(self._path, self._threads)
             except ConfigurationError as error:
                 outcome = replace(self._failed(str(error), reason), may_pass=_may_pass(error))
             else:
                 async with self._applying:
                     outcome = await self._succeed(*self._newer(found), reason)
             return self._tell(outcome, reason, peer)
-
-    async def _read(self) -> WrittenQuotas:
-        """Raises ConfigurationError."""
-        with trio.move_on_after(READ_SECONDS):
-            # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
-            return await in_thread(read_quotas_file, self._path, limiter=self._threads)
-        late = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
-        raise ConfigurationError(f"{self._path}: cannot be read: no answer within {READ_SECONDS:g} s") from late
 
     async def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
         """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
@@ -292,6 +283,15 @@ class QuotaWatch:
             self._changes.notify()
         result = ReloadResult.CHANGED if worked.changes else ReloadResult.UNCHANGED
         return ReloadOutcome(result, changes=worked.changes)
+
+
+async def _read(path: Path, threads: trio.CapacityLimiter) -> WrittenQuotas:
+    """Raises ConfigurationError."""
+    with trio.move_on_after(READ_SECONDS):
+        # Where the file's disk hangs, the thread is left to it: the process is to end when it is told to.
+        return await in_thread(read_quotas_file, path, limiter=threads)
+    late = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+    raise ConfigurationError(f"{path}: cannot be read: no answer within {READ_SECONDS:g} s") from late
 
 
 def _may_pass(error: ConfigurationError) -> bool:
