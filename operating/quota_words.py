@@ -60,8 +60,11 @@ def _mode(quotas: Quotas) -> str:
 
 
 def format_time(moment: datetime) -> str:
-    """`2026-12-01 06:00:00 UTC`."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    """`2026-12-01 06:00:00 UTC`; as it is where UTC has no such date, as a sidecar may say."""
+    try:
+        return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return moment.isoformat(" ")
 
 
 def format_duration(seconds: float | None) -> str:

@@ -85,7 +85,9 @@ class Asked:
 @click.option("--current", type=FILE, metavar="FILE", help="What is now, in the same form: no cluster is asked then.")
 @cluster_options
 @click.option("--measure", type=DURATION, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
-@click.option("--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, where no cluster is asked.")
+@click.option(
+    "--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, such as 300GiB, without a cluster."
+)
 @click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
 @click.option("--finish-by", metavar="TIME", help="Let sidecars find the least rates that end by then, up to --rate.")
 @click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
@@ -95,7 +97,7 @@ class Asked:
 @click.option(
     "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
 )
-@click.option("--for", "lasting", type=SPAN, metavar="TIME", help="Let them end by themselves, as `until`.")
+@click.option("--for", "lasting", type=SPAN, metavar="TIME", help="Let them end by themselves, such as 1d12h: `until`.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     *,

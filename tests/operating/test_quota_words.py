@@ -110,3 +110,18 @@ def test_no_moment(text: str) -> None:
 )
 def test_durations_are_short(seconds: float | None, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("0001-01-01T00:00:00+14:00", "0001-01-01 00:00:00+14:00"),
+        ("9999-12-31T23:59:59-14:00", "9999-12-31 23:59:59-14:00"),
+        ("9999-12-31T23:59:59+00:00", "9999-12-31 23:59:59 UTC"),
+    ],
+)
+def test_a_date_that_a_sidecar_makes_up_is_told_as_it_is(said: str, told: str) -> None:
+    """Or it would end the table of all sidecars."""
+    moment = datetime.fromisoformat(said)
+    assert format_time(moment) == told
+    assert format_distance(moment, NOON)
