@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+LOCK_SECONDS = 10.0
+"""For so long other edits are waited for; one takes milliseconds."""
+_LOOK_SECONDS = 0.02
 _CONFIG_MAP = "..data"
 """The link that the kubelet swaps; names beginning with two dots are its own."""
 
@@ -70,13 +74,32 @@ def _links(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """A lock on the directory: the file itself is another one after each edit."""
+    """A lock on the directory: the file itself is another one after each edit.
+
+    Raises ConfigurationError where somebody has it for `LOCK_SECONDS`: whoever may read the directory may take it.
+    """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, directory)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path) -> None:
+    deadline = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise ConfigurationError(
+                    f"{directory}: another process has had its lock for {LOCK_SECONDS:g} s, and nothing is changed: "
+                    f"`fuser {directory}` tells which; an edit takes milliseconds"
+                ) from error
+            time.sleep(_LOOK_SECONDS)
+        else:
+            return
 
 
 def _replace(target: Path, content: bytes) -> None:

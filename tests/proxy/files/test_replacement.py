@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import threading
 from pathlib import Path
@@ -132,3 +133,20 @@ def test_of_two_editors_at_once_both_have_their_change(path: Path) -> None:
     for thread in threads:
         thread.join()
     assert sorted(path.read_bytes().removeprefix(b"old")) == sorted(b"abcdefgh")
+
+
+def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may read the directory may take it: an operator was left waiting without a word."""
+    monkeypatch.setattr("proxy.files.replacement.LOCK_SECONDS", 0.1)
+    before = path.read_bytes()
+    holder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match=r"has had its lock for 0\.1 s, and nothing is changed"):
+            edit_file(path, lambda _: (b"other", None))
+    finally:
+        os.close(holder)
+    assert path.read_bytes() == before
+    assert edit_file(path, lambda _: (b"other", None)) == (b"other", None)
