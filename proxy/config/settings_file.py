@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX = "THROTTLE_"
 _ENVIRONMENT_SEPARATOR = "__"
 _ALWAYS_TEXT = ".password"
+_SECRET = re.compile(r"password|jaas|token", re.IGNORECASE)
+"""Of an option that has no =: what stands behind the key may be what nobody else is to read."""
 
 Toml = dict[str, Any]
 _MOST_BYTES = 2**20
@@ -68,7 +70,8 @@ def _from_options(overrides: Sequence[str], problems: list[str]) -> list[tuple[s
         if separator and path.strip():
             found.append(("--set", path.strip(), text))
         else:
-            problems.append(f"--set: expected key.path=value, found {shown(option)}")
+            told = "a secret without =" if _SECRET.search(option) else shown(option)
+            problems.append(f"--set: expected key.path=value, found {told}")
     return found
 
 

@@ -11,9 +11,9 @@ import errno
 import fcntl
 import os
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ConfigurationError
@@ -87,17 +87,17 @@ def _alone_in(directory: Path) -> Iterator[None]:
 
 
 def _lock(descriptor: int, directory: Path) -> None:
-    deadline = time.monotonic() + LOCK_SECONDS
+    deadline = monotonic() + LOCK_SECONDS
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            if time.monotonic() >= deadline:
+            if monotonic() >= deadline:
                 raise ConfigurationError(
                     f"{directory}: another process has had its lock for {LOCK_SECONDS:g} s, and nothing is changed: "
                     f"`fuser {directory}` tells which; an edit takes milliseconds"
                 ) from error
-            time.sleep(_LOOK_SECONDS)
+            sleep(_LOOK_SECONDS)
         else:
             return
 

@@ -80,6 +80,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(tmp_path: Path)
         ([], {"THROTTLE_FOO__BAR": "1"}, "THROTTLE_FOO__BAR: foo.bar: unknown key"),
         (["broker"], {}, '--set: expected key.path=value, found "broker"'),
         (["=1"], {}, '--set: expected key.path=value, found "=1"'),
+        (["names.sasl.password geheim"], {}, "--set: expected key.path=value, found a secret without ="),
         (["broker.id.x=1"], {}, '--set: broker.id.x: there is no table that holds "x"'),
         (
             ["egress.peers.1.listen=a:1"],
