@@ -43,18 +43,26 @@ class Current(Generic[_T]):
         """Look once a second, until cancelled."""
         while True:
             await trio.sleep(LOOK_SECONDS)
-            seen = await in_thread(self._looks, limiter=FILE_THREADS)
-            if seen == self._seen and self._said is None:
-                continue
             try:
-                self.value = await in_thread(self._make, limiter=FILE_THREADS)
+                await self._look()
             except ConfigurationError as error:
-                if self._said != str(error):
-                    self._log.error("webhook_file_refused", what=self._what, error=str(error))
-                self._said = str(error)
-                continue
-            self._seen, self._said = seen, None
-            self._log.info("webhook_file_read", what=self._what)
+                self._refused(str(error))
+            except RuntimeError as error:
+                # No thread is to be had, as where the pod may have no more: what there is goes on.
+                self._refused(f"could not be looked at: {error}")
+
+    async def _look(self) -> None:
+        seen = await in_thread(self._looks, limiter=FILE_THREADS)
+        if seen == self._seen and self._said is None:
+            return
+        self.value = await in_thread(self._make, limiter=FILE_THREADS)
+        self._seen, self._said = seen, None
+        self._log.info("webhook_file_read", what=self._what)
+
+    def _refused(self, why: str) -> None:
+        if self._said != why:
+            self._log.error("webhook_file_refused", what=self._what, error=why)
+        self._said = why
 
     def _looks(self) -> tuple[object, ...]:
         """What tells one state of the files from another; a mounted Secret's are reached by links."""

@@ -148,3 +148,19 @@ def test_wrong_files_are_an_error_at_start(tmp_path: Path, spoil: Any, why: str)
     with pytest.raises(ConfigurationError) as caught:
         found.make()
     assert why in str(caught.value)
+
+
+async def test_without_a_thread_the_last_good_files_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def no_thread(*_: object, **__: object) -> None:
+        await trio.lowlevel.checkpoint()
+        raise RuntimeError("can't start new thread")
+
+    async with running(tmp_path) as found:
+        with monkeypatch.context() as patched:
+            patched.setattr("operating.injection.current.in_thread", no_thread)
+            await found.heard("webhook_file_refused")
+            assert (await found.ask(review(pod())))[0] == 200
+        await found.heard("webhook_file_read")
+        told = [line for line in found.log.lines if line["event"] == "webhook_file_refused"]
+        assert {line["error"] for line in told} == {"could not be looked at: can't start new thread"}
+        assert len(told) == 2
