@@ -55,6 +55,13 @@ def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) 
     return seconds.select("*", *(_window(promise).alias(_name(promise)) for promise in promises))
 
 
+def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
+    """Rows of `judged` with no more than what sums over them ask for, to be held: each had all quotas of its role."""
+    names = ("ratio", "over", "undecided")
+    kept = {_name(one): F.struct(*(F.col(_name(one))[name].alias(name) for name in names)) for one in promises}
+    return found.drop("changes").withColumns(kept)
+
+
 def _name(promise: Promise) -> str:
     return f"{promise.seconds}s"
 
@@ -135,8 +142,8 @@ def incidents(over: DataFrame) -> DataFrame:
         F.max("time").alias("last"),
         F.count("*").alias("windows"),
         F.max("ratio").alias("ratio"),
-        F.max_by("bytes", "ratio").alias("bytes"),
-        F.max_by("allowed", "ratio").alias("allowed"),
+        F.max_by("bytes", F.struct("ratio", "time")).alias("bytes"),
+        F.max_by("allowed", F.struct("ratio", "time")).alias("allowed"),
     )
     return found.drop("number")
 
@@ -169,9 +176,15 @@ def summary(
 
     since: the first second whose windows count; those before it are there for the windows alone.
     """
+    return summed_up(judged(seconds, promises), promises, since=since)
+
+
+def summed_up(
+    windowed: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
+) -> DataFrame:
+    """The same of what `judged` says of the seconds, or `verdicts`."""
     steady = F.col("limit") == F.col("limit_low")
     held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, F.col("bytes") / F.col("limit"))
-    windowed = judged(seconds, promises)
     found = (
         (windowed if since is None else windowed.where(F.col("time") >= since))
         .groupBy(*ROLE, "since")

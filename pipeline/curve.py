@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .bounds import Inside, inside
 from .fluid import Change, finish_times
+from .held import Held
 from .measured import inflow
 from .moves import moves_of
 from .quotas import UNLIMITED, periods
@@ -137,12 +138,11 @@ def _together(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, flo
 def recorded(tables: Tables, found_moves: DataFrame | None = None) -> Recorded:
     """Work it out: a row per pair of brokers and one per quota.
 
-    found_moves: what `moves.moves_of` says of these tables, if somebody has it.
+    found_moves: what `moves.moves_of` says of these tables, or a part of it, if somebody has it.
     """
     events = tables.events
-    if found_moves is None:
-        found_moves = moves_of(tables)
-    links = tuple(pairs(found_moves))
+    with Held() as held:
+        links = tuple(pairs(moves_of(tables, held) if found_moves is None else found_moves))
     said = defaultdict(list)
     for row in periods(events).orderBy("since").collect():
         limit = row.limit if row.enforce else UNLIMITED

@@ -22,6 +22,7 @@ from .times_behind import BITS, SUMMARY, second_bit, whole
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from .held import Held
     from .tables import Tables
 
 MOVE = REPLICA
@@ -44,9 +45,13 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
     return _paced(whole(behind), saturation(traffic if link_seconds is None else link_seconds, events))
 
 
-def moves_of(tables: Tables) -> DataFrame:
-    """The same from the tables, without reading each second of the days that are kept."""
-    return _paced(whole(read(tables, SUMMARY)), saturation(tables.seconds, tables.events))
+def moves_of(tables: Tables, held: Held) -> DataFrame:
+    """The same from the tables, without reading each second of the days that are kept.
+
+    held: times behind are asked of four times, of their bytes, their minutes, and who shared these at either end.
+    """
+    behind = held.once(whole(read(tables, SUMMARY)))
+    return _paced(behind, saturation(tables.seconds, tables.events))
 
 
 def catch_ups(days: DataFrame) -> DataFrame:

@@ -107,7 +107,9 @@ def audit_command(
             tell(f"evidence written to {evidence}")
         else:
             click.echo("\nworst windows over the bound:")
-            put_out(over.orderBy(F.desc("ratio")).drop("quota_bytes"), (None, ""), rows=10)
+            put_out(
+                over.orderBy(F.desc("ratio"), *PER, "time", "window_seconds").drop("quota_bytes"), (None, ""), rows=10
+            )
 
 
 def _tell_doubts(summary: DataFrame) -> None:

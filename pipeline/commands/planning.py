@@ -18,6 +18,7 @@ from ..bounds import Bound, Inside, inside
 from ..errors import InputError
 from ..fluid import Stream
 from ..generate import Cluster, write
+from ..held import Held
 from ..measured import measure
 from ..moves import catch_ups
 from ..planning import Wanted, plan, quotas_toml, read_reassignment
@@ -62,11 +63,12 @@ def moves_command(
     Example:
       python -m pipeline moves tables --by-source
     """
-    with session("moves", spark_settings) as spark:
+    with session("moves", spark_settings) as spark, Held() as held:
         found = tables(spark, path, wanted)
-        rows = moves_job.moves_of(found)
+        rows = moves_job.moves_of(found, held)
         if by_source:
-            put_out(moves_job.by_source(rows, sizes_job.partition_sizes(sizes_job.of_tables(found))), output)
+            sizes = sizes_job.partition_sizes(held.once(sizes_job.of_tables(found)))
+            put_out(moves_job.by_source(held.once(rows), held.once(sizes)), output)
         else:
             put_out(rows.orderBy("began", *moves_job.MOVE), output)
 
@@ -227,9 +229,9 @@ def plan_command(
         --finish-in 2h --capacity 1.25GB/s --out quotas.toml
     """
     target, before = (read_reassignment(_text(name), str(name)) for name in (reassignment, current))
-    with session("plan", spark_settings) as spark:
+    with session("plan", spark_settings) as spark, Held() as held:
         found = tables(spark, path, wanted)
-        sizes, inflow = measure(sizes_job.of_tables(found), found.seconds)
+        sizes, inflow = measure(held.once(sizes_job.of_tables(found)), found.seconds)
     goal = Wanted(Deadline(finish_in, percent / 100), Capacity(capacity, replication_factor))
     planned = plan(target, before, sizes, inflow, goal)
     for load in planned.loads:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F
 
 from .. import lag
+from ..held import Held
 from ..quotas import ROLE
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, who
@@ -40,29 +41,34 @@ class Finish(NamedTuple):
 
 def facts(tables: Tables, progress: DataFrame | None = None) -> Finish:
     """Work it out. progress: what `lag.progress` says of these tables, if somebody has it."""
-    before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     if progress is None:
-        seconds = lag.of_tables(before)
-        progress = lag.progress(seconds, before.events)
+        before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
+        progress = lag.progress(lag.of_tables(before), before.events)
     progress = tables.scope.cut(progress)
+    with Held() as held:
+        return _facts(tables, progress, held)
+
+
+def _facts(tables: Tables, progress: DataFrame, held: Held) -> Finish:
+    before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
     ends = progress.groupBy(*ROLE).agg(
         F.max_by(F.when(F.col("lost") == 0, F.struct(*progress.columns[2:])), F.when(F.col("lost") == 0, F.col("time")))
         .alias("last"),
         F.sum("lost").alias("lost"),
     )  # fmt: skip
+    ends = held.once(ends)
     last = ends.select(*ROLE, "last.*", F.col("lost").alias("silent"))
     whole = ends.agg(F.max("last.time").alias("now"), F.coalesce(F.sum("lost"), F.lit(0)).alias("lost")).collect()[0]
     if whole.now is None:
         return Finish(None, 0, 0, 0, None, (), {}, 0)
-    behind = last.where("lag > 0").cache()
+    behind = last.where("lag > 0")
     sums = behind.agg(
         F.count("*").alias("roles"), F.coalesce(F.sum("behind"), F.lit(0)).alias("replicas"),
         F.coalesce(F.sum("lag"), F.lit(0)).alias("lag"), F.sum("remaining_bytes").alias("bytes"),
     ).collect()[0]  # fmt: skip
     never = F.col("drain").isNotNull() & F.col("eta_seconds").isNull()
-    latest = behind.orderBy(F.desc(never), F.desc(F.col("drain").isNull()), F.desc("eta_seconds")).limit(MOST_ROLES)
-    rows = tuple(latest.collect())
-    behind.unpersist()
+    order = (F.desc(never), F.desc(F.col("drain").isNull()), F.desc("eta_seconds"), *ROLE)
+    rows = tuple(behind.orderBy(*order).limit(MOST_ROLES).collect())
     causes = {}
     if any(_never(row) for row in rows):
         stalls = tables.scope.cut(lag.stalls(progress, before.seconds, before.events))

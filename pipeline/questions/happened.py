@@ -54,7 +54,8 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     remarkable = said.where(~F.col("kind").isin(list(UNREMARKABLE)) & (F.coalesce("reason", F.lit("")) != "file"))
     events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MOST_ROWS).collect()
     ended = said.where(F.col("kind") == Kind.CONNECTION.value).groupBy("broker", "cause")
-    connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first")).orderBy(F.desc("number"))
+    connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
+    connections = connections.orderBy(F.desc("number"), "broker", "cause")
     traffic = per_second(near.seconds, LEVELS["broker"])
     busy = traffic.select("time").distinct().count()
     return Happened(

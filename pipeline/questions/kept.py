@@ -56,15 +56,19 @@ def facts(
     tables: Tables,
     seconds: DataFrame | None = None,
     promises: tuple[audit.Promise, ...] = audit.STRICT_PROMISES,
+    *,
+    verdicts: DataFrame | None = None,
 ) -> Kept:
     """Work it out: some rows, however many brokers.
 
     seconds: what `audit.seconds_with_quota` says of them and of the longest window before them, if somebody has it.
+    verdicts: what `audit.verdicts` says of these, if somebody holds that.
     """
     if seconds is None:
         before = tables.reaching_back(audit.longest(promises) - 1)
         seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events))
-    roles = audit.summary(seconds, promises, since=tables.scope.since).cache()
+    windowed = audit.judged(seconds, promises) if verdicts is None else verdicts
+    roles = audit.summed_up(windowed, promises, since=tables.scope.since).cache()
     names = [f"{promise.seconds}s" for promise in promises]
     over, undecided = (sum((F.col(f"{what}_{name}") for name in names), F.lit(0)) for what in ("over", "undecided"))
     whole = roles.agg(
@@ -74,13 +78,14 @@ def facts(
         F.coalesce(F.sum(F.when(F.col("enforce"), undecided)), F.lit(0)).alias("undecided"),
         F.count_if(~F.col("enforce")).alias("observed"),
         F.coalesce(F.sum("overlap_seconds"), F.lit(0)).alias("overlap_seconds"),
-        *(F.max_by(_worst(name), f"worst_{name}").alias(f"worst_{name}") for name in names),
+        *(F.max_by(_worst(name), _first_of_the_worst(name)).alias(f"worst_{name}") for name in names),
         F.countDistinct(*(F.when(~F.col("kept"), F.col(name)) for name in ROLE)).alias("broken"),
     ).collect()[0]
     found: Sequence[Row] = ()
     if whole.over:
         broken = tables.scope.cut(audit.violations(seconds, promises).where("enforce"))
-        found = audit.incidents(broken).orderBy(F.desc("ratio")).limit(MOST_INCIDENTS).collect()
+        order = (F.desc("ratio"), "first", *ROLE, "window_seconds")
+        found = audit.incidents(broken).orderBy(*order).limit(MOST_INCIDENTS).collect()
     roles.unpersist()
     worst = tuple(
         Worst(promise.seconds, *whole[f"worst_{name}"])
@@ -95,6 +100,12 @@ def facts(
 
 def _worst(name: str) -> Column:
     return F.struct(f"worst_{name}", *ROLE, f"worst_{name}_at", "limit")
+
+
+def _first_of_the_worst(name: str) -> Column:
+    """By what the worst is told: of some that are alike the earliest, and of those the first broker."""
+    order = F.struct(f"worst_{name}", -F.col(f"worst_{name}_at"), -F.col("broker"), "role", "since")
+    return F.when(F.col(f"worst_{name}").isNotNull(), order)
 
 
 def answer(kept: Kept, units: Units) -> Answer:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from .. import audit, backtest, lag
 from ..curve import FACTORS, LINE_BYTES_PER_SECOND, recorded
 from ..errors import InputError
-from ..moves import moves_of
+from ..held import Held
 from ..questions import finish, kept, rate, starved
 from ..questions.asking import units_of
 from ..troubles import of_tables
@@ -23,6 +23,8 @@ from .buckets import Grid, buckets, busiest, grid, outliers, whole_step
 from .outlier import Outlier, told
 
 if TYPE_CHECKING:
+    from pyspark.sql import Row
+
     from ..backtest import BackTest
     from ..curve import Recorded
     from ..questions.answer import Answer
@@ -98,17 +100,24 @@ def collect(tables: Tables) -> Facts:
     ).collect()[0]
     if whole.began is None:
         raise InputError(f"{tables.storage.root}: no traffic in the tables: nothing to report")
+    with Held() as held:
+        return _facts(tables, whole, held)
+
+
+def _facts(tables: Tables, whole: Row, held: Held) -> Facts:
+    """whole: `began`, `ended` and `brokers` of all. What several parts of the page ask is worked out once."""
     step = whole_step(math.ceil((whole.ended - whole.began + 1) / MOST_POINTS))
     units = units_of(tables)
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
-    progress = lag.progress(lag.of_tables(before), before.events).cache()
-    seconds = audit.seconds_with_quota(before.seconds, before.events).cache()
-    by_bucket = buckets(tables.scope.cut(audit.judged(seconds)), tables.scope.cut(progress), step).cache()
+    progress = held.once(lag.progress(lag.of_tables(before), before.events))
+    seconds = audit.seconds_with_quota(before.seconds, before.events)
+    verdicts = held.once(audit.verdicts(audit.judged(seconds)))
+    by_bucket = held.once(buckets(tables.scope.cut(verdicts), tables.scope.cut(progress), step))
     matters = outliers(by_bucket)
     shown = matters[:MOST_BROKERS] or busiest(by_bucket)
-    found_moves = moves_of(tables).cache()
-    scaled = recorded(tables, found_moves)
-    kept_facts = kept.facts(tables, None if scaled.inside.bounds else seconds)
+    scaled = recorded(tables)
+    # Rates inside quotas are judged with them, as roles of their own, of which the page has no rows.
+    kept_facts = kept.facts(tables) if scaled.inside.bounds else kept.facts(tables, seconds, verdicts=verdicts)
     rates = rate.answer(scaled, units)
     answers = (
         kept.answer(kept_facts, units).doubted(*of_tables(tables.files)),
@@ -117,7 +126,7 @@ def collect(tables: Tables) -> Facts:
         starved.answer(starved.facts(tables), units),
     )
     files, quarantined = _files(tables)
-    facts = Facts(
+    return Facts(
         began=whole.began,
         ended=whole.ended,
         brokers=whole.brokers,
@@ -134,9 +143,6 @@ def collect(tables: Tables) -> Facts:
         files=files,
         quarantined=quarantined,
     )
-    for frame in (seconds, progress, by_bucket, found_moves):
-        frame.unpersist()
-    return facts
 
 
 def _files(tables: Tables) -> tuple[dict[str, int], int]:

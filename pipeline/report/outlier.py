@@ -72,7 +72,7 @@ def told(tables: Tables, by_bucket: DataFrame, progress: DataFrame, brokers: Seq
     causes = (
         stalls.groupBy(*ROLE, "cause")
         .agg(F.count("*").alias("seconds"), F.min("time").alias("first"))
-        .orderBy(F.desc("seconds"))
+        .orderBy(F.desc("seconds"), *ROLE, "cause")
         .collect()
     )
     return tuple(

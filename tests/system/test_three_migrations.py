@@ -18,6 +18,7 @@ from lab.records import Shape
 from lab.releases import RELEASES
 from pipeline.backtest import of_links, of_plan
 from pipeline.curve import LINE_BYTES_PER_SECOND, recorded
+from pipeline.held import Held
 from pipeline.ingest import ingest
 from pipeline.moves import moves_of
 from pipeline.simulation import Flow, Scenario, simulate
@@ -113,11 +114,12 @@ def test_they_take_what_replay_said_and_their_bounds_are_told(
     try:
         ingest(spark, [str(folder / "journal")], str(folder / "tables"))
         tables = Tables(spark, str(folder / "tables"))
-        every = moves_of(tables).cache()
-        rows = every.collect()
-        tested = {
-            name: back_tests(tables, every.where(F.col("topic") == one.topic)) for name, one in carried_out.items()
-        }
+        with Held() as held:
+            every = held.once(moves_of(tables, held))
+            rows = every.collect()
+            tested = {
+                name: back_tests(tables, every.where(F.col("topic") == one.topic)) for name, one in carried_out.items()
+            }
     finally:
         spark.stop()
     for name, migration in MIGRATIONS.items():

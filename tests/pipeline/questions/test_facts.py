@@ -59,6 +59,14 @@ def test_the_injected_stall_is_what_never_finishes(generated: Tables) -> None:
     assert finish.answer(before, units_of(generated)).verdict is Verdict.GOOD
 
 
+def test_of_those_that_are_alike_it_tells_the_same_each_time(generated: Tables) -> None:
+    """All brokers have the same traffic until the violation: who was the last, or the worst, was left to chance."""
+    part = generated.within(Scope(until=START_SECONDS + 15))
+    roles = [(broker, role) for broker in (101, 102, 103) for role in ("follower", "leader")]
+    assert [(row.broker, row.role) for row in finish.facts(part).latest] == roles[: finish.MOST_ROLES]
+    assert [one.broker for one in kept.facts(part).worst] == [101, 101]
+
+
 def test_around_a_moment_only_what_was_there_is_told(generated: Tables) -> None:
     found = happened.facts(generated, START_SECONDS + 100, around=40)
     assert {(row.broker, row.role) for row in found.rates} == {(102, "leader"), (103, "follower")}

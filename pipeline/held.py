@@ -1,0 +1,37 @@
+"""Frames that are worked out once, for all that ask of them, and given back at the end.
+
+A frame is a plan: whoever asks of it twice has it worked out twice, and because of each question only the columns that
+it needs are moved, Spark does not see that both move the same rows. Invariant: nothing is held beyond the `with` block:
+what is held stands for the files as they were, and a later job has to read them as they are then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from pyspark.sql import DataFrame
+
+
+class Held:
+    def __init__(self) -> None:
+        self._frames: list[DataFrame] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.give_back()
+
+    def once(self, frame: DataFrame) -> DataFrame:
+        """Return it, to be worked out when it is first asked of and held from then on: in memory, else on disk."""
+        self._frames.append(frame.cache())
+        return frame
+
+    def give_back(self) -> None:
+        while self._frames:
+            self._frames.pop().unpersist()

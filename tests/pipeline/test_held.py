@@ -1,0 +1,93 @@
+"""What several parts of an answer ask is worked out once, and given back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline import sizes
+from pipeline.generate import Cluster, write
+from pipeline.held import Held
+from pipeline.ingest import ingest
+from pipeline.measured import measure
+from pipeline.moves import moves_of
+from pipeline.report.facts import collect
+from pipeline.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CLUSTER = Cluster(brokers=2, partitions=40, seconds=300)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("held")
+    write(spark, CLUSTER, str(folder / "journal"), files=2)
+    ingest(spark, [str(folder / "journal")], str(folder / "tables"))
+    return Tables(spark, str(folder / "tables"))
+
+
+class Work:
+    """Rows that stages read of files and of what is held, and that they moved to others, since it was made."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._before = self._sums()
+
+    @property
+    def shuffled(self) -> int:
+        return self._sums()[0] - self._before[0]
+
+    @property
+    def read(self) -> int:
+        return self._sums()[1] - self._before[1]
+
+    def _sums(self) -> tuple[int, int]:
+        context = self._spark.sparkContext
+        gateway = context._gateway
+        assert gateway is not None
+        jvm = gateway.jvm
+        context._jsc.sc().listenerBus().waitUntilEmpty()
+        none = gateway.new_array(jvm.double, 0)
+        stages = context._jsc.sc().statusStore().stageList(None, False, False, none, jvm.java.util.ArrayList())
+        found = [stages.apply(place) for place in range(stages.size())]
+        return sum(one.shuffleWriteRecords() for one in found), sum(one.inputRecords() for one in found)
+
+
+def nothing_is_held(spark: SparkSession) -> bool:
+    return bool(spark._jsparkSession.sharedState().cacheManager().isEmpty())
+
+
+def test_moves_move_each_row_once(spark: SparkSession, tables: Tables) -> None:
+    """Bytes, minutes and who shared them are asked of the same times behind: that was four scans and four shuffles."""
+    work = Work(spark)
+    with Held() as held:
+        assert len(moves_of(tables, held).collect()) == CLUSTER.partitions
+    assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
+    assert CLUSTER.rows <= work.read < 1.5 * CLUSTER.rows
+
+
+def test_a_plan_moves_each_row_once(spark: SparkSession, tables: Tables) -> None:
+    work = Work(spark)
+    with Held() as held:
+        found, _ = measure(held.once(sizes.of_tables(tables)), tables.seconds)
+    assert len(found) == CLUSTER.partitions
+    assert CLUSTER.rows <= work.shuffled < 1.5 * CLUSTER.rows
+
+
+def test_a_report_moves_each_row_twice_and_leaves_nothing_behind(spark: SparkSession, tables: Tables) -> None:
+    """For lags by replica, and for moves by both ends."""
+    work = Work(spark)
+    assert collect(tables).recorded.pairs
+    assert 2 * CLUSTER.rows <= work.shuffled < 2.8 * CLUSTER.rows
+    assert nothing_is_held(spark)
+
+
+def test_what_is_held_is_given_back_after_an_error(spark: SparkSession) -> None:
+    with pytest.raises(ZeroDivisionError), Held() as held:  # noqa: PT012
+        assert held.once(spark.range(3)).count() == 3
+        assert not nothing_is_held(spark)
+        _ = 1 / 0
+    assert nothing_is_held(spark)
