@@ -29,6 +29,12 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tab
     return Tables(spark, str(folder / "tables"))
 
 
+@pytest.fixture(autouse=True)
+def nothing_of_others(spark: SparkSession) -> None:
+    """The session is that of all tests of this process, and some of them leave behind what they held."""
+    spark.catalog.clearCache()
+
+
 class Work:
     """Rows that stages read of files and of what is held, and that they moved to others, since it was made."""
 
