@@ -18,6 +18,7 @@ from .changes import Changes
 from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
 from .connections import Connections, Shared
+from .handover.kept_ends import open_kept_ends
 from .handover.serving import HandOver
 from .http.bearer_token import BearerToken
 from .http.server import HttpServer
@@ -113,22 +114,28 @@ async def serve(
         found = routes(settings)
         listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()
-        async with server.recorded(), trio.open_nursery() as background:
-            for task, run in server.tasks(http, received).items():
-                background.start_soon(server.handover.keep, server.supervisor, task, run)
-            bound = {route.key: bound_to(listener) for route, listener in listeners}
-            listens = {key: str(address) for key, address in bound.items()}
-            server.handover.listens(
-                {HTTP: (settings.http.listen, http.listener)}
-                | {route.key: (route.listen, listener.socket) for route, listener in listeners}
-            )
-            log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
-            manager.ready()
-            if not take_over:
-                background.start_soon(load_what_could_wait)
-            task_status.started({HTTP: http.address, **bound})
-            await server.connections.accept(listeners)
-            background.cancel_scope.cancel()
+        async with open_kept_ends(log, grace_seconds=settings.limits.drain_seconds) as kept:
+            server.handover.keep_tls(kept)
+            async with server.recorded(), trio.open_nursery() as background:
+                for task, run in server.tasks(http, received).items():
+                    background.start_soon(server.handover.keep, server.supervisor, task, run)
+                bound = {route.key: bound_to(listener) for route, listener in listeners}
+                listens = {key: str(address) for key, address in bound.items()}
+                server.handover.listens(
+                    {HTTP: (settings.http.listen, http.listener)}
+                    | {route.key: (route.listen, listener.socket) for route, listener in listeners}
+                )
+                log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
+                manager.ready()
+                if not take_over:
+                    background.start_soon(load_what_could_wait)
+                task_status.started({HTTP: http.address, **bound})
+                await server.connections.accept(listeners)
+                background.cancel_scope.cancel()
+            # Nobody is to wait in the backlog of a socket at which only the other process accepts.
+            http.close()
+            if kept is not None:
+                await kept.outlast(received, (server.heartbeat.run, collect_now_and_then))
     log.info("stopped", broker=settings.broker.id)
 
 
@@ -151,11 +158,7 @@ class Server:
         self._log = log
         self.supervisor = Supervisor(log)
         self._manager = manager
-        self._heartbeat = (
-            Heartbeat([manager.beat])
-            if watchdog is None
-            else Heartbeat([watchdog.beat, manager.beat], rested=watchdog.rest)
-        )
+        self.heartbeat = _heartbeat(watchdog, manager)
         self._changes = Changes()
         self._draining = Draining()
         self.http = HttpStatistics()
@@ -255,7 +258,7 @@ class Server:
             partition_rates=self._surveyor.partition_rates if self._settings.http.partition_rates else None,
             version=own_version,
             task_restarts=self.supervisor.restarts,
-            loop_lag_seconds=lambda: self._heartbeat.lag.worst_seconds,
+            loop_lag_seconds=lambda: self.heartbeat.lag.worst_seconds,
             overload=Overload(self._doorkeeper, self._caretaker),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
@@ -287,7 +290,7 @@ class Server:
             Task.RATES: self._steering.run,
             Task.AUTO_SIGNALS: self._steering.querying.run,
             Task.TOPIC_NAMES: self.follow_topic_names,
-            Task.HEARTBEAT: self._heartbeat.run,
+            Task.HEARTBEAT: self.heartbeat.run,
             Task.CARETAKER: self._caretaker.run,
             Task.GARBAGE: collect_now_and_then,
             Task.OVERSIGHT: self.oversight.run,
@@ -327,10 +330,18 @@ class Server:
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
-        if not self._draining.begun.is_set():
+        if self._draining.begun.is_set():
+            self.handover.end_soon()
+        else:
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._manager.stopping()
             self._draining.begun.set()
+
+
+def _heartbeat(watchdog: Watchdog | None, manager: ServiceManager) -> Heartbeat:
+    if watchdog is None:
+        return Heartbeat([manager.beat])
+    return Heartbeat([watchdog.beat, manager.beat], rested=watchdog.rest)
 
 
 def _warnings(legs: Legs, steering: Steering, journal: Journal | None) -> list[str]:

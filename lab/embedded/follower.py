@@ -16,7 +16,7 @@ from protocol.fetch.tables import request_layout, response_layout
 from protocol.wire.framing import with_length
 from protocol.wire.headers import request_header
 
-from .leader import read_frame
+from .leader import read_frame, unsecured
 from .log import PartitionLog
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from protocol.wire.primitives import Skipped
+
+    from .leader import Secures
 
 API_FETCH = 1
 HEADER_VERSION = 1
@@ -76,11 +78,11 @@ class EmbeddedFollower:
         self.progress = trio.Event()
         self._correlation_id = 0
 
-    async def run(self, host: str, port: int) -> None:
+    async def run(self, host: str, port: int, secure: Secures = unsecured) -> None:
         """Fetch until cancelled. Raises what a fetcher thread would die of."""
         while True:
             try:
-                stream = await trio.open_tcp_stream(host, port)
+                stream = secure(await trio.open_tcp_stream(host, port))
                 async with stream:
                     while await self._fetch(stream):
                         pass
@@ -94,7 +96,7 @@ class EmbeddedFollower:
         while any(self.logs[key].log_end_offset < end for key, end in log_end_offsets.items()):
             await self.progress.wait()
 
-    async def _fetch(self, stream: trio.SocketStream) -> bool:
+    async def _fetch(self, stream: trio.abc.Stream) -> bool:
         self.fetches += 1
         self._correlation_id += 1
         await stream.send_all(with_length(self._request()))

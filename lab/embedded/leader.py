@@ -10,7 +10,7 @@ The high watermark is the log end offset: its followers are not in the ISR. No d
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import trio
 
@@ -23,11 +23,19 @@ from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 from .log import PartitionLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 FIRST_VERSION_WITH_KIP74 = 3
 UNKNOWN_TOPIC_OR_PARTITION = 3
+
+
+Secures: TypeAlias = "Callable[[trio.SocketStream], trio.abc.Stream]"
+"""Puts TLS around a connection."""
+
+
+def unsecured(stream: trio.SocketStream) -> trio.abc.Stream:
+    return stream
 
 
 class EmbeddedLeader:
@@ -53,15 +61,21 @@ class EmbeddedLeader:
         self._appended = trio.Event()
 
     @asynccontextmanager
-    async def listening(self, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[tuple[str, int]]:
+    async def listening(
+        self, host: str = "127.0.0.1", port: int = 0, secure: Secures = unsecured
+    ) -> AsyncIterator[tuple[str, int]]:
         """Serve until the block ends; yields the address."""
+
+        async def serve(stream: trio.SocketStream) -> None:
+            await self._serve(secure(stream))
+
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(port, host=host)
-            nursery.start_soon(trio.serve_listeners, self._serve, listeners)
+            nursery.start_soon(trio.serve_listeners, serve, listeners)
             yield listeners[0].socket.getsockname()[:2]
             nursery.cancel_scope.cancel()
 
-    async def _serve(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.abc.Stream) -> None:
         async with stream:
             try:
                 while (frame := await read_frame(stream)) is not None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from protocol.wire.correlation import State
 
-from ..relay.transport import END, READ, PlainSocket
+from ..relay.tls_transport import TlsSocket
+from ..relay.transport import END, READ
 from .link_state import link_state, restore_link
 from .states import ConnectionState
 
@@ -21,9 +22,12 @@ MOST_REQUEST_BYTES = 16 * 2**20
 """Of a request that has not come whole. One that is larger keeps its connection where it is."""
 
 
-def can_be_given(connection: Connection) -> bool:
-    """Tell whether both ends are sockets that another process could go on with; what TLS has agreed on stays here."""
-    return all(isinstance(end, PlainSocket) for end in connection.ends) and connection.exchange.cause is None
+def can_be_given(connection: Connection, *, takes_pairs: bool) -> bool:
+    """Tell whether another process could go on with it. `takes_pairs`: it knows what to do with one end of a pair, and
+    this one can keep the TLS socket at the other end."""
+    if connection.exchange.cause is not None:
+        return False
+    return takes_pairs or (connection.source is None and not any(isinstance(end, TlsSocket) for end in connection.ends))
 
 
 def come_to_rest(connection: Connection) -> None:
@@ -54,6 +58,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
     connection.requests.wants = connection.responses.wants = END
     link = exchange.link
     upstream = link.translator.leader
+    follower, _ = connection.ends
     return ConnectionState(
         role=link.throttle.role.value,
         upstream=upstream if isinstance(upstream, tuple) else ("", 0),
@@ -64,12 +69,14 @@ def take(connection: Connection, now: float) -> ConnectionState:
         frames=exchange.frames,
         replica_fetches=exchange.replica_fetches,
         link=link_state(link, now),
+        source=follower.source() if isinstance(follower, TlsSocket) else connection.source,
     )
 
 
 def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     """Have a connection that is new, and not yet run, go on where the other one stood."""
     exchange = connection.exchange
+    connection.source = state.source
     exchange.correlator.state = State(state.speaks)
     exchange.opaque = state.is_opaque
     exchange.frames = state.frames

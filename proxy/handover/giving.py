@@ -5,18 +5,20 @@
               soon as nothing of it is in flight; until its turn it is served as ever
               ◀─ ConnectionState with its two sockets, ...   then the end of the stream: the old process is gone
 
-Until Ready whatever goes wrong changes nothing here. Knows what a server is only by `Server`. Invariant: a connection
-that cannot be handed over ends here as by a drain, its follower comes back to the new process.
+Until Ready whatever goes wrong changes nothing here. Knows what a server is only by `Server`. A TLS socket stays here,
+and one end of a pair goes over in its place (`kept_ends`). Invariant: a connection that cannot be handed over ends here
+as by a drain, its follower comes back to the new process.
 """
 
 from __future__ import annotations
 
 import itertools
 import socket
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import trio
 
+from ..relay.tls_transport import TlsSocket
 from .channel import ANSWER_SECONDS, Channel, ChannelError
 from .connection_state import can_be_given, come_to_rest, is_at_rest, take
 from .states import SCHEMA, Hello, Listening, Offer, Ready, Refusal
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ..config.settings import Address
     from ..logs.log import Log
     from ..relay.connection import Connection
+    from ..relay.transport import Transport
+    from .kept_ends import KeptEnds
 
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.02, 0.32
 """A connection that is told of nothing is looked at after so long, and after twice as long the next time."""
@@ -40,6 +44,10 @@ TELL_AFTER = 200
 """Tries."""
 MOST_REST_SECONDS = 5.0
 """For so long a connection may have something in flight; the longest a fetch waits by default is half a second."""
+
+
+Pairs: TypeAlias = "dict[Transport, tuple[socket.socket, socket.socket]]"
+"""For each TLS socket of a connection a pair of others: this process' end, and the other one's."""
 
 
 class Listener(NamedTuple):
@@ -69,6 +77,10 @@ class Giving:
         self._log = log
         self._channel: Channel | None = None
         self._turn = trio.Lock()
+        self.kept: KeptEnds | None = None
+        """Where TLS sockets could stay whose connection goes over."""
+        self._keeps: KeptEnds | None = None
+        """The same, if whoever takes over knows of it; None: connections with TLS sockets end here."""
         self.given = 0
 
     async def run(self) -> None:
@@ -114,11 +126,12 @@ class Giving:
         process = channel.refuse_strangers()
         with trio.fail_after(ANSWER_SECONDS):
             hello, _ = await channel.receive()
-            found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
-            if found != f"{SCHEMA} and {self._server.broker}":
+            if not isinstance(hello, Hello) or (hello.schema, hello.broker) != (SCHEMA, self._server.broker):
+                found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
                 reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
                 await channel.send(Refusal(reason))
                 raise ChannelError(reason)
+            self._keeps = self.kept if hello.takes_pairs else None
             listeners = self._server.listening()
             listening = [Listening(each.key, each.address.host, each.address.port) for each in listeners]
             offer = Offer(listening, dict(self._server.available_bytes()), list(self._server.fetch_versions()))
@@ -134,7 +147,7 @@ class Giving:
     async def give(self, connection: Connection) -> bool:
         """Hand `connection` over in its turn, once nothing of it is in flight; False: it is to end here."""
         channel = self._channel
-        if channel is None or not can_be_given(connection):
+        if channel is None or not can_be_given(connection, takes_pairs=self._keeps is not None):
             return False
         async with self._turn:
             come_to_rest(connection)
@@ -147,14 +160,52 @@ class Giving:
         return is_at_rest(connection) and await self._send(connection, channel)
 
     async def _send(self, connection: Connection, channel: Channel) -> bool:
-        state = take(connection, trio.current_time())
         try:
-            await channel.send(state, [end.fileno() for end in connection.ends])
+            pairs = _pairs(connection)
+        except OSError as error:  # no descriptor is left
+            self._log.warning("handover_failed", error=str(error), peer=connection.exchange.link.peer)
+            return False
+        state = take(connection, trio.current_time())
+        theirs = [pairs[end][1].fileno() if end in pairs else end.fileno() for end in connection.ends]
+        try:
+            await channel.send(state, theirs)
         except ChannelError as error:
             self._log.warning("handover_failed", error=str(error), peer=state.link.peer)
             return True  # it cannot move any more: it ends, and its follower comes back
+        else:
+            self._keep(connection, pairs)
+        finally:
+            _close(pairs)
         self.given += 1
         return True
+
+    def _keep(self, connection: Connection, pairs: Pairs) -> None:
+        """Have its TLS sockets stay; takes what is theirs out of `pairs`."""
+        if self._keeps is not None:
+            for end in list(pairs):
+                ours, given = pairs.pop(end)
+                given.close()
+                connection.leave(end)
+                self._keeps.keep(end, ours)
+
+
+def _pairs(connection: Connection) -> Pairs:
+    """Raises OSError."""
+    pairs: Pairs = {}
+    try:
+        for end in connection.ends:
+            if isinstance(end, TlsSocket):
+                pairs[end] = socket.socketpair()
+    except OSError:
+        _close(pairs)
+        raise
+    return pairs
+
+
+def _close(pairs: Pairs) -> None:
+    for pair in pairs.values():
+        for sock in pair:
+            sock.close()
 
 
 async def _rest(connection: Connection) -> None:

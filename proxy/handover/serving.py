@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..relay.connection import Draining
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle
+    from .kept_ends import KeptEnds
     from .states import ConnectionState
 
 OPTION = "--take-over"
@@ -130,12 +131,18 @@ class HandOver:
         async with aclosing(inheritance.connections()) as connections:
             async for state, follower, leader in connections:
                 self.taken += 1
-                try:
-                    source = str(follower.getpeername()[0])
-                except OSError:  # it has gone in between
-                    source = ""
+                source = _source(follower) if state.source is None else state.source
                 ends = PlainSocket(follower), PlainSocket(leader)
                 hold(source, partial(go_on, state, *ends), partial(_close, ends))
+
+    def keep_tls(self, kept: KeptEnds | None) -> None:
+        """TLS sockets of connections that go over stay there; None: such connections end."""
+        self._giving.kept = kept
+
+    def end_soon(self) -> None:
+        """This process is told to end while another one takes over, or has: TLS sockets do not stay for long."""
+        if self._giving.kept is not None:
+            self._giving.kept.end_soon()
 
     # What `giving` asks of a server:
 
@@ -169,6 +176,13 @@ class HandOver:
             self._log.warning("handover_refused", error=str(error))
         else:
             self._log.info("next_process_started", pid=started.pid)
+
+
+def _source(follower: socket.socket) -> str:
+    try:
+        return str(follower.getpeername()[0])
+    except OSError:  # it has gone in between
+        return ""
 
 
 def _close(ends: tuple[PlainSocket, PlainSocket]) -> None:

@@ -19,6 +19,9 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
     schema: int
     broker: int
+    takes_pairs: bool = False
+    """It goes on with a connection of which a socket is one end of a pair, while the old process keeps the TLS socket.
+    A process that does not say so has never heard of it."""
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
@@ -101,7 +104,7 @@ class LinkState(msgspec.Struct, frozen=True):
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
-    """Its two sockets come beside it: the follower's, the leader's."""
+    """Its two sockets come beside it: the follower's, the leader's. For a TLS socket it is one end of a pair."""
 
     role: str
     upstream: tuple[str, int]
@@ -115,6 +118,8 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     frames: int
     replica_fetches: int
     link: LinkState
+    source: str | None = None
+    """The follower's address, which one end of a pair does not tell. None: its socket does."""
 
 
 Message = Hello | Refusal | Offer | Ready | ConnectionState

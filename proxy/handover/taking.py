@@ -105,7 +105,7 @@ async def inherit(address: str, broker: int) -> Inheritance | None:
             channel.close()
             return None
         with trio.fail_after(ANSWER_SECONDS):
-            await channel.send(Hello(SCHEMA, broker))
+            await channel.send(Hello(SCHEMA, broker, takes_pairs=True))
             offer, descriptors = _offered(*await channel.receive())
     except (OSError, EOFError, trio.TooSlowError) as error:
         channel.close()

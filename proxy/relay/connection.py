@@ -89,9 +89,10 @@ async def relay(
         exchange.buffers = caretaker.buffers
     throttle.statistics.connections += 1
     began = trio.current_time()
-    leader = None
+    ends, connection = [follower], None
     try:
         leader = await dial(upstream, timeout_seconds=limits.connect_timeout_seconds)
+        ends.append(leader)
         connection = Connection(exchange, follower, leader, limits=limits, poller=poller)
         if restore is not None:
             restore(connection)
@@ -101,9 +102,9 @@ async def relay(
     except* Exception as errors:  # noqa: BLE001
         exchange.end(Cause.INTERNAL, "".join(traceback.format_exception(errors)))
     finally:
-        follower.close()
-        if leader is not None:
-            leader.close()
+        for end in ends:
+            if connection is None or end not in connection.left:
+                end.close()
         exchange.close(trio.current_time())
         throttle.statistics.connections -= 1
         throttle.statistics.ended[(exchange.cause or Cause.DRAINED).value] += 1
@@ -128,6 +129,10 @@ class Connection:
         self.share = Share(perf_counter())
         self.exchange = exchange
         self.ends = follower, leader
+        self.source: str | None = None
+        """The follower's address, where the process before this one keeps its socket; None: the socket tells."""
+        self.left: list[Transport] = []
+        """Ends that somebody else closes."""
         self._poller = poller
         self._scope = trio.CancelScope()
         # Each of the calls between trio.current_time and this one costs a twentieth of a microsecond for each fetch.
@@ -156,6 +161,12 @@ class Connection:
     def is_held(self) -> bool:
         """A request was taken from the follower, and waits in this process."""
         return self.asks.deciding.held is not None
+
+    def leave(self, end: Transport) -> None:
+        """Have nothing more to do with this end, which somebody else closes. Of a connection that moves no more."""
+        if self._poller is not None:
+            self._poller.detach(end)
+        self.left.append(end)
 
     async def run(self, draining: Draining, caretaker: Caretaker | None = None) -> None:
         """Relay until the connection ends; `exchange.cause` says why it did."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
+from lab.authority import Authority
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
-from lab.embedded.leader import EmbeddedLeader
+from lab.embedded.leader import EmbeddedLeader, unsecured
 from lab.processes import Process, wait_until
 
 if TYPE_CHECKING:
@@ -66,13 +68,71 @@ class Sidecar:
         lines = self.output.read_text().splitlines() if self.output.exists() else []
         return [line for line in map(json.loads, lines) if line["event"] == name]
 
+    async def logged(self, name: str, *, times: int = 1) -> None:
+        await wait_until(
+            lambda: len(self.events(name)) >= times, process=self.processes[-1], what=name, timeout_seconds=20
+        )
+
+    async def end(self) -> None:
+        with trio.CancelScope(shield=True):
+            for process in self.processes:
+                await process.terminate(grace_seconds=5)
+            for line in self.events("next_process_started"):
+                os.kill(line["pid"], signal.SIGKILL)
+
     def port(self) -> int:
         return int(self.events("started")[-1]["ingress.listen"].rpartition(":")[2])
 
 
+class Secured:
+    """Mutual TLS on both legs, TLS 1.3."""
+
+    tables = """
+[ingress.tls.listen]
+ssl.keystore.location = "own.pem"
+ssl.truststore.location = "ca.pem"
+ssl.client.auth = "required"
+[ingress.tls.upstream]
+ssl.keystore.location = "own.pem"
+ssl.truststore.location = "ca.pem"
+server_name = "kafka-101"
+"""
+
+    def __init__(self, folder: Path) -> None:
+        self._authority = Authority(folder)
+        self._own = self._authority.issue("own.pem", ["kafka-101"])
+
+    def dials(self, stream: trio.SocketStream) -> trio.abc.Stream:
+        context = ssl.create_default_context(cafile=self._authority.certificate)
+        context.load_cert_chain(self._own)
+        return trio.SSLStream(stream, context, server_hostname="kafka-101")
+
+    def listens(self, stream: trio.SocketStream) -> trio.abc.Stream:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._authority.certificate)
+        context.load_cert_chain(self._own)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return trio.SSLStream(stream, context, server_side=True)
+
+
 @asynccontextmanager
-async def catching_up(folder: Path) -> AsyncIterator[tuple[Sidecar, EmbeddedFollower]]:
+async def served(leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | None) -> AsyncIterator[None]:
+    """The leader listens, and the sidecar before it."""
+    listens = unsecured if secured is None else secured.listens
+    async with leader.listening(secure=listens) as (_, port):
+        for name, text in FILES.items():
+            path = trio.Path(sidecar.folder / name)
+            await path.write_text(text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND))
+        if secured is not None:
+            async with await trio.open_file(sidecar.folder / "proxy.toml", "a") as file:
+                await file.write(secured.tables)
+        await sidecar.start()
+        yield
+
+
+@asynccontextmanager
+async def catching_up(folder: Path, secured: Secured | None = None) -> AsyncIterator[tuple[Sidecar, EmbeddedFollower]]:
     """A follower behind a sidecar that throttles it; left when it has caught up, without a second connection."""
+    dials = unsecured if secured is None else secured.dials
     leader = EmbeddedLeader()
     for key in KEYS:
         leader.produce(*key, MESSAGES)
@@ -80,25 +140,19 @@ async def catching_up(folder: Path) -> AsyncIterator[tuple[Sidecar, EmbeddedFoll
     follower = EmbeddedFollower(KEYS, settings=FetcherSettings(backoff_seconds=0.05))
     try:
         with trio.fail_after(LIMIT_SECONDS):
-            async with leader.listening() as (_, port), trio.open_nursery() as nursery:
-                for name, text in FILES.items():
-                    path = trio.Path(folder / name)
-                    await path.write_text(text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND))
-                await sidecar.start()
+            async with served(leader, sidecar, secured), trio.open_nursery() as nursery:
                 began = trio.current_time()
-                nursery.start_soon(follower.run, "127.0.0.1", sidecar.port())
+                nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), dials)
                 while not follower.deliveries:
                     await follower.progress.wait()
                 yield sidecar, follower
                 await follower.wait_caught_up(dict.fromkeys(KEYS, MESSAGES))
                 seconds = trio.current_time() - began
                 nursery.cancel_scope.cancel()
+            for process in sidecar.processes[:-1]:
+                await process.wait_exit()  # by itself, now that nothing goes through it
     finally:
-        with trio.CancelScope(shield=True):
-            for process in sidecar.processes:
-                await process.terminate(grace_seconds=5)
-            for line in sidecar.events("next_process_started"):
-                os.kill(line["pid"], signal.SIGKILL)
+        await sidecar.end()
     assert follower.reconnects == 0
     for key in KEYS:
         assert follower.logs[key].digest() == leader.log(*key).digest()
@@ -131,6 +185,48 @@ async def test_it_is_taken_over_again_and_again_and_by_a_signal(tmp_path: Path) 
         await last.wait_exit()
         assert last.exit_status == 0
     assert [line["connections"] for line in sidecar.events("taken_over")] == [1, 1]
+
+
+async def test_what_is_encrypted_goes_on_by_way_of_the_process_that_encrypts_it(tmp_path: Path) -> None:
+    """Connections with keys came back at every upgrade. After two of them it is still the first process that encrypts,
+    and the second one is not needed any more."""
+    async with catching_up(tmp_path, Secured(tmp_path)) as (sidecar, follower):
+        for number in (1, 2):
+            await sidecar.start("--take-over")
+            await sidecar.logged("taken_over", times=number)
+        first, second, third = sidecar.processes
+        await second.wait_exit()
+        behind = min(log.log_end_offset for log in follower.logs.values())
+        assert behind < MESSAGES
+        assert first.running
+    assert [line["connections"] for line in sidecar.events("taken_over")] == [1, 1]
+    assert [line["ends"] for line in sidecar.events("tls_kept")] == [2]
+    assert [line["cause"] for line in sidecar.events("connection_closed")][:2] == ["handed_over", "handed_over"]
+    assert [process.exit_status for process in (first, second, third)] == [0, 0, 0]
+
+
+async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    secured = Secured(tmp_path)
+    sidecar, leader = Sidecar(tmp_path), EmbeddedLeader()
+    leader.produce(*KEYS[0], MESSAGES)
+    follower = EmbeddedFollower(KEYS[:1], settings=FetcherSettings(backoff_seconds=0.05))
+    try:
+        with trio.fail_after(LIMIT_SECONDS):
+            async with served(leader, sidecar, secured), trio.open_nursery() as nursery:
+                nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), secured.dials)
+                await follower.progress.wait()
+                await sidecar.start("--take-over")
+                await sidecar.logged("tls_kept")
+                old, new = sidecar.processes
+                old.signal(signal.SIGHUP)  # what the new process reads
+                old.signal(signal.SIGTERM)
+                await old.wait_exit()
+                await follower.wait_caught_up({KEYS[0]: MESSAGES})
+                nursery.cancel_scope.cancel()
+    finally:
+        await sidecar.end()
+    assert [process.exit_status for process in (old, new)] == [0, 0]
+    assert follower.reconnects == 1
 
 
 @pytest.mark.parametrize("wrong", ["[broker]", 'x = "y"'])

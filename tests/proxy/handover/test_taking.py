@@ -117,7 +117,7 @@ async def old_process(address: str) -> AsyncIterator[Channel]:
         sock, _ = await listener.accept()
     channel = Channel(sock)
     hello, _ = await channel.receive()
-    assert hello == Hello(SCHEMA, BROKER)
+    assert hello == Hello(SCHEMA, BROKER, takes_pairs=True)
     await channel.send(Offer([], {}))
     ready, _ = await channel.receive()
     assert ready == Ready()
