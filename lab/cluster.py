@@ -72,7 +72,7 @@ class Cluster:
     def processes(self) -> list[Process]:
         others = [o.process for o in (self.taps, *self.broker_taps.values(), self.zookeeper) if o is not None]
         return [
-            *(sidecar.process for sidecar in self.sidecars.values()),
+            *(each for sidecar in self.sidecars.values() for each in (sidecar.process, *sidecar.left_behind)),
             *(broker.process for broker in self.brokers.values()),
             *others,
         ]

@@ -71,6 +71,9 @@ class SidecarPlan:
         return [broker for broker in brokers if self.has_ingress(broker) or self.has_egress(broker)]
 
 
+_TAKEN_OVER = '"taken_over"'
+
+
 class Sidecar:
     """One sidecar process.
 
@@ -114,6 +117,8 @@ class Sidecar:
         self._within, self._program = list(within), [*program, "run", "--config", str(self._config)]
         self._command = [*self._within, *self._program]
         self.process = Process(f"sidecar {broker}", self._command, output=home / "sidecar.log")
+        self.left_behind: list[Process] = []
+        """Processes that handed over and still encrypt for those that came after them."""
 
     @property
     def policy(self) -> str:
@@ -145,20 +150,27 @@ class Sidecar:
         await wait_until(self.ready, process=self.process, what="/readyz said 200", timeout_seconds=_START_SECONDS)
 
     async def stop(self) -> None:
-        """SIGTERM: drains."""
+        """SIGTERM: drains. Processes that only encrypt for this one end with its last connection."""
         await self.process.terminate(grace_seconds=15.0)
+        for process in self.left_behind:
+            await process.terminate(grace_seconds=15.0)
 
     async def hand_over(self) -> None:
-        """Start another process that takes over, and wait until the one before has ended. Raises trio.TooSlowError."""
-        before = self.process
+        """Start another process that takes over, and wait until it has. Raises LabError."""
+        before, taken = self.process, len(self.log_lines(_TAKEN_OVER))
         self.process = Process(before.name, [*self._command, "--take-over"], output=before.output)
+        self.left_behind.append(before)
         self.process.start()
-        with trio.fail_after(_START_SECONDS):
-            await before.wait_exit()
+        await wait_until(
+            lambda: len(self.log_lines(_TAKEN_OVER)) > taken,
+            process=self.process, what="it has taken over", timeout_seconds=_START_SECONDS,
+        )  # fmt: skip
+        self.left_behind = [each for each in self.left_behind if each.running]
 
     async def kill(self) -> None:
-        """SIGKILL."""
-        await self.process.kill()
+        """SIGKILL, of those that encrypt for it as well."""
+        for process in (self.process, *self.left_behind):
+            await process.kill()
 
     async def use_policy(self, policy: str) -> None:
         """Restart with another policy; nothing happens if it is the present one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +19,7 @@ from lab.cluster_plan import ClusterPlan
 from lab.moves import MIB, Move
 from lab.open_move import open_move
 from lab.releases import release
+from lab.security import Security
 from lab.sidecars import SidecarPlan
 
 from .busy import assert_undisturbed, busy_partitions
@@ -35,7 +37,7 @@ EARLY = 4 * MIB
 BETWEEN_SECONDS, MORE_REST_SECONDS = 1.0, 2.0
 """After each hand-over, and in the end for each pair but one: about as long in all as hand-overs take."""
 AFTERWARDS_SECONDS = 0.5
-"""Of a hand-over's time, after the old process has ended."""
+"""Of a hand-over's time, after the new process has taken over."""
 MORE_MILLISECONDS = 50.0
 """What an upgrade may add to the worst that producers wait, and to what one record in a hundred waits."""
 BUSY_MACHINE_SECONDS = 5.0
@@ -60,7 +62,7 @@ class Windows:
         self.quiet.append((began, trio.current_time()))
 
     async def hand_over(self, sidecar: Sidecar) -> None:
-        """From the start of the new process until a little after the end of the old one; then rest."""
+        """From the start of the new process until a little after it has taken over; then rest."""
         began = trio.current_time()
         await sidecar.hand_over()
         await trio.sleep(AFTERWARDS_SECONDS)
@@ -141,11 +143,21 @@ async def test_a_sidecar_is_replaced_in_the_middle_of_a_move(
 
 @pytest.mark.system
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("protocol", ["0.10.1", "2.4", "2.8", "3.9", "4.1"])
-async def test_both_sidecars_are_replaced_ten_times(protocol: str, request: pytest.FixtureRequest) -> None:
-    async with cluster(
-        ClusterPlan(brokers=(LEADER, FOLLOWER), release=release(protocol=protocol), sidecars=SidecarPlan())
-    ) as running:
+@pytest.mark.parametrize(
+    ("protocol", "security"),
+    [
+        *((protocol, Security.PLAINTEXT) for protocol in ("0.10.1", "2.4", "2.8", "3.9", "4.1")),
+        *product(("2.8", "4.1"), (Security.MTLS, Security.SASL_SSL)),
+        ("3.9", Security.TLS_BETWEEN),
+    ],
+)
+async def test_both_sidecars_are_replaced_ten_times(
+    protocol: str, security: Security, request: pytest.FixtureRequest
+) -> None:
+    chosen = ClusterPlan(
+        brokers=(LEADER, FOLLOWER), release=release(protocol=protocol), security=security, sidecars=SidecarPlan()
+    )
+    async with cluster(chosen) as running:
         result = await handed_over(running, times=10, request=request)
     assert_unnoticed(result)
     for figure in ("p99", "worst"):
