@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -89,19 +89,40 @@ def running(way: Way, home: Path, leader: int, cipher: str) -> Iterator[Relay]:
         shutil.copy(home / key, own)
     context = follower_context(home)
     (port,) = free_ports(1)
-    with (own / "relay.log").open("ab") as log:
-        child = subprocess.Popen(way.begin(own, port, leader), stdout=log, stderr=log)
-    try:
+    command = way.begin(own, port, leader)
+    with ExitStack() as stack:
+        log = stack.enter_context((own / "relay.log").open("ab"))
+        children = [stack.enter_context(_ended(subprocess.Popen(command, stdout=log, stderr=log)))]
         follower = _reached(context, port)
         if follower.cipher != cipher:
             raise RuntimeError(f"{way.name}: expected {cipher}, found {follower.cipher}")
-        pids = tree([child.pid])
+        if way.upgraded:
+            follower.fetch(SMALL)
+            next_one = subprocess.Popen([*command, "--take-over"], stdout=log, stderr=log)
+            children.append(stack.enter_context(_ended(next_one)))
+            _wait_taken_over(own / "relay.log")
+        pids = tree([child.pid for child in children])
         _settle(pids)
         yield Relay(way.name, port, pids, follower, context)
         follower.close()
+
+
+@contextmanager
+def _ended(child: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    try:
+        yield child
     finally:
         child.terminate()
         child.wait()
+
+
+def _wait_taken_over(log: Path) -> None:
+    """Raises RuntimeError."""
+    deadline = time.monotonic() + START_SECONDS
+    while '"taken_over"' not in log.read_text("utf-8"):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{log}: expected that another process takes over: {log.read_text('utf-8')}")
+        time.sleep(0.05)
 
 
 def measure(relays: Sequence[Relay], seconds: float, kib: Mapping[str, float]) -> dict[str, Found]:

@@ -101,10 +101,12 @@ class Way:
         name: for tables.
         begin: its command, given its folder (`own.pem`, `ca.pem` are there), its port and the leader's; raises
             MissingError.
+        upgraded: another process of it has taken over, while the follower's connection stayed.
     """
 
     name: str
     begin: Callable[[Path, int, int], list[str]]
+    upgraded: bool = False
 
 
 def haproxy(more: str = "") -> Callable[[Path, int, int], list[str]]:
@@ -139,4 +141,5 @@ WAYS = (
     Way("envoy", envoy),
     Way("sidecar", sidecar("# no quotas\n")),
     Way("sidecar, everything listed", sidecar(EVERYTHING_LISTED)),
+    Way("sidecar, everything listed, upgraded", sidecar(EVERYTHING_LISTED), upgraded=True),
 )
