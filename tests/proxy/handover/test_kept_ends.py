@@ -1,0 +1,181 @@
+"""TLS sockets of connections that are handed over: the other process gets one end of a pair in place of each."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import psutil
+import trio
+
+from protocol.wire.framing import with_length
+from proxy.changes import Changes
+from proxy.config.settings import Address
+from proxy.handover import giving
+from proxy.handover.channel import Channel
+from proxy.handover.giving import Giving, Listener
+from proxy.handover.kept_ends import open_kept_ends
+from proxy.handover.states import SCHEMA, ConnectionState, Hello, Ready
+from proxy.relay.connection import Draining, relay
+from proxy.relay.poller import open_poller
+
+from ..conversation import fetch_frame, throttle
+from ..recorded_log import RecordedLog
+from ..relay.wire import T0, limits, read_frame
+from ..tls.stage import Keys, connected, made
+from .test_giving import BROKER
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
+
+    import pytest
+
+    from proxy.handover.kept_ends import KeptEnds
+
+LIMIT_SECONDS = 30
+REQUEST, ANSWER = with_length(fetch_frame({T0: 5})), with_length(b"\0\0\0\7 and what follows")
+
+
+class Old:
+    """A process with one connection, whose follower (`peer`) speaks TLS and whose leader does not."""
+
+    def __init__(self, address: str, kept: KeptEnds, peer: ssl.SSLSocket, draining: Draining, log: RecordedLog) -> None:
+        self.kept, self.peer, self.draining, self.log = kept, peer, draining, log
+        self.giving = Giving(address, self, log)
+        self.giving.kept = kept
+
+    broker = BROKER
+
+    def listening(self) -> Sequence[Listener]:
+        return ()
+
+    def available_bytes(self) -> Mapping[str, float | None]:
+        return {}
+
+    def fetch_versions(self) -> Sequence[int]:
+        return ()
+
+    def hand_over(self, giving: Giving, _: int) -> None:
+        self.draining.give = giving.give
+        self.draining.begun.set()
+
+
+@asynccontextmanager
+async def old_process(home: Path, *, takes_pairs: bool = True) -> AsyncIterator[tuple[Old, Channel]]:
+    """It, and the new process' channel, which is ready to take the connection."""
+    keys = Keys(home)
+    leg, _ = made(keys.listen())
+    log = RecordedLog()
+    address = f"\0test/{uuid.uuid4().hex}"
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    upstream = Address(*listener.socket.getsockname()[:2])
+    with trio.fail_after(LIMIT_SECONDS):
+        async with (
+            open_poller() as poller,
+            open_kept_ends(log, grace_seconds=0.2) as kept,
+            listener,
+            trio.open_nursery() as nursery,
+        ):
+            assert kept is not None
+            async with connected(leg, keys.client()) as (own, peer):
+                draining = Draining()
+
+                async def run() -> None:
+                    await relay(
+                        own, upstream, peer="102", throttle=throttle(), limits=limits(), changes=Changes(),
+                        draining=draining, poller=poller, log=log,
+                    )  # fmt: skip
+
+                nursery.start_soon(run)
+                async with await listener.accept():
+                    old = Old(address, kept, peer, draining, log)
+                    nursery.start_soon(old.giving.run)
+                    channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                    await trio.testing.wait_all_tasks_blocked(0.05)
+                    await channel.connect(address)
+                    await channel.send(Hello(SCHEMA, BROKER, takes_pairs=takes_pairs))
+                    await channel.receive()
+                    await channel.send(Ready())
+                    yield old, channel
+                    channel.close()
+                nursery.cancel_scope.cancel()
+
+
+async def taken(channel: Channel) -> tuple[ConnectionState, trio.SocketStream, int]:
+    """The connection: its state, the follower's socket, the leader's descriptor."""
+    state, (follower, leader) = await channel.receive()
+    assert isinstance(state, ConnectionState)
+    sock = socket.socket(fileno=follower)
+    sock.setblocking(False)
+    return state, trio.SocketStream(trio.socket.from_stdlib_socket(sock)), leader
+
+
+async def test_the_other_process_gets_one_end_of_a_pair_and_every_byte_by_way_of_it(tmp_path: Path) -> None:
+    async with old_process(tmp_path) as (old, channel):
+        state, pair, leader = await taken(channel)
+        assert (state.source, pair.socket.family) == ("127.0.0.1", socket.AF_UNIX)
+        os.close(leader)
+        await trio.to_thread.run_sync(old.peer.sendall, REQUEST)
+        assert with_length(await read_frame(pair)) == REQUEST
+        await pair.send_all(ANSWER)
+        assert await trio.to_thread.run_sync(old.peer.recv, 100) == ANSWER
+        assert old.kept.count == 1
+        await pair.aclose()
+        assert await trio.to_thread.run_sync(old.peer.recv, 100) == b""
+        old.peer.close()
+        await old.kept.outlast(None)
+        assert old.kept.count == 0
+
+
+async def test_a_process_that_is_told_to_end_closes_them_after_the_grace(tmp_path: Path) -> None:
+    async with old_process(tmp_path) as (old, channel):
+        _, pair, leader = await taken(channel)
+        os.close(leader)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        old.kept.end_soon()
+        old.kept.end_soon()  # nothing is put off
+        await old.kept.outlast(None)
+        assert await pair.receive_some(1) == b""
+        await pair.aclose()
+
+
+async def closed(old: Old) -> str:
+    while "connection_closed" not in old.log.events:  # noqa: ASYNC110 - a log has no event of Trio's
+        await trio.sleep(0.01)
+    (line,) = [line for line in old.log.lines if line["event"] == "connection_closed"]
+    return str(line["cause"])
+
+
+async def test_an_older_program_gets_no_pair_and_the_follower_comes_back(tmp_path: Path) -> None:
+    async with old_process(tmp_path, takes_pairs=False) as (old, _):
+        assert await closed(old) == "drained"
+        assert old.kept.count == 0
+
+
+async def test_without_a_descriptor_left_the_follower_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_left() -> None:
+        raise OSError(24, "Too many open files")
+
+    async with old_process(tmp_path) as (old, _):
+        with monkeypatch.context() as full:
+            full.setattr(giving.socket, "socketpair", none_left)
+            assert await closed(old) == "drained"
+        assert [line["error"] for line in old.log.lines if line["event"] == "handover_failed"] == [
+            "[Errno 24] Too many open files"
+        ]
+
+
+async def test_where_the_other_process_is_gone_nothing_is_left_open(tmp_path: Path) -> None:
+    open_before = psutil.Process().num_fds()
+    async with old_process(tmp_path) as (old, channel):
+        channel.close()
+        assert await closed(old) == "handed_over"
+        assert old.kept.count == 0
+    assert psutil.Process().num_fds() <= open_before
