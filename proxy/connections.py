@@ -67,7 +67,7 @@ class Connections:
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
         """Serve every listener until a drain is over: at its deadline what is left is closed."""
         limits, changes, draining, history, caretaker, log = self._shared
-        async with open_poller(self._poller_failed) as poller, trio.open_nursery() as handlers:
+        async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:
             relayed = partial(
                 relay, limits=limits, changes=changes, draining=draining, poller=poller,
                 log=log, ended=history.connection_ended, caretaker=caretaker,
@@ -89,7 +89,8 @@ class Connections:
         async with listener:
             await self._supervisor.keep(Task.ACCEPT, run)
 
-    def _poller_failed(self, error: BaseException) -> None:
+    def poller_failed(self, error: BaseException) -> None:
+        """Tell of an error that a poller survived."""
         self._supervisor.tell(Task.POLLER, error, pause_seconds=0.0)
 
     def _handler(

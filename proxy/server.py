@@ -64,11 +64,12 @@ from .tls.legs import open_legs
 from .version import own_version
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from .config.reload import QuotaWatch
     from .config.settings import Address, Settings
     from .logs.log import Log
+    from .network.reception import Route
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .statistics import Statistics
@@ -114,29 +115,44 @@ async def serve(
         found = routes(settings)
         listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()
-        async with open_kept_ends(log, grace_seconds=settings.limits.drain_seconds) as kept:
+
+        def started() -> None:
+            bound = {route.key: bound_to(listener) for route, listener in listeners}
+            listens = {key: str(address) for key, address in bound.items()}
+            log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
+            manager.ready()
+            task_status.started({HTTP: http.address, **bound})
+
+        grace_seconds, told = settings.limits.drain_seconds, server.connections.poller_failed
+        async with open_kept_ends(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
             server.handover.keep_tls(kept)
-            async with server.recorded(), trio.open_nursery() as background:
-                for task, run in server.tasks(http, received).items():
-                    background.start_soon(server.handover.keep, server.supervisor, task, run)
-                bound = {route.key: bound_to(listener) for route, listener in listeners}
-                listens = {key: str(address) for key, address in bound.items()}
-                server.handover.listens(
-                    {HTTP: (settings.http.listen, http.listener)}
-                    | {route.key: (route.listen, listener.socket) for route, listener in listeners}
-                )
-                log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
-                manager.ready()
-                if not take_over:
-                    background.start_soon(load_what_could_wait)
-                task_status.started({HTTP: http.address, **bound})
-                await server.connections.accept(listeners)
-                background.cancel_scope.cancel()
-            # Nobody is to wait in the backlog of a socket at which only the other process accepts.
-            http.close()
+            await _until_drained(server, http, listeners, received, started, loads=not take_over)
             if kept is not None:
                 await kept.outlast(received, (server.heartbeat.run, collect_now_and_then))
     log.info("stopped", broker=settings.broker.id)
+
+
+async def _until_drained(
+    server: Server,
+    http: HttpServer,
+    listeners: Sequence[tuple[Route, trio.SocketListener]],
+    received: SignalReceiver | None,
+    started: Callable[[], None],
+    *,
+    loads: bool,
+) -> None:
+    """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
+    async with server.recorded(), trio.open_nursery() as background:
+        for task, run in server.tasks(http, received).items():
+            background.start_soon(server.handover.keep, server.supervisor, task, run)
+        server.handover.listens(http.listener, listeners)
+        started()
+        if loads:
+            background.start_soon(load_what_could_wait)
+        await server.connections.accept(listeners)
+        background.cancel_scope.cancel()
+    # Nobody is to wait in the backlog of a socket at which only the other process accepts.
+    http.close()
 
 
 class Server:

@@ -208,6 +208,7 @@ def test_broad_excepts_are_only_at_the_boundaries() -> None:
         "proxy/network/accepting.py",
         "proxy/process/supervision.py",
         "proxy/relay/connection.py",
+        "proxy/relay/joined.py",
         "proxy/relay/poller.py",
         "proxy/threads.py",
     ]

@@ -183,10 +183,9 @@ class Giving:
         """Have its TLS sockets stay; takes what is theirs out of `pairs`."""
         if self._keeps is not None:
             for end in list(pairs):
-                ours, given = pairs.pop(end)
-                given.close()
+                self._keeps.keep(end, pairs[end][0])
                 connection.leave(end)
-                self._keeps.keep(end, ours)
+                pairs.pop(end)[1].close()
 
 
 def _pairs(connection: Connection) -> Pairs:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from ..relay.transport import Transport
 
 
+REST_SECONDS = 10.0
+"""An end through which nothing came for so long needs no pages for its buffers: a quarter of a megabyte each way."""
+
+
 class KeptEnds:
     """Of one process.
 
@@ -66,6 +70,13 @@ class KeptEnds:
             self._kept.discard(joined)
             self._ended.set()
 
+    async def rest(self) -> None:
+        """Until cancelled."""
+        while True:
+            await trio.sleep(REST_SECONDS)
+            for joined in tuple(self._kept):
+                joined.rest_if_still()
+
     def _failed(self, error: Exception) -> None:
         self._log.error("connection_failed", peer="", exc_info=error)
 
@@ -90,7 +101,7 @@ class KeptEnds:
             return
         self._log.info("tls_kept", ends=self.count)
         async with trio.open_nursery() as nursery:
-            for run in beside:
+            for run in (self.rest, *beside):
                 nursery.start_soon(run)
             if received is not None:
                 nursery.start_soon(follow_signals, received, _ignored, self._told, self._log)
@@ -109,7 +120,9 @@ async def _ignored(_: str) -> None:
 
 
 @asynccontextmanager
-async def open_kept_ends(log: Log, *, grace_seconds: float) -> AsyncIterator[KeptEnds | None]:
+async def open_kept_ends(
+    log: Log, *, grace_seconds: float, poller_failed: Callable[[BaseException], None]
+) -> AsyncIterator[KeptEnds | None]:
     """While the block lasts, and until the last end that is kept is closed. None: there is no epoll to wait by."""
-    async with open_poller() as poller, trio.open_nursery() as nursery:
+    async with open_poller(poller_failed) as poller, trio.open_nursery() as nursery:
         yield None if poller is None else KeptEnds(poller, nursery, log, grace_seconds=grace_seconds)

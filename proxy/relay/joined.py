@@ -56,8 +56,9 @@ class Joined:
     def __init__(self, one: Transport, other: Transport, poller: Poller, failed: Callable[[Exception], object]) -> None:
         self.share = Share(perf_counter())
         self._ends = one, other
-        self._there = _passing(one, other)
-        self._back = _passing(other, one)
+        self._there = self._passing(one, other)
+        self._back = self._passing(other, one)
+        self._moved = self._moved_before = 0
         self._poller = poller
         self._failed = failed
         self._scope = trio.CancelScope()
@@ -73,6 +74,8 @@ class Joined:
                 self._poller.later(self, self._there)
                 self._poller.later(self, self._back)
                 await trio.sleep_forever()
+        except OSError as error:  # the kernel watches no more sockets
+            self._failed(error)
         finally:
             self._there.wants = self._back.wants = END
             for end in self._ends:
@@ -82,6 +85,13 @@ class Joined:
     def end_at(self, deadline: float) -> None:
         """Close both then, by Trio's clock, if they have not ended before."""
         self._scope.deadline = min(self._scope.deadline, deadline)
+
+    def rest_if_still(self) -> None:
+        """Give the pages of the buffers back to the system if nothing has come since this was called last."""
+        if self._moved == self._moved_before:
+            for direction in (self._there, self._back):
+                direction.transfer.window.rest()
+        self._moved_before = self._moved
 
     def advance(self, direction: Direction, turn_ends: float) -> None:
         if direction.wants is END:
@@ -115,11 +125,9 @@ class Joined:
         self._poller.owes_trio = True
         self._scope.cancel()
 
+    def _passing(self, source: Transport, sink: Transport) -> Direction:
+        transfer = Transfer(source, sink, Window(WINDOW_BYTES), count=self._count, splices=False)
+        return Direction(Unread(), transfer, Cause.HANDED_OVER)
 
-def _passing(source: Transport, sink: Transport) -> Direction:
-    transfer = Transfer(source, sink, Window(WINDOW_BYTES), count=_uncounted, splices=False)
-    return Direction(Unread(), transfer, Cause.HANDED_OVER)
-
-
-def _uncounted(_: int) -> None:
-    """The process that decides counts."""
+    def _count(self, size: int) -> None:
+        self._moved += size

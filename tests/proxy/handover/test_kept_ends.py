@@ -70,14 +70,14 @@ async def old_process(home: Path, *, takes_pairs: bool = True) -> AsyncIterator[
     """It, and the new process' channel, which is ready to take the connection."""
     keys = Keys(home)
     leg, _ = made(keys.listen())
-    log = RecordedLog()
+    log, failed = RecordedLog(), list[BaseException]()
     address = f"\0test/{uuid.uuid4().hex}"
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
     upstream = Address(*listener.socket.getsockname()[:2])
     with trio.fail_after(LIMIT_SECONDS):
         async with (
             open_poller() as poller,
-            open_kept_ends(log, grace_seconds=0.2) as kept,
+            open_kept_ends(log, grace_seconds=0.2, poller_failed=failed.append) as kept,
             listener,
             trio.open_nursery() as nursery,
         ):
@@ -104,6 +104,7 @@ async def old_process(home: Path, *, takes_pairs: bool = True) -> AsyncIterator[
                     yield old, channel
                     channel.close()
                 nursery.cancel_scope.cancel()
+    assert failed == []
 
 
 async def taken(channel: Channel) -> tuple[ConnectionState, trio.SocketStream, int]:

@@ -6,7 +6,7 @@ import random
 import socket
 import struct
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
@@ -140,6 +140,46 @@ async def test_a_defect_of_ours_is_told_and_costs_this_pair(poller: Poller, monk
         ends.failed.clear()
         await neighbour.one.send_all(b"goes on")
         assert await read_exactly(neighbour.other, 7) == b"goes on"
+
+
+async def test_where_the_kernel_watches_no_more_sockets_only_this_pair_ends() -> None:
+    class Full:
+        def attach(self, *_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        def detach(self, _: object) -> None:
+            pass
+
+    failed: list[Exception] = []
+    (ours, theirs), (other, others) = socket.socketpair(), socket.socketpair()
+    with theirs, others:
+        await Joined(PlainSocket(ours), PlainSocket(other), cast("Poller", Full()), failed.append).run()
+        assert (ours.fileno(), other.fileno()) == (-1, -1)
+    assert [str(error) for error in failed] == ["[Errno 28] No space left on device"]
+
+
+async def test_the_buffers_of_what_is_still_have_no_pages(poller: Poller) -> None:
+    """Hundreds of connections that moved once would keep half a megabyte each."""
+    (ours, theirs), (other, others) = socket.socketpair(), socket.socketpair()
+    between = Joined(PlainSocket(ours), PlainSocket(other), poller, print)
+    window = between._there.transfer.window
+
+    def has_pages() -> bool:
+        return bytes(window.memory[:7]) == b"written"
+
+    with trio.fail_after(20):
+        async with stream(theirs) as one, stream(others) as two, trio.open_nursery() as nursery:
+            nursery.start_soon(between.run)
+            await one.send_all(b"written")
+            assert await read_exactly(two, 7) == b"written"
+            between.rest_if_still()  # something came
+            assert has_pages()
+            between.rest_if_still()
+            assert not has_pages()
+            await one.send_all(b"goes on")
+            assert await read_exactly(two, 7) == b"goes on"
+            await one.aclose()
+            await two.aclose()
 
 
 @pytest.mark.parametrize("size", [1, 20_000, 8 * MIB])
