@@ -205,9 +205,11 @@ async def test_what_is_encrypted_goes_on_by_way_of_the_process_that_encrypts_it(
     assert [process.exit_status for process in (first, second, third)] == [0, 0, 0]
 
 
-async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    secured = Secured(tmp_path)
-    sidecar, leader = Sidecar(tmp_path), EmbeddedLeader()
+@asynccontextmanager
+async def only_encrypting(folder: Path) -> AsyncIterator[tuple[Process, Process, EmbeddedFollower]]:
+    """Two processes: the first encrypts for the second."""
+    secured = Secured(folder)
+    sidecar, leader = Sidecar(folder), EmbeddedLeader()
     leader.produce(*KEYS[0], MESSAGES)
     follower = EmbeddedFollower(KEYS[:1], settings=FetcherSettings(backoff_seconds=0.05))
     try:
@@ -218,15 +220,27 @@ async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Pa
                 await sidecar.start("--take-over")
                 await sidecar.logged("tls_kept")
                 old, new = sidecar.processes
-                old.signal(signal.SIGHUP)  # what the new process reads
-                old.signal(signal.SIGTERM)
-                await old.wait_exit()
-                await follower.wait_caught_up({KEYS[0]: MESSAGES})
+                yield old, new, follower
                 nursery.cancel_scope.cancel()
     finally:
         await sidecar.end()
+
+
+async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    async with only_encrypting(tmp_path) as (old, new, follower):
+        old.signal(signal.SIGHUP)  # what the new process reads
+        old.signal(signal.SIGTERM)
+        await old.wait_exit()
+        await follower.wait_caught_up({KEYS[0]: MESSAGES})
     assert [process.exit_status for process in (old, new)] == [0, 0]
     assert follower.reconnects == 1
+
+
+async def test_a_process_that_only_encrypts_does_not_outlive_the_one_it_encrypts_for(tmp_path: Path) -> None:
+    async with only_encrypting(tmp_path) as (old, new, _):
+        await new.kill()
+        await old.wait_exit()
+    assert old.exit_status == 0
 
 
 @pytest.mark.parametrize("wrong", ["[broker]", 'x = "y"'])
