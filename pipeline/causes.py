@@ -21,6 +21,8 @@ _PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:: .+)?)$", re.MULTILINE)
 """The last line of a traceback: an exception's class and what it says."""
 _GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 """Spark's condition for a file that was there when the files were listed."""
+_DEFECTS = ("java.lang.NullPointerException", "java.lang.IllegalStateException", "java.lang.AssertionError")
+"""What no input and no setting explains. A driver that was stopped for ten minutes takes its executor for lost."""
 
 
 def first_line(error: PySparkException | Py4JJavaError) -> str:
@@ -37,7 +39,10 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
             "the tables were written anew while they were read, or a file of them was removed: run it again"
             f" ({text.splitlines()[0]})"
         )
-    return next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    line = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    if line.startswith(_DEFECTS):
+        return f"Spark itself failed, as where it stood still for minutes: run it again ({line})"
+    return line
 
 
 def root_cause(error: PySparkException | Py4JJavaError) -> str:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from .causes import first_line
-from .commands import ask, ingest, live, looking, planning, report, summarise
+from .commands import ask, compact, ingest, live, looking, planning, report, summarise
 from .errors import InputError
 from .terminal import printable
 
@@ -21,6 +21,7 @@ def group() -> None:
 
     \b
     First    ingest   journals to tables, incrementally
+             compact  days of many small files, written anew as few
              summarise  what jobs need of whole days, worked out once
     Look     rates    bytes per second, KIP-73's windowed rate
              audit    was the bound kept, in every window
@@ -40,6 +41,7 @@ def group() -> None:
 
 COMMANDS = (
     ingest.command,
+    compact.command,
     summarise.command,
     looking.rates_command,
     looking.audit_command,

@@ -14,7 +14,7 @@ from .schema import LINE_KEY, PARTITION_COLUMNS
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import DataFrame
 
@@ -92,6 +92,11 @@ class Staging(NamedTuple):
             for directory in self._below(self._staged(name), depth=len(PARTITION_COLUMNS))
             for move in ([_move(name, directory)] if directory in crowded else self._files(name, directory))
         ]
+
+    def together(self, name: str, directories: Sequence[str]) -> list[Move]:
+        """Stage these partitions of a table once more, each as one file, which takes the place of all it has."""
+        self._write(name, self.tables.there(name, directories).repartition(*PARTITION_COLUMNS))
+        return self.replaced(name, depth=len(PARTITION_COLUMNS))
 
     def replaced(self, name: str, *, depth: int) -> list[Move]:
         """What is staged of the table, `depth` directories deep: each takes the place of the one there."""

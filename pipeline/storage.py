@@ -77,11 +77,18 @@ class Storage:
 
     def files(self, path: str) -> list[str]:
         """Return the names of the files in `path`, without Spark's own; none if it is not there."""
+        return sorted(self.sizes(path))
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the bytes of each of these files."""
         if not self.exists(path):
-            return []
-        found = self._files.listStatus(self._path(path))
-        names = (status.getPath().getName() for status in found if status.isFile())
-        return sorted(name for name in names if name[0] not in "._")
+            return {}
+        found = {
+            str(status.getPath().getName()): int(status.getLen())
+            for status in self._files.listStatus(self._path(path))
+            if status.isFile()
+        }
+        return {name: size for name, size in found.items() if name[0] not in "._"}
 
     def is_directory(self, path: str) -> bool:
         found = self._path(path)

@@ -23,6 +23,13 @@ def test_what_a_python_worker_failed_of_is_said(spark: SparkSession) -> None:
     assert first_line(error.value) == "a Python worker failed: ValueError: expected a quota, found none"
 
 
+def test_a_defect_of_spark_s_is_called_one() -> None:
+    """A job that was stopped for ten minutes ended with this, raw."""
+    raw = 'java.lang.NullPointerException: Cannot invoke "BlockManagerId.executorId()" because "idWithoutTopo" is null'
+    told = first_line(PySparkException(message=f"{raw}\n\tat org.apache.spark.storage.BlockManagerId.apply"))
+    assert told == f"Spark itself failed, as where it stood still for minutes: run it again ({raw})"
+
+
 def test_a_wrong_query_is_its_first_line(spark: SparkSession) -> None:
     with pytest.raises(PySparkException) as error:
         spark.range(1).select("nothing").collect()

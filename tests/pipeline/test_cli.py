@@ -55,6 +55,13 @@ def test_ingest_says_what_it_did(tables: Path, capsys: pytest.CaptureFixture[str
     assert "nothing new" in printed.err
 
 
+def test_compact_says_what_there_was_to_do(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compact", str(tables), "--since", "1h", *MASTER]) == 0
+    names, *rows = capsys.readouterr().out.splitlines()
+    assert names.split() == ["table", "days", "files_before", "files", "bytes_before", "bytes"]
+    assert [row.split()[:3] for row in rows] == [[name, "0", "0"] for name in ("traffic", "seconds", "events")]
+
+
 def test_audit_prints_the_verdict_and_the_evidence(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tables), *MASTER]) == 0
     summary, _, evidence = capsys.readouterr().out.partition("\nworst windows over the bound:\n")

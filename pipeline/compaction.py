@@ -1,0 +1,73 @@
+"""Days of brokers that are many small files, written anew as one each, when somebody asks for it.
+
+`ingest` adds files to a day, and writes it anew once it has `staging.MOST_FILES`; this does not wait for that, and
+leaves alone what is one file or has large ones. Rows stay as they are. Invariant: all days of a run are one commit: the
+next writer finishes it, or undoes it, wherever this one was killed (`storage`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .scope import Scope
+from .sole_writer import sole_writer
+from .staging import Staging
+from .storage import begin, commit
+from .tables import DATED, LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .tables import Tables
+
+LARGE_BYTES = 64 * 2**20
+"""Files of this size on average cost a job nothing that fewer would save: Spark reads 128 MiB at a time."""
+
+
+class Compacted(NamedTuple):
+    """What became of one table: how many days of brokers were written anew, and their files and bytes."""
+
+    table: str
+    days: int
+    files_before: int
+    files: int
+    bytes_before: int
+    bytes: int
+
+
+def compact(
+    tables: Tables, *, wanted: Callable[[], Scope] = Scope, tell: Callable[[str], None] = lambda _: None
+) -> list[Compacted]:
+    """Write anew the days within a scope that are many small files, as one commit. wanted: the scope, told when what a
+    killed run left is in place. Raises InputError if there are no tables."""
+    if not tables.storage.exists(tables.storage.under(LAYOUT)):
+        tables.require()
+    with sole_writer(tables.storage, tell=tell) as turn:
+        staging = Staging(tables, begin(tables.storage, turn=turn.number))
+        scoped = tables.require().within(wanted())
+        done, moves = [], []
+        for name in DATED:
+            before = {day: sizes for day, sizes in _days(scoped, name) if _is_small(sizes)}
+            if before:
+                tell(f"{name}: {len(before)} days of brokers")
+                moves += staging.together(name, sorted(before))
+            was = [size for sizes in before.values() for size in sizes]
+            now = [size for day in before for size in tables.storage.sizes(f"{staging.stage}/{name}/{day}").values()]
+            done.append(Compacted(name, len(before), len(was), len(now), sum(was), sum(now)))
+        if moves:
+            turn.still_holds()
+            commit(tables.storage, moves, turn=turn.number)
+        return done
+
+
+def _days(tables: Tables, name: str) -> Iterable[tuple[str, list[int]]]:
+    """Each day of each broker within the scope, as a directory below the table, with the sizes of its files."""
+    storage = tables.storage
+    for found in tables.directories(name):
+        brokers = [] if "/" in found else storage.directories(storage.under(name, found))
+        for day in [f"{found}/{broker}" for broker in brokers] or [found]:
+            yield day, list(storage.sizes(storage.under(name, day)).values())
+
+
+def _is_small(sizes: list[int]) -> bool:
+    return len(sizes) > 1 and sum(sizes) < len(sizes) * LARGE_BYTES
