@@ -52,7 +52,7 @@ class OwnBest:
         self._best_at_least = math.inf
 
     def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
-        """Take a second's median, None if nothing was measured. `at_least`: the rate could not be lower."""
+        """Take a second's duration, None if nothing was measured. `at_least`: the rate could not be lower."""
         self._relearn(seconds, now, at_least=at_least)
         if seconds is None:
             return None

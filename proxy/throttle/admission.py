@@ -17,7 +17,7 @@ from protocol.pacing import FEW, paced
 
 from .finer import Entered
 from .precedence import Precedence
-from .riding import Riding
+from .riding import Riding, wish_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,8 +35,6 @@ LEAST_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
 """The shortest max_wait_ms that a leader is asked for, so that an idle link makes at most 100 fetches a second."""
-
-
 Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
 """The replicas whose turn it is, in order, and what each of them wishes for."""
 NOBODY: Turn = ((), ())
@@ -149,11 +147,12 @@ class Admission:
         self._granted_bytes = 0
         if not keys:
             return {}
+        asked = self._within_ride(keys, wishes) if rides else wishes
         entered = self._entered if self._throttle.finer is self._finer else self.entered
         if entered is None:
-            grants = self._throttle.budget.admit(self.claim, wishes, now, rides=rides)
+            grants = self._throttle.budget.admit(self.claim, asked, now, rides=rides)
         else:
-            grants = self._grant_finer(entered, keys, wishes, now, rides=rides)
+            grants = self._grant_finer(entered, keys, asked, now, rides=rides)
         if len(grants) == len(wishes) and grants == limits(wishes):
             self.has_all = not self._leaves
             if not self.claim.urgency:
@@ -166,6 +165,12 @@ class Admission:
         if self._throttle.is_auto:
             self._granted_bytes = sum(grants)
         return granted
+
+    def _within_ride(self, keys: Sequence[PartitionKey], wishes: Sequence[Wish]) -> Sequence[Wish]:
+        """Where so little may come beside records in sync that the first has all of it, it wishes for no more."""
+        first = self._replicas.known[keys[0]]
+        wish = wish_within(self.claim.most_riding_bytes, wishes[0], first.largest_batch_bytes)
+        return wishes if wish is wishes[0] else [wish, *wishes[1:]]
 
     def came_back(self, seconds: float, now: float) -> None:
         """The follower asks again, so long after an answer with records of replicas in sync began to go on to it, and

@@ -3,7 +3,8 @@ in time.
 
 A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
 by then. Whoever produces with acks=all waits for the follower's next fetch, so each one says how long that took, and
-the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. Pure.
+the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. A small grant is one of whole
+batches. Pure.
 
 Invariant: `most_bytes` is `LEAST_BYTES` at least.
 """
@@ -11,11 +12,20 @@ Invariant: `most_bytes` is `LEAST_BYTES` at least.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
+from .replica import LEAST_NEED_BYTES
 from .timings import LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
-LEAST_BYTES = 64 * 1024
-"""Less is asked for by no other rate either (`admission.token_bucket.LEAST_GATE_BYTES`)."""
+if TYPE_CHECKING:
+    from admission.budget import Wish
+
+LEAST_BYTES = LEAST_NEED_BYTES // 2
+"""Two batches of the default size. On a link that is full every answer brings so much, and producers wait for one or
+two of them: 64 KiB are 3.3 ms of 20 MB/s. With 16 KiB they wait for little less, for twice as many fetches
+(simulated)."""
+SMALL_BYTES = LEAST_NEED_BYTES
+"""A grant of less is one of whole batches; of a larger one, a part of a batch is little."""
 AIM = 0.6
 """Of the rise that is tolerated: where the rate itself would be lowered only at all of it."""
 GROWTH = 1.1
@@ -47,3 +57,18 @@ class Riding:
             self.most_bytes = max(self.most_bytes * max(aim / seconds, LEAST_CUT), LEAST_BYTES)
         elif 2 * granted_bytes >= self.most_bytes:
             self.most_bytes *= GROWTH
+
+
+def wish_within(most_bytes: float, wish: Wish, batch_bytes: int) -> Wish:
+    """Return what a replica is to wish for beside records in sync, where no more than `most_bytes` may come at once:
+    whole batches, as far as their size is known (not 0), and one at least.
+
+    Of another batch a leader sends a part all the same, for which producers wait as well: the follower throws it away
+    and fetches it again. A replica that needs more than was seen of it has just been brought nothing.
+    """
+    if most_bytes >= SMALL_BYTES or wish.need_bytes > max(batch_bytes, LEAST_NEED_BYTES):
+        return wish
+    if not batch_bytes:
+        return wish._replace(need_bytes=min(wish.need_bytes, int(most_bytes)))
+    whole = max(int(most_bytes // batch_bytes), 1) * batch_bytes
+    return wish._replace(limit_bytes=min(whole, wish.limit_bytes), need_bytes=batch_bytes)

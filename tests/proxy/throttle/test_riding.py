@@ -11,6 +11,7 @@ from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.link import LIVE_SECONDS
+from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.riding import GROWTH, LEAST_BYTES, Riding
 from proxy.throttle.role_throttle import RoleThrottle
 from tests.proxy.conversation import MIB, Conversation, settings
@@ -110,6 +111,14 @@ def asked_every_tenth(conversation: Conversation) -> list[int]:
     return asked
 
 
+def asked_beside_late_answers(conversation: Conversation) -> int:
+    """The same by one that came back at once, and then each time later than before."""
+    for tenths in range(1, 10):
+        conversation.answer(conversation.ask(), {("t", 0): 5_000, LIVE: 5_000})
+        conversation.now += tenths / 10
+    return conversation.asked_for(conversation.ask())["t", 0]
+
+
 @pytest.mark.parametrize("auto", [True, False])
 def test_only_a_rate_that_does_not_hurt_goes_by_it(auto: bool) -> None:
     """100 MiB/s: half a gate is 1 MiB, or 5 MiB where the rate is fixed."""
@@ -138,6 +147,36 @@ def test_a_pause_of_producers_does_not_bring_a_whole_burst() -> None:
     assert conversation.asked_for(conversation.ask())["t", 0] <= LEAST_BYTES * GROWTH
     conversation.now += LIVE_SECONDS
     assert conversation.asked_for(conversation.ask())["t", 0] == MIB
+
+
+@pytest.mark.parametrize(
+    ("batch_bytes", "asked_bytes"),
+    [(None, LEAST_BYTES), (1_000, 32_000), (16_200, 32_400), (20_000, 20_000), (40_000, 40_000), (MIB, MIB)],
+)
+def test_where_little_may_come_it_comes_in_whole_batches(batch_bytes: int | None, asked_bytes: int) -> None:
+    """A part of another batch would take the link as long, and be fetched again."""
+    conversation = moving(auto=True)
+    conversation.link.replicas.known["t", 0].saw_batch(batch_bytes)
+    assert asked_beside_late_answers(conversation) == asked_bytes
+
+
+def test_who_may_have_little_at_once_goes_on_wanting_the_rest() -> None:
+    conversation = moving(auto=True)
+    conversation.link.replicas.known["t", 0].saw_batch(16_200)
+    assert asked_beside_late_answers(conversation) < MIB
+    assert conversation.link.admission.claim.wants
+
+
+def test_after_an_answer_without_records_it_is_asked_for_more() -> None:
+    """Its next batch may be larger than all that were seen."""
+    conversation = moving(auto=True)
+    replica = conversation.link.replicas.known["t", 0]
+    replica.saw_batch(16_200)
+    assert asked_beside_late_answers(conversation) == 32_400
+    replica.unused()
+    replica.stalled(1, needs_more=True)
+    conversation.now += 1.0
+    assert conversation.asked_for(conversation.ask())["t", 0] == 2 * LEAST_NEED_BYTES
 
 
 def test_a_fixed_rate_after_one_that_does_not_hurt_lets_them_ride_freely() -> None:

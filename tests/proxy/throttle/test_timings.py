@@ -31,6 +31,17 @@ def test_medians_since_they_were_taken_last() -> None:
     assert timings.take() == (None, None)
 
 
+def test_followers_count_by_their_slower_half() -> None:
+    """A link that was full for the last three tenths of a second; one fetch of four that took long."""
+    timings = Timings()
+    for number in range(100):
+        timings.came_back(0.0005 if number < 70 else 0.005)
+    assert timings.take() == (None, 0.005)
+    for seconds in (0.001, 0.9, 0.001, 0.001):
+        timings.came_back(seconds)
+    assert timings.take() == (None, 0.001)
+
+
 def test_no_more_is_kept_than_a_second_needs() -> None:
     timings = Timings()
     for _ in range(MOST_SAMPLES):
