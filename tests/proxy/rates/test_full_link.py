@@ -1,0 +1,35 @@
+"""A rate that does not hurt beside producers whose load doubles and halves, on a link whose end it finds again and
+again: of what they wait in those seconds their p99 is made."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+
+from .full_link import MB, Catching, FullLink
+
+SEEDS = range(6)
+MOVED_BYTES = 300 * MB
+CAUTIOUS_SECONDS = 60.0
+"""At a fixed rate of 5 MB/s."""
+
+
+def p99(runs: list[FullLink]) -> float:
+    return mean(run.percentile(0.99) for run in runs)
+
+
+@pytest.mark.parametrize("late", [0.08, 0.3])
+def test_a_move_costs_producers_a_quarter_of_their_p99_at_most(late: float) -> None:
+    alone = [FullLink(None, late, seed) for seed in SEEDS]
+    beside = [FullLink(Catching(), late, seed) for seed in SEEDS]
+    for run in alone:
+        run.run()
+    seconds = [run.run(moved_bytes=MOVED_BYTES) for run in beside]
+    assert p99(beside) <= 1.25 * p99(alone)
+    assert max(seconds) <= 0.6 * CAUTIOUS_SECONDS
+
+
+def test_a_link_that_is_full_is_no_reason_for_many_fetches() -> None:
+    run = FullLink(Catching())
+    assert run.fetches / run.run(moved_bytes=MOVED_BYTES) < 400
