@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEAST_BYTES = LEAST_NEED_BYTES // 2
 """Two batches of the default size. On a link that is full every answer brings so much, and producers wait for one or
-two of them: 64 KiB are 3.3 ms of 20 MB/s. With 16 KiB they wait for little less, for twice as many fetches
+two of them: 64 KiB are 3.3 ms of 20 MB/s. With 16 KiB their p99 was no better, for twice as many fetches
 (simulated)."""
 SMALL_BYTES = LEAST_NEED_BYTES
 """A grant of less is one of whole batches; of a larger one, a part of a batch is little."""
