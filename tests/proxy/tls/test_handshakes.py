@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 import trio
+import trio.testing
 
 from proxy.tls.failures import HandshakeError, Reason
 from proxy.tls.handshakes import YIELDS_AFTER_SECONDS, Handshakes
@@ -137,6 +138,85 @@ async def test_the_wait_for_a_place_counts(mock_clock: MockClock, nursery: trio.
     mock_clock.jump(0.6)
     await settled()
     assert set(crowd.ended.values()) == {Reason.TIMEOUT.value}
+
+
+class Turns(trio.abc.Instrument):
+    """Counts the loop's turns, and the attempts in each."""
+
+    def __init__(self) -> None:
+        self.attempts = [0]
+
+    def after_io_wait(self, timeout: float) -> None:
+        self.attempts.append(0)
+
+
+async def test_all_that_come_at_once_have_one_of_the_loops_turns_each(nursery: trio.Nursery) -> None:
+    """Each is a signature: 250 that had been silent, and spoke together, took one turn of the loop for all."""
+    turns, attempted = Turns(), Shaking.do_handshake
+
+    class Counted(Shaking):
+        def do_handshake(self) -> None:
+            turns.attempts[-1] += 1
+            attempted(self)
+
+    handshakes = Handshakes(64, 10.0)
+    strangers = [Counted() for _ in range(40)]
+    trio.lowlevel.add_instrument(turns)
+    for stranger in strangers:
+        nursery.start_soon(handshakes.run, cast("ssl.SSLSocket", stranger))
+    await trio.testing.wait_all_tasks_blocked()
+    assert sum(turns.attempts) == 40
+    for stranger in strangers:
+        stranger.answers()
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    trio.lowlevel.remove_instrument(turns)
+    assert (sum(turns.attempts), max(turns.attempts)) == (80, 1)
+    assert handshakes.under_way == 0
+    for stranger in strangers:
+        stranger.close()
+
+
+async def test_who_has_answered_and_waits_for_a_turn_is_not_crowded_out(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    """A line that is long keeps it waiting, which is not its peer's doing."""
+    crowd = Crowd(Handshakes(1, 10.0), nursery)
+    answers = crowd.comes()
+    await settled()
+    async with crowd.handshakes.turn:
+        answers.answers()
+        await settled()
+        newcomer = crowd.comes()
+        await settled()
+        for _ in range(3):
+            mock_clock.jump(YIELDS_AFTER_SECONDS)
+            await settled()
+        assert (newcomer.began, crowd.ended) == (False, {})
+    await settled()
+    assert crowd.ended == {0: "done"}
+    newcomer.answers()
+    await settled()
+    assert crowd.ended == {0: "done", 1: "done"}
+
+
+async def test_who_falls_silent_again_after_its_turn_is_crowded_out(
+    mock_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    crowd = Crowd(Handshakes(1, 10.0), nursery)
+    async with crowd.handshakes.turn:
+        crowd.comes()
+        await settled()
+        newcomer = crowd.comes()
+        await settled()
+        mock_clock.jump(0.5)
+        await settled()
+    for _ in range(4):
+        mock_clock.jump(YIELDS_AFTER_SECONDS / 2)
+        await settled()
+    assert (newcomer.began, crowd.ended) == (True, {0: Reason.CROWDED_OUT.value})
+    newcomer.answers()
+    await settled()
+    assert crowd.ended[1] == "done"
 
 
 async def test_an_error_of_openssl_is_the_callers(nursery: trio.Nursery) -> None:
