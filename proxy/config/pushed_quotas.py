@@ -2,7 +2,8 @@
 
 A kubelet brings a ConfigMap's change within a minute or so, and may bring an older one before it. So what was pushed
 holds until the mount shows it, or shows something that nobody told was older: then the mount, which is what everybody
-can see, has the last word, and that is said. Pure: time is an argument, in seconds since 1970.
+can see, has the last word, and that is said. Pure: time is an argument, of a clock that nobody sets: what is asked
+for is an age.
 
 Invariant: an older file never takes the place of newer quotas without a log line; what the mount shows at last, holds.
 """
@@ -26,6 +27,7 @@ class Pushed(NamedTuple):
     content: bytes
     quota_file: QuotaFile
     since: float
+    """By the clock that `is_late` is asked with."""
 
 
 class Verdict(enum.Enum):

@@ -190,7 +190,7 @@ class QuotaWatch:
     async def push(self, content: bytes, quota_file: QuotaFile, *, older: Iterable[str], peer: str) -> ReloadOutcome:
         """Put quotas in force that the mounted file will show later; files with the hashes `older` do not undo it."""
         async with self._applying:
-            self.pushed.push(Pushed(content, quota_file, self._clock().timestamp()), older)
+            self.pushed.push(Pushed(content, quota_file, trio.current_time()), older)
             return self._tell(await self._succeed(content, quota_file, Source.PUSHED, "put"), "put", peer)
 
     def _newer(self, found: WrittenQuotas) -> tuple[bytes, QuotaFile, Source]:

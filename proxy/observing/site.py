@@ -113,7 +113,7 @@ class Site:
     def endpoints(self) -> Endpoints:
         return Endpoints(
             metrics=lambda accept: self._metrics[lists_openmetrics(accept)].fresh(),
-            ready=lambda: self._page.readiness(draining=self._is_draining()),
+            ready=lambda: self._page.readiness(trio.current_time(), draining=self._is_draining()),
             config=self._config.fresh,
             throttle=self._throttle.fresh,
             reload=self._reloads.fresh,

@@ -160,7 +160,7 @@ class StatusPage:
             },
         }
 
-    def readiness(self, *, draining: bool) -> tuple[bool, dict[str, Any]]:
+    def readiness(self, now: float, *, draining: bool) -> tuple[bool, dict[str, Any]]:
         """Ready until a drain begins. What passes undecoded, and thus unthrottled, is a warning, not a reason to
         take a broker's replication path away."""
         warnings = [
@@ -181,7 +181,7 @@ class StatusPage:
         not_kept = self._not_kept()
         if not_kept is not None:
             warnings.append(f"quotas: the last good ones are not kept for a start with a bad file: {not_kept}")
-        if self._watch.pushed.is_late(self._watch.now().timestamp()):
+        if self._watch.pushed.is_late(now):
             warnings.append(
                 "quotas: those that came over HTTP are not in the mounted file yet, minutes later: a restart would "
                 "lose them (was the ConfigMap changed as well?)"
