@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
+from ..files.answering import answers, no_answer
 from ..threads import in_thread
 from .routing import json_answer
 from .token_format import MOST_BYTES, TOKEN
@@ -77,6 +78,8 @@ class BearerToken:
     @classmethod
     def open(cls, path: Path, log: Log) -> BearerToken:
         """Blocking. Raises ConfigurationError."""
+        if not answers(path):
+            raise ConfigurationError(f"http.token_file: {no_answer(path)}")
         return cls(path, read_token(path), log)
 
     @property

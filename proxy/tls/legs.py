@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..errors import ConfigurationError
+from ..files.answering import no_answer, silent
 from ..threads import in_thread
 from .handshakes import Handshakes
 
@@ -142,12 +143,22 @@ class Legs:
 
 
 def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> Legs:
-    """Read everything. Blocking. Raises ConfigurationError with every problem."""
+    """Read everything. Blocking. Raises ConfigurationError with every problem.
+
+    A disk that hangs is one: without keys there is nothing to start with, and no other place has them. Whoever starts
+    processes tries again, and one that was to be replaced goes on.
+    """
     # Strangers who dial us must not keep those waiting whom we dial.
     listening, dialling = (Handshakes(limits.max_tls_handshakes, limits.tls_handshake_seconds) for _ in range(2))
     kept: dict[str, _Kept] = {}
     problems: list[str] = []
-    for settings in (leg for role in roles for leg in role.legs):
+    of_all = [leg for role in roles for leg in role.legs]
+    hanging = silent(dict.fromkeys(path for leg in of_all for path in leg.files))
+    for settings in of_all:
+        unread = [path for path in settings.files if path in hanging]
+        if unread:
+            problems += (f"{settings.name}: {no_answer(path)}" for path in unread)
+            continue
         seen = _look_at(settings.files)
         try:
             handshakes = listening if settings.listens else dialling

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from proxy.errors import ConfigurationError
+from proxy.files import answering
 from proxy.http import bearer_token
 from proxy.http.bearer_token import LOOK_SECONDS, BearerToken, read_token
 
@@ -107,6 +108,21 @@ async def test_a_new_token_takes_the_place_of_the_old_and_a_wrong_file_lets_nobo
         await trio.sleep(2.5 * LOOK_SECONDS)
         nursery.cancel_scope.cancel()
     assert log.events == ["http_token_refused"]
+
+
+def test_a_disk_that_hangs_keeps_no_start_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    over, open_file = threading.Event(), os.open
+
+    def hang(name: Path, *arguments: int) -> int:
+        over.wait(20.0)
+        return open_file(name, *arguments)
+
+    monkeypatch.setattr(answering, "MOST_SECONDS", 0.05)
+    monkeypatch.setattr(os, "open", hang)
+    with pytest.raises(ConfigurationError) as raised:
+        BearerToken.open(path, RecordedLog())
+    over.set()
+    assert str(raised.value) == f"http.token_file: {path}: cannot be read: no answer within 0.05 s"
 
 
 async def test_a_disk_that_hangs_admits_nobody_until_it_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
