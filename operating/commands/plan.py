@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.errors import ConfigurationError
 from proxy.files.reading import read_bytes, read_text
 from proxy.files.replacement import edit_file
 from proxy.quotas import parse_quotas
-from proxy.quotas.rate_reading import parse_rate_or_source
 from reassignment import (
     Capacity,
     Heading,
@@ -39,8 +38,8 @@ from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import DURATION, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..quota_words import format_distance, format_eta, format_time
 from ..terminal import Console, say
+from .deadline import about_deadline, deadline_to_come
 from .fleet_plan import until_of, write_fleet
 
 if TYPE_CHECKING:
@@ -136,13 +135,12 @@ def command(
     """
     what = Asked(**asked)
     _refuse_what_does_not_go_together(rate, within, what.finish_by, writes=(write, per_broker, fleet_path))
+    deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
     try:
         ground = _ground(what)
     except ReassignmentError as error:
         raise ConfigurationError(error.problems) from error
-    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
-    wanted = Wanted(rate, within, Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor))
-    plan = plan_move(ground, wanted)
+    plan = _planned(ground, rate, within, capacity)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:
         if fleet_path is None:
@@ -157,7 +155,7 @@ def command(
         plan = in_force(plan, files, datetime.now(UTC).replace(microsecond=0))
         lines.append(_NEXT.format(reassignment=what.reassignment))
     _print(plan, as_json=as_json)
-    for line in [*_about_deadline(plan, what.finish_by, datetime.now(UTC)), *lines]:
+    for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *lines]:
         say(line, err=as_json)
 
 
@@ -174,26 +172,6 @@ def _refuse_what_does_not_go_together(
         raise click.UsageError("expected one of --write, --per-broker and --fleet")
     if rate is not None and math.isinf(rate):
         raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
-
-
-def _about_deadline(plan: MovePlan, finish_by: str | None, now: datetime) -> list[str]:
-    """Whether the most would do. Raises ConfigurationError for a time that is none."""
-    if finish_by is None or not plan.rates:
-        return []
-    try:
-        _, source = parse_rate_or_source({"finish_by": finish_by, "max": max(plan.rates.values())})
-    except InvalidValueError as error:
-        raise ConfigurationError(f"--finish-by: {error}") from error
-    if source is None or source.deadline is None:
-        raise AssertionError("a table with finish_by is a rate source with a deadline")
-    moment, seconds = source.deadline.moment(now), plan.total_seconds
-    by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
-    if math.isnan(seconds):
-        return [f"{by}; how long it takes at the most is not known"]
-    left = (moment - now).total_seconds()
-    if seconds > left:
-        return [f"warning: {by}, and at the most it takes {format_eta(seconds)}: it will be late"]
-    return [f"{by}; at the most it takes {format_eta(seconds)}, the sidecars find the least that will do"]
 
 
 def _ground(what: Asked) -> Ground:
@@ -213,6 +191,12 @@ def _ground(what: Asked) -> Ground:
     else:
         raise click.UsageError("expected --bootstrap or --current: what is there now?")
     return ground_of_files(proposed, current, what.size_bytes)
+
+
+def _planned(ground: Ground, rate: float | None, within: float | None, capacity: float | None) -> MovePlan:
+    factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
+    carries = Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor)
+    return plan_move(ground, Wanted(rate, within, carries))
 
 
 def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:

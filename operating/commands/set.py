@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import os
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +30,7 @@ from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
 from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_peer, complete_rack, complete_topic
 from .confirming import confirm
+from .deadline import refuse_past
 from .fleet_set import FleetSet
 from .health import url_of
 from .options import FILE, SIDECAR_URL, fleet_option
@@ -39,6 +39,8 @@ from .quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from proxy.quotas.rate_source import Deadline
 
     from ..editing.asks import Ask
     from ..editing.editing import Wish
@@ -272,22 +274,20 @@ def _wish(pair: Pair, typed: _Typed, until: datetime | None, now: datetime) -> W
         if pair.text is not None or pair.key not in RATE_KEYS:
             options = "--finish-by, --within, --timezone, --min and --max"
             raise click.UsageError(f"{options} are in place of the VALUE of a rate")
-        _refuse_past(typed, now)
+        refuse_past(_deadline(typed), typed.finish_by, now)
         return Assign(table, until)
     if pair.text is None:
         raise click.UsageError("Missing VALUE (or --finish-by, --within, --remove, --end).")
     return Assign(parse_value(pair.key, pair.text), until)
 
 
-def _refuse_past(typed: _Typed, now: datetime) -> None:
-    """A date of last year is a slip: what falls behind would go at the most there is, from now on. In a VALUE it is
-    what a file said before, to be brought back."""
-    with suppress(InvalidValueError):  # which is for the file's own parser to say, with its key
+def _deadline(typed: _Typed) -> Deadline | None:
+    """Of the options. One of a VALUE may have passed: it is what a file said before, to be brought back."""
+    try:
         _, source = parse_rate_or_source(typed.table())
-        deadline = None if source is None or source.deadline is None else source.deadline.at
-        if deadline is not None and deadline <= now:
-            found = f"found {typed.finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
-            raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
+    except InvalidValueError:  # which is for the file's own parser to say, with its key
+        return None
+    return None if source is None else source.deadline
 
 
 def _ends(span: str | None, until: str | None, now: datetime) -> datetime | None:

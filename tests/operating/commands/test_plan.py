@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import tomllib
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -359,11 +360,26 @@ def test_a_deadline_is_written_for_every_broker_and_told(sidecar: Sidecar, gener
 
 
 def test_a_deadline_that_cannot_be_kept_is_a_warning(sidecar: Sidecar, generated: Path) -> None:
-    soon = "2026-01-01T00:00:00Z"
-    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--finish-by", soon)
+    soon = f"{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    result = sidecar("plan", generated, "--bytes", "120GB", "--rate", "5MB/s", "--finish-by", soon)
     assert result.exit_code == 0, result.output
-    assert "warning: to be over by 2026-01-01 00:00:00 UTC" in result.output
+    assert f"warning: to be over by {soon[:10]} {soon[11:19]} UTC" in result.output
     assert "it will be late" in result.output
+
+
+@pytest.mark.parametrize("typed", ["2026-01-01T00:00:00Z", "2026-01-01 00:00"])
+@pytest.mark.parametrize("option", ["--write", "--per-broker", "--fleet"])
+def test_a_deadline_that_has_passed_is_refused_before_anything_is_asked_or_written(
+    sidecar: Sidecar, generated: Path, tmp_path: Path, typed: str, option: str
+) -> None:
+    """A warning said that it will be late, and what is behind would have gone at the most there is."""
+    place = tmp_path / "there"
+    options = ("--bytes", "120MB", "--rate", "5MB/s", "--finish-by", typed, option, place)
+    result = sidecar("plan", generated, *options)
+    assert result.exit_code == 1
+    assert f"Error: --finish-by: expected a time to come, found {typed} (it is 2" in result.stderr
+    assert result.stdout == ""
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,57 @@
+"""What is said of a deadline that was typed, for the commands that write one: `set` and `plan`.
+
+Pure: time is an argument. Invariant: a date that has passed is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.quotas.rate_reading import parse_rate_or_source
+
+from ..quota_words import format_distance, format_eta, format_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from proxy.quotas.rate_source import Deadline
+
+    from ..moves.planning import MovePlan
+
+
+def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -> Deadline | None:
+    """Of ``--finish-by`` beside the most that the rate may be. Raises ConfigurationError for a time that is none, or
+    has passed."""
+    if finish_by is None or most is None:
+        return None
+    try:
+        _, source = parse_rate_or_source({"finish_by": finish_by, "max": int(most)})
+    except InvalidValueError as error:
+        raise ConfigurationError(f"--finish-by: {error}") from error
+    if source is None or source.deadline is None:
+        raise AssertionError("a table with finish_by is a rate source with a deadline")
+    refuse_past(source.deadline, finish_by, now)
+    return source.deadline
+
+
+def refuse_past(deadline: Deadline | None, finish_by: str | None, now: datetime) -> None:
+    """A date of last year is a slip: what falls behind would go at the most there is, from now on."""
+    if deadline is not None and deadline.at is not None and deadline.at <= now:
+        found = f"found {finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
+        raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
+
+
+def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> list[str]:
+    """Whether the most would do."""
+    if deadline is None or not plan.rates:
+        return []
+    moment, seconds = deadline.moment(now), plan.total_seconds
+    by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
+    if math.isnan(seconds):
+        return [f"{by}; how long it takes at the most is not known"]
+    left = (moment - now).total_seconds()
+    if seconds > left:
+        return [f"warning: {by}, and at the most it takes {format_eta(seconds)}: it will be late"]
+    return [f"{by}; at the most it takes {format_eta(seconds)}, the sidecars find the least that will do"]
