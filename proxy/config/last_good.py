@@ -11,7 +11,6 @@ is being written, whatever ended whom.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
+from ..files.locking import LOCK_SECONDS, lock
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
 from .quota_file import MOST_BYTES
@@ -94,7 +94,8 @@ def keep_last_good(path: Path, content: bytes, now: float, starts: Mapping[str, 
     """Keep `content`, good quotas, at `path`; whether that was necessary. `now`: seconds since 1970; `starts`: since
     when the file says what counts from a start.
 
-    Raises OSError if the place cannot be written, ConfigurationError if something else than a file is there.
+    Raises OSError if the place cannot be written, ConfigurationError if something else than a file is there or
+    another process has the lock and does not give it back.
     """
     if _keeps(path, content, starts):
         return False
@@ -151,7 +152,13 @@ def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
     while True:
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock(
+                descriptor,
+                name,
+                seconds=LOCK_SECONDS,
+                not_done="the last good quotas are not kept",
+                takes="to keep them takes milliseconds",
+            )
             if _is_still(descriptor, name):
                 yield descriptor, name
                 return

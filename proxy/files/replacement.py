@@ -8,15 +8,14 @@ owner of the file stay; when two commands edit it at once, the second one edits 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ConfigurationError
+from .locking import LOCK_SECONDS, lock
 from .reading import read_bytes
 
 if TYPE_CHECKING:
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-LOCK_SECONDS = 10.0
-"""For so long other edits are waited for; one takes milliseconds."""
-_LOOK_SECONDS = 0.02
 _CONFIG_MAP = "..data"
 """The link that the kubelet swaps; names beginning with two dots are its own."""
 
@@ -80,26 +76,16 @@ def _alone_in(directory: Path) -> Iterator[None]:
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(descriptor, directory)
+        lock(
+            descriptor,
+            directory,
+            seconds=LOCK_SECONDS,
+            not_done="nothing is changed",
+            takes="an edit takes milliseconds",
+        )
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, directory: Path) -> None:
-    deadline = monotonic() + LOCK_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            if monotonic() >= deadline:
-                raise ConfigurationError(
-                    f"{directory}: another process has had its lock for {LOCK_SECONDS:g} s, and nothing is changed: "
-                    f"`fuser {directory}` tells which; an edit takes milliseconds"
-                ) from error
-            sleep(_LOOK_SECONDS)
-        else:
-            return
 
 
 def _replace(target: Path, content: bytes) -> None:

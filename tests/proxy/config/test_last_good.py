@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -138,6 +139,32 @@ def test_many_sidecars_that_share_a_file_leave_one_that_is_whole(state: Path) ->
         thread.join()
     assert load_last_good(state) is not None
     assert [path.name for path in state.parent.iterdir()] == ["state"]
+
+
+def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sidecar that is stopped with it kept the others from keeping anything, and none could say why."""
+    monkeypatch.setattr("proxy.config.last_good.LOCK_SECONDS", 0.1)
+    keep_last_good(state, QUOTAS, 1.0)
+    written = state.with_name("state.new")
+    holder = os.open(written, os.O_RDWR | os.O_CREAT)
+    try:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        open_before = len(list(Path("/proc/self/fd").iterdir()))
+        with pytest.raises(ConfigurationError) as raised:
+            keep_last_good(state, b"# others", 2.0)
+        assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    finally:
+        os.close(holder)
+    assert str(raised.value) == (
+        f"{written}: another process has had its lock for 0.1 s, and the last good quotas are not kept: "
+        f"`fuser {written}` tells which; to keep them takes milliseconds"
+    )
+    kept = load_last_good(state)
+    assert kept is not None
+    assert kept.content == QUOTAS
+    assert keep_last_good(state, b"# others", 3.0)
 
 
 def test_a_place_that_is_not_there_is_an_os_error(tmp_path: Path) -> None:
