@@ -27,6 +27,8 @@ Head: TypeAlias = dict[str, Any]
 class Walk(Protocol):
     """A walker; see the top of this module."""
 
+    at_once: Callable[[Bytes, int, int, Callable[[Any], None], Head], int]
+
     def __call__(
         self,
         buffer: Bytes,
@@ -128,17 +130,23 @@ def walk_whole(walk: Walk, buffer: Bytes, at: int, end: int) -> tuple[list[Any],
     """(rows, head) of the body that is exactly ``buffer[at:end]``, else ProtocolError."""
     rows: list[Any] = []
     head: Head = {}
-    steps = walk(buffer, end - at, rows.append, head)
+    if end - at <= STEP_BYTES:
+        after = walk.at_once(buffer, at, end, rows.append, head)
+    else:
+        after = _walk_in_steps(walk(buffer, end - at, rows.append, head), at, end)
+    if after != end:
+        raise ProtocolError(f"{end - after} bytes follow the end of the message")
+    return rows, head
+
+
+def _walk_in_steps(steps: Generator[int, tuple[int, int], int], at: int, end: int) -> int:
     next(steps)
     until = at
     try:
-        while True:
+        while until < end:
             until = min(max(until, at) + STEP_BYTES, end)
             at = steps.send((at, until))
-            if until == end:
-                return rows, head
             pause()
     except StopIteration as done:
-        if done.value != end:
-            raise ProtocolError(f"{end - done.value} bytes follow the end of the message") from None
-    return rows, head
+        return int(done.value)
+    raise AssertionError("the walk asked for more than the whole body")

@@ -34,6 +34,10 @@ may be the same position, or one in the next frame: a walker never looks past it
 ``StopIteration.value`` is the position after it, beyond ``end`` if its last records are not all there; the caller
 compares it with the end of the frame. At most LARGEST_WAIT_BYTES from ``at`` on are needed at once.
 
+A body that is all there is read without steps, which cost as much as a partition or two::
+
+    at = walk.at_once(buffer, pos, end, emit, head)  # the body begins at pos, and end is where it should end
+
 ``emit`` gets one row per partition, as soon as the place and the size of its records are known and before they are
 stepped over. Positions in a row are positions in the buffer at that moment. If the buffer was moved since the
 partition's entry began (only aborted transactions make that possible), ``entry_at`` is where the entry would begin now,

@@ -23,15 +23,20 @@ from ..wire.primitives import UVARINT, KArray, KString, Sized, TaggedFields
 from ..wire.topics import MAX_TOPIC_BYTES, DecodedNames
 from .entry import ONE_BYTE, Unpack, plan_entry
 from .rows import EntryWriter, Rows, row_maker
-from .stepwise import head_fallback, skip_fallback, value_fallback
+from .stepwise import head_fallback, read_at_once, skip_fallback, value_fallback
 
 _TOO_LARGE = MAX_TOPIC_BYTES + 1
 _EMPTY_VALUES = {KArray: [], KString: "", TaggedFields: b"\0"}
 
 
 def compile_walker(body: Struct, rows: Rows) -> Any:
-    """The walker of ``body``; TypeError for a shape that walkers do not take, which is a table's fault."""
-    compiler = _Compiler(body, rows)
+    """The walker of ``body``, and that of whole bodies as its attribute ``at_once``; TypeError for a shape that walkers
+    do not take, which is a table's fault."""
+    walk, walk.at_once = (_made(_Compiler(body, rows, at_once=at_once)) for at_once in (False, True))
+    return walk
+
+
+def _made(compiler: _Compiler) -> Any:
     source = compiler.source()
     namespace = compiler.namespace
     # All that varies in the source is field names from our own tables, and numbers.
@@ -39,16 +44,16 @@ def compile_walker(body: Struct, rows: Rows) -> Any:
     return namespace["walk"]
 
 
-def walker_source(body: Struct, rows: Rows) -> str:
+def walker_source(body: Struct, rows: Rows, *, at_once: bool = False) -> str:
     """The Python that compile_walker runs, for people to read."""
-    return _Compiler(body, rows).source()
+    return _Compiler(body, rows, at_once=at_once).source()
 
 
 class _Compiler(EntryWriter):
     """Writes one walker."""
 
-    def __init__(self, body: Struct, rows: Rows) -> None:
-        super().__init__({"ProtocolError": ProtocolError})
+    def __init__(self, body: Struct, rows: Rows, *, at_once: bool) -> None:
+        super().__init__({"ProtocolError": ProtocolError, "at_once": read_at_once}, at_once=at_once)
         if rows.row is not tuple:
             self.namespace["Row"] = row_maker(rows.row)
         self.rows = rows
@@ -65,8 +70,12 @@ class _Compiler(EntryWriter):
     def source(self) -> str:
         """The whole function."""
         index = self.body.subcons.index(self.blocks)
-        self.open("def walk(buffer, limit, emit, head):")
-        self.line("pos, end = yield 0", "stop = pos + limit", "end = min(end, stop)")
+        if self.at_once:
+            self.open("def walk(buffer, pos, end, emit, head):")
+            self.line("stop = end")
+        else:
+            self.open("def walk(buffer, limit, emit, head):")
+            self.line("pos, end = yield 0", "stop = pos + limit", "end = min(end, stop)")
         self.first_fields(self.body.subcons[:index])
         if self.entry.unpack is not None:
             self.marks = self.where_to_look_again(self.entry.unpack)

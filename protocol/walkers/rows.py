@@ -111,12 +111,16 @@ class EntryWriter(Source):
             self.rest_of_entry()
             return
         delegation = (", ".join(names), slow)
-        self.open("while pos > last_entry:")
-        self.open("if end >= stop:")
-        self.delegate(*delegation)
-        self.line("break")
-        self.close()
-        self.more()
+        if self.at_once:
+            self.open("if pos > last_entry:")
+            self.delegate(*delegation)
+        else:
+            self.open("while pos > last_entry:")
+            self.open("if end >= stop:")
+            self.delegate(*delegation)
+            self.line("break")
+            self.close()
+            self.more()
         self.close()
         self.open("else:")
         self.line(f"{', '.join(unpack.names)}, = {self.constant(unpack.format.unpack_from)}(buffer, pos)")
@@ -214,9 +218,9 @@ class EntryWriter(Source):
     def delegate(self, names: str, fallback: Any, *, pos: str = "pos") -> None:
         """Lets `stepwise` read what `names` are to be."""
         names = f", {names}" if names else ""
-        self.line(
-            f"pos, end, stop{names} = yield from {self.constant(fallback)}(buffer, {pos}, end, stop)", *self.marks
-        )
+        steps = f"{self.constant(fallback)}(buffer, {pos}, end, stop)"
+        read = f"at_once({steps})" if self.at_once else f"yield from {steps}"
+        self.line(f"pos, end, stop{names} = {read}", *self.marks)
 
     def long_count(self, array: Sized, path: str) -> None:
         """The number of items again, if its first byte was not all of it."""

@@ -11,10 +11,12 @@ from typing import Any
 class Source:
     """Writes a function line by line; ``namespace`` is what it must be run in.
 
-    ``marks`` are lines that say again what depends on ``end``, wherever that changes.
+    ``marks`` are lines that say again what depends on ``end``, wherever that changes. With ``at_once`` the function is
+    for bodies that are all there: it never asks for more, and where a body ends too early it says so.
     """
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
+    def __init__(self, namespace: dict[str, Any], *, at_once: bool) -> None:
+        self.at_once = at_once
         self.written: list[str] = []
         self.marks: list[str] = []
         self.indent = 0
@@ -47,6 +49,11 @@ class Source:
 
     def wait(self, size: str) -> None:
         """Until so many bytes are there; it is an error if there are not so many in the body."""
+        if self.at_once:
+            self.open(f"if end - pos < {size}:")
+            self.fail("the message ends too early")
+            self.close()
+            return
         self.open(f"while end - pos < {size}:")
         self.open("if end >= stop:")
         self.fail("the message ends too early")

@@ -209,6 +209,16 @@ def _read_tags(cursor: Cursor) -> Steps[bytes]:
     return bytes(cursor.take(size))
 
 
+def read_at_once(steps: Steps[T]) -> T:
+    """What the steps come to where all of the body is there, so that they read or fail, and never ask for more."""
+    try:
+        next(steps)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    raise AssertionError("more was asked for of a body that is all there")
+
+
 Fallback: TypeAlias = "Callable[[Bytes, int, int, int], Steps[tuple[Any, ...]]]"
 """What the generated code delegates to: (buffer, pos, end, stop) in, pos, end, stop and values out."""
 

@@ -82,6 +82,19 @@ def test_golden_byte_by_byte_equals_whole(case: Golden) -> None:
 
 
 @each_fetch
+def test_at_once_equals_one_step(case: Golden) -> None:
+    body = b"before" + case.body + b"behind"
+    (at, end), rows, head = (6, 6 + len(case.body)), list[Any](), dict[str, Any]()
+    steps = case.walk(body, len(case.body), rows.append, head)
+    next(steps)
+    with pytest.raises(StopIteration) as done:
+        steps.send((at, end))
+    rows_at_once, head_at_once = list[Any](), dict[str, Any]()
+    assert case.walk.at_once(body, at, end, rows_at_once.append, head_at_once) == done.value.value == end
+    assert (rows_at_once, head_at_once) == (rows, head)
+
+
+@each_fetch
 def test_trailing_bytes_are_an_error(case: Golden) -> None:
     with pytest.raises(ProtocolError, match="1 bytes follow"):
         walk_whole(case.walk, case.body + b"\0", 0, len(case.body) + 1)

@@ -179,3 +179,9 @@ def test_the_source_is_there_to_be_read() -> None:
     source = walker_source(response_layout(3), RESPONSE_ROWS)
     assert source.startswith("def walk(buffer, limit, emit, head):\n")
     compile(source, "<source>", "exec")
+
+
+def test_a_body_that_is_all_there_is_walked_without_a_generator() -> None:
+    source = walker_source(response_layout(3), RESPONSE_ROWS, at_once=True)
+    assert source.startswith("def walk(buffer, pos, end, emit, head):\n")
+    assert "yield" not in source
