@@ -143,7 +143,8 @@ class StrictBudget:
             return 0.0
         if not self.turns.is_one and self._goes_later(claim, now):
             return 0.0
-        most = min(free, claim.appetite_bytes)
+        appetite = claim.appetite_bytes
+        most = free if free < appetite else appetite
         return min(most, self._most_riding_bytes(claim)) if rides else most
 
     def _goes_later(self, claim: Claim, now: float) -> bool:
@@ -174,7 +175,9 @@ class StrictBudget:
         bucket = self._bucket
         kept = 0.0 if self.turns.is_one else self._kept(claim, now)
         # All but a gate of a full bucket may be kept: for a rounding error it must not stay shut.
-        wanted = min(least + kept, bucket.burst_bytes)
+        wanted, burst = least + kept, bucket.burst_bytes
+        if wanted > burst:
+            wanted = burst
         available = bucket.available(now)
         if available < wanted:
             overdue = self.turns.give_up_overdue(now)
@@ -182,7 +185,8 @@ class StrictBudget:
             available = bucket.available(now)
             if not overdue or available < wanted:
                 return 0.0
-        return max(available - kept, least)
+        free = available - kept
+        return free if free > least else least
 
     def seconds_until_turn(self, claim: Claim, now: float) -> float:
         bucket = self._bucket

@@ -80,7 +80,8 @@ class TokenBucket:
         """Return the bytes that may be asked for now; negative in debt."""
         if self._is_unlimited:
             return math.inf
-        self._refill(now)
+        if now > self._updated:
+            self._refill(now)
         return self._tokens - self._reserved
 
     def holds(self, wanted_bytes: float, now: float) -> bool:
@@ -104,11 +105,14 @@ class TokenBucket:
 
     def settle(self, *, reserved: float, used: float, now: float, apart: float = 0.0) -> None:
         """Give back a reservation, `apart` of it set apart, and take what was really used."""
-        self._refill(now)
-        self._reserved = max(self._reserved - reserved, 0.0)
-        self._apart = max(self._apart - apart, 0.0)
+        if now > self._updated:
+            self._refill(now)
+        still_reserved, still_apart = self._reserved - reserved, self._apart - apart
+        self._reserved = still_reserved if still_reserved > 0.0 else 0.0
+        self._apart = still_apart if still_apart > 0.0 else 0.0
         if not self._is_unlimited:
-            self._tokens = min(self._tokens - used, self._most())
+            tokens, most = self._tokens - used, self._most()
+            self._tokens = tokens if tokens < most else most
 
     def charge(self, used: float, now: float, *, most_debt_seconds: float) -> None:
         """Take what was used, but let it cause no more debt than so many seconds of the rate."""
@@ -132,10 +136,12 @@ class TokenBucket:
     def _refill(self, now: float) -> None:
         if now > self._updated:
             if not self._is_unlimited:
-                self._tokens = min(self._tokens + self.rate * (now - self._updated), self._most())
+                tokens, most = self._tokens + self.rate * (now - self._updated), self._most()
+                self._tokens = tokens if tokens < most else most
             self._updated = now
 
     def _most(self) -> float:
         """What is reserved is part of the burst: an answer that is late would otherwise come on top of what the others
         could ask for meanwhile (1.42 x the rate in the first second of a cold cluster, measured)."""
-        return min(self.burst_bytes + self._reserved, self._apart + self._most_in_flight_bytes)
+        most, most_in_flight = self.burst_bytes + self._reserved, self._apart + self._most_in_flight_bytes
+        return most if most < most_in_flight else most_in_flight

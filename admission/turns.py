@@ -115,7 +115,10 @@ class Claim:
 
     def ask(self, now: float) -> None:
         if not self.is_held:
-            self.absence_seconds = min(now - self.asked_at, max(ABSENCE_GROWTH * self.absence_seconds, GRACE_SECONDS))
+            absence, longest = now - self.asked_at, ABSENCE_GROWTH * self.absence_seconds
+            if longest < GRACE_SECONDS:
+                longest = GRACE_SECONDS
+            self.absence_seconds = absence if absence < longest else longest
         self.wants, self._away, self.asked_at, self.is_held = True, False, now, False
         self._stands_back = False
 
@@ -132,16 +135,17 @@ class Claim:
 
     def settle(self, *, reserved: float, used: float, now: float) -> float:
         """Of a grant `reserved` bytes are accounted for: `used` came. Return how many of them were expected."""
-        expected = min(reserved, self.expected_bytes)
-        self.expected_bytes -= expected
+        most = self.expected_bytes
+        expected = reserved if reserved < most else most
+        self.expected_bytes = most - expected
         self.attained_bytes += (used - reserved) * self.charge
-        self._brought_bytes += used
+        self._brought_bytes = brought = self._brought_bytes + used
         if used:
             self._next_rest_seconds = LEAST_REST_SECONDS
         late = now - self._granted_at > LATE_SECONDS
-        if late or not self._brought_bytes:
+        if late or not brought:
             self._distrusted_until = now + DISTRUST_SECONDS
-        self.appetite_bytes = max(APPETITE_GROWTH * self._brought_bytes, LEAST_APPETITE_BYTES) if late else math.inf
+        self.appetite_bytes = max(APPETITE_GROWTH * brought, LEAST_APPETITE_BYTES) if late else math.inf
         return expected
 
     def serve(self, size: float, now: float) -> float:
@@ -225,8 +229,9 @@ class Turns:
         that waits is behind by a grant at most, and one that asked lately by `most_arrears_bytes`, since the others
         have kept them for it: what nobody kept, it cannot catch up on."""
         if now - claim.asked_at <= AWAY_SECONDS:
-            arrears_bytes = max(self._last_grant_bytes, most_arrears_bytes)
-            level_bytes = self._level_bytes - min(arrears_bytes, claim.most_arrears_bytes)
+            last, most = self._last_grant_bytes, claim.most_arrears_bytes
+            arrears_bytes = last if last > most_arrears_bytes else most_arrears_bytes
+            level_bytes = self._level_bytes - (arrears_bytes if arrears_bytes < most else most)
         elif claim.wants:
             level_bytes = self._level_bytes - self._last_grant_bytes
         elif self.is_one:
@@ -234,7 +239,8 @@ class Turns:
         else:
             waiting = [other.attained_bytes for other in self._claims if other.wants]
             level_bytes = max(self._level_bytes, min(waiting, default=0.0))
-        claim.attained_bytes = max(claim.attained_bytes, level_bytes)
+        if level_bytes > claim.attained_bytes:
+            claim.attained_bytes = level_bytes
         claim.ask(now)
 
     def kept_from(self, claim: Claim, rate: float, now: float) -> float:
@@ -249,7 +255,8 @@ class Turns:
 
     def serve(self, claim: Claim, size: float, now: float) -> float:
         """`claim` is granted `size` bytes; return how many of them are expected in time."""
-        self._level_bytes = max(self._level_bytes, claim.attained_bytes)
+        if claim.attained_bytes > self._level_bytes:
+            self._level_bytes = claim.attained_bytes
         claim.charge = self._charge(claim) if self.urgent else 1.0
         self._last_grant_bytes = size
         return claim.serve(size, now)

@@ -48,7 +48,7 @@ class Share:
         """A turn from `began` to `ended` is over, in which the connection had a core for `seconds`."""
         left = self._used - (began - self._ended) * EASY_SHARE
         used = left + seconds if left > 0.0 else seconds
-        self._used = used if used < MOST_SECONDS else MOST_SECONDS  # noqa: FURB136 - `min` costs every turn a call
+        self._used = used if used < MOST_SECONDS else MOST_SECONDS
         self._ended = ended
 
     @property
