@@ -223,8 +223,10 @@ def share(wishes: Sequence[Wish], available: float) -> list[int]:
     """Hand out `available` bytes in order, to the first `MOST_SHARED` if there is not enough for everybody: the first
     gets what it needs even if that is more (KIP-74). What is left when everybody has what it is likely to bring is
     handed out in order again."""
-    if _fits(wishes, available):
-        return limits(wishes)
+    if len(wishes) <= FIRST_ADDED or _may_fit(wishes, available):
+        most = limits(wishes)
+        if sum(most) <= available:
+            return most
     shared = wishes[:MOST_SHARED]
     grants, left = _first_of(map(_expected, shared), available)
     if len(grants) < len(shared):
@@ -246,14 +248,10 @@ def _expected(wish: Wish) -> int:
     return limit_bytes if likely_bytes >= limit_bytes else int(likely_bytes)
 
 
-def _fits(wishes: Sequence[Wish], available: float) -> bool:
-    """Whether there are bytes for all that everybody would like. Of thousands of replicas that are behind, a gate's
+def _may_fit(wishes: Sequence[Wish], available: float) -> bool:
+    """Whether there are bytes for all that the first would like. Of thousands of replicas that are behind, a gate's
     worth is enough for the first few: more are added up only where there is enough for those."""
-    if len(wishes) > FIRST_ADDED:
-        for most in (FIRST_ADDED, MOST_SHARED):
-            if sum(map(_LIMIT, wishes[:most])) > available:
-                return False
-    return bool(sum(map(_LIMIT, wishes)) <= available)
+    return all(sum(map(_LIMIT, wishes[:most])) <= available for most in (FIRST_ADDED, MOST_SHARED))
 
 
 def _first_of(sizes: Iterable[int], available: float) -> tuple[list[int], float]:

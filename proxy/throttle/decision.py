@@ -6,6 +6,7 @@ answered.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.wire.headers import request_correlation_id
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from .outlook import Outlook
 
 
-class Forward(NamedTuple):
+@dataclass(slots=True)
+class Forward:
     """Send `frame`, without its length prefix (None: the request as it came), and treat the response as `outlook` says
-    (None: pass it unread)."""
+    (None: pass it unread). No tuple, which takes half as long again to make: one is made for each fetch."""
 
     frame: bytes | None
     outlook: Outlook | None
@@ -40,9 +42,10 @@ class Answer(NamedTuple):
 Decision = Forward | Hold | Answer
 
 
-class Demand(NamedTuple):
+@dataclass(slots=True)
+class Demand:
     """A request that is being decided, several times if it is held. `translation`: its part in a fetch session (v7 and
-    later)."""
+    later). No tuple, for the same reason."""
 
     frame: bytes
     request: FetchRequest

@@ -17,7 +17,7 @@ from protocol.fetch.response import first_batch_size
 from protocol.pacing import in_order, paced
 
 from ..roles import Role
-from .replica import Standing
+from .replica import BEHIND, IN_SYNC
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .witness import Witness
 
 _SERVED = attrgetter("served")
+_LEADER = Role.LEADER
 
 
 class Outlook:
@@ -49,10 +50,9 @@ class Outlook:
         throttle: RoleThrottle,
         claim: Claim,
         replicas: Replicas,
-        *,
         version: int,
         admitted_at: float,
-        witness: Witness | None = None,
+        witness: Witness | None,
     ) -> None:
         self.throttle = throttle
         self.claim = claim
@@ -165,7 +165,7 @@ class Outlook:
         """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
         begins and where the records in it begin."""
         changed, grants, observed = self.replicas.changed, self.grants, self.observed
-        leads, enforce, behind = self.throttle.role is Role.LEADER, self.throttle.enforce, Standing.BEHIND
+        leads, enforce, behind = self.throttle.role is _LEADER, self.throttle.enforce, BEHIND
         entered, turns = self.entered, self.turns
         if grants and turns is None and not self.in_full:
             turns = self.turns = _turns(grants, self)
@@ -253,7 +253,7 @@ def _give_back(outlook: Outlook, now: float) -> None:
 def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -> None:
     """Learn the size of the first batch of a replica that is not in sync. Records no larger than the largest batch
     known need no look."""
-    if replica.standing is not Standing.IN_SYNC:
+    if replica.standing is not IN_SYNC:
         replica.saw_batch(first_batch_size(buffer, records_at, end))
 
 

@@ -17,7 +17,7 @@ from protocol.pacing import in_order, paced
 from .absences import Absences
 from .chosen import Chosen
 from .meter import GrowthMeter, Meter
-from .replica import Replica, Standing
+from .replica import BEHIND, NEW, TRUNCATED, Replica
 from .timings import Turnaround
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Replicas:
                 self._progress(replica, entry, now)
                 replica.asked(entry, returns=False)
                 changed.pop(key, None)
-                if replica.standing is not stood or stood is Standing.TRUNCATED:
+                if replica.standing is not stood or stood is TRUNCATED:
                     self._place(key, replica)
         if found != len(known):
             self._miss(known.keys() - {(entry.topic, entry.partition) for entry in paced(entries)})
@@ -223,14 +223,14 @@ class Replicas:
     def _place(self, key: PartitionKey, replica: Replica) -> None:
         self.generation += 1
         standing = replica.standing
-        if standing is not Standing.BEHIND:
+        if standing is not BEHIND:
             self.behind.pop(key, None)
         elif key not in self.behind:
             self.behind[key] = replica
-        if standing is not Standing.NEW:
+        if standing is not NEW:
             self.new.pop(key, None)
         elif key not in self.new:
             self.new[key] = replica
-        if standing is Standing.TRUNCATED:
+        if standing is TRUNCATED:
             # Its high watermark is unknown: unless the answer tells it, the replica is new at the next request.
             self.changed[key] = None

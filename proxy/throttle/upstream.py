@@ -188,7 +188,7 @@ class Upstream:
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
         version, claim = demand.request.head.api_version, self._admission.claim
-        made = Outlook(self._throttle, claim, self._replicas, version=version, admitted_at=now, witness=self._witness)
+        made = Outlook(self._throttle, claim, self._replicas, version, now, self._witness)
         if self._throttle.finer is not None:
             made.entered = self._admission.entered
         return made
