@@ -50,6 +50,9 @@ class State(enum.Enum):
     TOKENS = "tokens"
 
 
+_KAFKA = State.KAFKA  # a member costs ten times a global's look-up (Python 3.11)
+
+
 class Correlator(Generic[T]):
     """Remembers a connection's unanswered requests, each with what the caller attached.
 
@@ -91,8 +94,11 @@ class Correlator(Generic[T]):
 
     def await_answer(self, correlation_id: int, payload: T) -> None:
         """What ``sent`` does for a Kafka request that is answered and is no SaslHandshake."""
-        self.state = State.KAFKA
-        self._append((correlation_id, payload))
+        self.state = _KAFKA
+        pending = self.pending
+        if len(pending) >= self._maximum:
+            pending.popleft()
+        pending.append((correlation_id, payload))
 
     def take_oldest(self) -> None:
         """The response to the oldest unanswered request, of which there is one, has come."""

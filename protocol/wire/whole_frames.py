@@ -22,6 +22,8 @@ REQUEST_START = struct.Struct(">ihhih")
 """Length prefix, api_key, api_version, correlation_id, length of the client id."""
 RESPONSE_START = struct.Struct(">ii")
 """Length prefix, correlation_id."""
+REQUEST_START_BYTES, RESPONSE_START_BYTES = REQUEST_START.size, RESPONSE_START.size
+_request_start, _response_start = REQUEST_START.unpack_from, RESPONSE_START.unpack_from
 NULL_CLIENT_ID = -1
 
 WholeRequest: TypeAlias = tuple[int, int, int, int, int]
@@ -31,13 +33,13 @@ made for each small request. Behind the client id stand the header's tagged fiel
 
 def whole_request(buffer: Bytes, at: int, end: int) -> WholeRequest | None:
     """The request whose length prefix is at ``at``, if all of it, with a client id, is before ``end``."""
-    if end - at < REQUEST_START.size:
+    client_id_end = at + REQUEST_START_BYTES
+    if client_id_end > end:
         return None
-    size, api_key, version, correlation_id, client_id_bytes = REQUEST_START.unpack_from(buffer, at)
+    size, api_key, version, correlation_id, client_id_bytes = _request_start(buffer, at)
     after = at + LENGTH_PREFIX_BYTES + size
     if after > end or client_id_bytes < NULL_CLIENT_ID:
         return None
-    client_id_end = at + REQUEST_START.size
     if client_id_bytes > 0:
         client_id_end += client_id_bytes
     return None if client_id_end > after else (after, api_key, version, correlation_id, client_id_end)
@@ -45,8 +47,8 @@ def whole_request(buffer: Bytes, at: int, end: int) -> WholeRequest | None:
 
 def whole_response(buffer: Bytes, at: int, end: int) -> tuple[int, int] | None:
     """(where it ends, correlation_id) of the response whose length prefix is at ``at``, if all is before ``end``."""
-    if end - at < RESPONSE_START.size:
+    if end - at < RESPONSE_START_BYTES:
         return None
-    size, correlation_id = RESPONSE_START.unpack_from(buffer, at)
+    size, correlation_id = _response_start(buffer, at)
     after = at + LENGTH_PREFIX_BYTES + size
-    return (after, correlation_id) if at + RESPONSE_START.size <= after <= end else None
+    return (after, correlation_id) if at + RESPONSE_START_BYTES <= after <= end else None

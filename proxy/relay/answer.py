@@ -10,13 +10,10 @@ Invariant: an answer is settled once, by `through` or by `lost`.
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from protocol.fetch.response import topic_count_at
-from protocol.fetch.topic_blocks import count_bytes
-from protocol.fetch.walker import ResponseEntry, response_walker, walk_whole
+from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.pacing import FEW
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
@@ -27,7 +24,7 @@ from .keeping import Keeping
 from .reading import Replace
 from .transfer import LEAST_SPLICED_BYTES, Need
 from .unfinished import UnfinishedEntry
-from .walk import CORRELATION_ID_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, header_bytes, says
+from .walk import CORRELATION_ID_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, form_of, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -50,7 +47,7 @@ class AnswerReader:
     """Reads one connection's answers, one after the other, each from `begin` until `through` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_buffer", "_clock", "_end", "_exchange", "_keeping", "_last_empty", "_now", "_outlook",
+        "_additions", "_buffer", "_clock", "_end", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook",
         "_passed", "_rows", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at", "is_long",
     )  # fmt: skip
 
@@ -99,13 +96,13 @@ class AnswerReader:
             return Replace(0, b"")
         if self._walk is not None:
             return self._go_on(window, self._walk)
-        least = _least_bytes(outlook.version)
+        form = self._form = form_of(outlook.version)
+        least = form.least_bytes
         if window.end - window.start < total and total >= least:
             wanted = min(least + MOST_COUNT_BYTES, total)
             if window.size < wanted:
                 return self._as_it_comes() if window.ended else Need(wanted, total - window.size)
-        flexible = header_bytes(outlook.version) > CORRELATION_ID_BYTES
-        if total < least or (flexible and window.buffer[window.start + FIXED_HEAD_BYTES] != 0):
+        if total < least or (form.is_flexible and window.buffer[window.start + FIXED_HEAD_BYTES] != 0):
             if outlook.replays:
                 raise ProtocolError("the leader's response ends within its header")
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
@@ -129,7 +126,7 @@ class AnswerReader:
 
     def _learn(self) -> None:
         unfinished, rows, walk = self._unfinished, self._rows, self._walk
-        if unfinished.has_gone(self._passed):
+        if unfinished.ends is not None and unfinished.has_gone(self._passed):
             self._now = self._clock()
             unfinished.learn(self._outlook, self._now)
         if not rows:
@@ -187,14 +184,13 @@ class AnswerReader:
         if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], outlook.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
         else:
-            walk = response_walker(version, tuple)
+            form = self._form
             try:
-                self._rows, head = walk_whole(
-                    walk, window.buffer, start + LENGTH_PREFIX_BYTES + header_bytes(version), end
-                )
+                self._rows, head = walk_whole(form.walk, window.buffer, start + form.body_at, end)
             except ProtocolError:
                 return None
-            outlook.answered(*says(head))
+            if outlook.translation is not None:
+                outlook.answered(*says(head))
             topics_end, self._buffer, self._end, self._was_read_at = head[TOPICS_END], window.buffer, end, start
         self._passed = self._total
         additions = self._additions
@@ -244,12 +240,6 @@ class AnswerReader:
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._outlook.lost(self._now)
             return walk.give_up()
-
-
-@functools.cache
-def _least_bytes(version: int) -> int:
-    """The shortest frame, prefix included, that is long enough to hold the number of its topics."""
-    return LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0))
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:

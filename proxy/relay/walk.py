@@ -7,10 +7,13 @@ Invariant: rows come exactly once, in order, and before any byte of their record
 from __future__ import annotations
 
 import functools
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from protocol.errors import ProtocolError
-from protocol.fetch.walker import Head, ResponseEntry, response_walker
+from protocol.fetch.response import topic_count_at
+from protocol.fetch.topic_blocks import count_bytes
+from protocol.fetch.walker import Head, ResponseEntry, Walk, response_walker
 from protocol.wire.apis import API_FETCH
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 from protocol.wire.headers import response_header_version
@@ -37,6 +40,29 @@ TOPICS_END = "responses_end"
 def header_bytes(version: int) -> int:
     """The size of a Fetch response's header: its correlation id, and from v12 on an empty set of tagged fields."""
     return CORRELATION_ID_BYTES + response_header_version(API_FETCH, version)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What is the same of all answers of a version. `body_at`: where their bodies begin in a frame, `least_bytes`: the
+    shortest frame that is long enough to hold the number of its topics; both with the length prefix."""
+
+    walk: Walk
+    body_at: int
+    least_bytes: int
+    is_flexible: bool
+    """The header has tagged fields, of which Kafka has defined none."""
+
+
+@functools.cache
+def form_of(version: int) -> Form:
+    """The form of answers; its walk makes plain tuples."""
+    return Form(
+        response_walker(version, tuple),
+        LENGTH_PREFIX_BYTES + header_bytes(version),
+        LENGTH_PREFIX_BYTES + topic_count_at(version) + len(count_bytes(version, 0)),
+        header_bytes(version) > CORRELATION_ID_BYTES,
+    )
 
 
 def says(head: Head) -> tuple[int, int]:

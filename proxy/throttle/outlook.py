@@ -221,10 +221,10 @@ class Outlook:
 
     def finish(self, now: float) -> None:
         """The response is over: give back the grants that brought no records."""
-        whole_session = self.translation is not None
-        self.brought_nothing = self.first in self.grants
         if not self.grants:
             return
+        whole_session = self.translation is not None
+        self.brought_nothing = self.first in self.grants
         if self.fed:
             _serve_later(self.fed, self.throttle)
         for key in paced(self.grants):
