@@ -55,6 +55,8 @@ def paced(items: Collection[T], *, cheap: bool = False) -> Iterable[T]:
 def in_order(items: Collection[T], key: Callable[[T], float]) -> list[T]:
     """The same as `sorted(items, key=key)`. To ask each of 25 000 items for its key takes 2 ms where other connections'
     items are in the processor's caches, so that is done in pieces; what is left in one is to sort the numbers."""
+    if len(items) < 2:
+        return list(items)
     if len(items) <= CHEAP or _PAUSE.get() is None:
         return sorted(items, key=key)
     listed = list(items)
