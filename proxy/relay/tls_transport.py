@@ -13,11 +13,13 @@ Invariant: nothing that did not pass OpenSSL is ever given to a reader or a peer
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 import ssl
 from typing import TYPE_CHECKING
 
+from ..overlong import OVERLONG
 from .transport import WOULD_WAIT
 
 if TYPE_CHECKING:
@@ -78,6 +80,20 @@ class TlsSocket:
             raise self._failure
         if self._ended:
             return 0
+        received = 0
+        OVERLONG.begin(self._sock.fileno())
+        try:
+            received = self._decrypt_into(view)
+        finally:
+            if OVERLONG.end():
+                aborted = "what it sends keeps OpenSSL busy, and is no data"
+                self._failed(ConnectionAbortedError(errno.ECONNABORTED, aborted), received)
+        if received:
+            self._refused = None
+            return received
+        return 0 if self._ended else WOULD_WAIT
+
+    def _decrypt_into(self, view: memoryview) -> int:
         received, most = 0, min(len(view), READ_BYTES)
         sock = self._sock
         try:
@@ -94,10 +110,7 @@ class TlsSocket:
             self.readable, self.crossed = False, ANY_EVENT
         except OSError as error:
             self._failed(error, received)
-        if received:
-            self._refused = None
-            return received
-        return 0 if self._ended else WOULD_WAIT
+        return received
 
     def peek_into(self, _: memoryview) -> int:
         """Raises OSError: `splices` is false."""
@@ -140,8 +153,12 @@ class TlsSocket:
     def close(self) -> None:
         """Send the peer a close_notify if that is possible without waiting, and close the socket."""
         if not self._sending_ended and self._failure is None:
-            with contextlib.suppress(OSError, ValueError):
-                self._sock.unwrap()
+            OVERLONG.begin(self._sock.fileno())
+            try:
+                with contextlib.suppress(OSError, ValueError):
+                    self._sock.unwrap()
+            finally:
+                OVERLONG.end()
         self._sock.close()
 
     def _hear(self) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
+from ..overlong import OVERLONG
 from .failures import HandshakeError, Reason
 
 if TYPE_CHECKING:
@@ -99,11 +100,15 @@ class Handshakes:
 
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
-    """What is to be awaited before the next one; None: it is done."""
+    """What is to be awaited before the next one; None: it is done. Raises OSError."""
+    OVERLONG.begin(sock.fileno())
     try:
         sock.do_handshake()
     except ssl.SSLWantReadError:
         return trio.lowlevel.wait_readable
     except ssl.SSLWantWriteError:
         return trio.lowlevel.wait_writable
+    finally:
+        if OVERLONG.end():
+            raise HandshakeError(Reason.OTHER, "what it sends keeps OpenSSL busy, and comes to no end")
     return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import ssl
 import struct
@@ -22,6 +23,7 @@ from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0
 from tests.proxy.test_server import until
+from tests.proxy.tls_records import Records
 from tests.proxy.tls_stage import KAFKA, LISTENS, NAME, Keys, Victim, attacked, counted, counted_all, secured, waits
 
 if TYPE_CHECKING:
@@ -196,6 +198,37 @@ def writes_past_tls(content: bytes, *, ends: Callable[[ssl.SSLSocket], object]) 
     return attack
 
 
+def changes_keys_without_end(*, wants_one: bool) -> Callable[[Keys, Address], None]:
+    """After an honest Fetch: some seconds of work for OpenSSL, and no byte of data. The connection is to be ended."""
+
+    def attack(keys: Keys, to: Address) -> None:
+        context, key_log = keys.client(keys.own), keys.own.with_name("key.log")
+        context.keylog_filename = str(key_log)
+        with context.wrap_socket(dial(to), server_hostname=NAME) as sock:
+            sock.sendall(with_length(fetch_frame({T0: 0})))
+            assert sock.recv(4096)
+            records = Records(key_log)
+            records.record(b"")  # the Fetch's number is taken
+            updates = b"".join(records.key_update(wants_one=wants_one) for _ in range(60_000))
+            with contextlib.suppress(ConnectionError):
+                writes_until_ended(sock, updates)
+
+    return attack
+
+
+def writes_until_ended(sock: ssl.SSLSocket, content: bytes) -> None:
+    """Past TLS. What is answered is read, or a sidecar that answers would have to wait."""
+    sock.setblocking(False)
+    left = memoryview(content)
+    while True:
+        readable, writable, _ = select.select([sock], [sock] if left else [], [], 5.0)
+        assert readable or writable, "the connection is still open"
+        if readable and not os.read(sock.fileno(), 65536):
+            return
+        if writable:
+            left = left[os.write(sock.fileno(), left[:16384]) :]
+
+
 def closes_by_a_reset(sock: ssl.SSLSocket) -> None:
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
@@ -213,6 +246,8 @@ IN_MID_CONNECTION = {
     # Without close_notify an end is an end to Python's ssl module, a reset one as well; frames have lengths.
     "it vanishes": (writes_past_tls(HALF_A_RECORD, ends=lambda _: None), {"follower_closed"}),
     "it vanishes by a reset": (writes_past_tls(HALF_A_RECORD, ends=closes_by_a_reset), {"follower_closed"}),
+    "new keys without end": (changes_keys_without_end(wants_one=False), {"connection_broken"}),
+    "new keys without end, on both sides": (changes_keys_without_end(wants_one=True), {"connection_broken"}),
     "a forged record": (writes_past_tls(FORGED_RECORD, ends=waits_for_the_end), {"connection_broken"}),
 }
 

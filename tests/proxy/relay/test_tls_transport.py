@@ -226,6 +226,9 @@ class Crossing:
     def __init__(self, says: Exception) -> None:
         self._says = says
 
+    def fileno(self) -> int:
+        return 0
+
     def recv_into(self, _: memoryview) -> int:
         raise self._says
 

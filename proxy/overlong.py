@@ -1,0 +1,94 @@
+"""Ends a call of OpenSSL's that does not end: the loop that relays everything waits for it.
+
+OpenSSL goes on reading for as long as what comes is no data. A peer that asks for new keys again and again (KeyUpdate,
+RFC 8446 4.6.3), 27 bytes each time, kept one read for 0.7 s with half a megabyte, and for as long as it went on
+(measured). Nothing can be said to OpenSSL against it by way of Python, but its next read of the socket can be made to
+find an end: the socket's number leads to a closed one until the call is over.
+
+    loop:    begin ── OpenSSL reads, reads, reads, finds an end ── end: puts the socket back, and says that it was cut
+    watcher:                      cut ─┘
+
+A call is measured by the core's time that it took, since a machine may be busy, or the process stopped. Knows one
+thread's calls, one at a time. Invariants: between two calls every number leads to its own socket; what was cut is never
+read from again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+
+MOST_SECONDS = 0.01
+"""Of a core, from when the call was first seen. Sixteen full records take a fiftieth of it, a handshake a fifth."""
+LOOK_SECONDS = 0.01
+_NONE = -1
+
+
+class Overlong:
+    """Of the one thread that calls `begin` and `end`."""
+
+    def __init__(self, *, most_seconds: float = MOST_SECONDS) -> None:
+        self._most_seconds = most_seconds
+        self._calls = 0
+        self._number = _NONE
+        """Of the socket that is read from in a call that has not ended."""
+        self._kept = _NONE
+        """Leads to that socket once its own number does not."""
+        self._cutting = threading.Lock()
+        self._ended: socket.socket | None = None
+        self._clock = _NONE
+
+    def begin(self, number: int) -> None:
+        """A call that reads from this socket begins; `end` follows, whatever comes of it."""
+        if self._ended is None:
+            self._start()
+        self._number = number
+        self._calls += 1
+
+    def end(self) -> bool:
+        """The call is over. Whether it was cut: then its connection is to be ended."""
+        with self._cutting:
+            number, kept = self._number, self._kept
+            self._number = self._kept = _NONE
+        if kept == _NONE:
+            return False
+        os.dup2(kept, number, inheritable=False)
+        os.close(kept)
+        return True
+
+    def _start(self) -> None:
+        self._ended, other = socket.socketpair()
+        other.close()
+        if hasattr(time, "pthread_getcpuclockid"):
+            self._clock = time.pthread_getcpuclockid(threading.get_ident())
+            # Without a thread to be had, calls are as long as they are.
+            with contextlib.suppress(RuntimeError):
+                threading.Thread(target=self._watch, name="overlong", daemon=True).start()
+
+    def _watch(self) -> None:
+        seen, since = 0, 0.0
+        while True:
+            time.sleep(LOOK_SECONDS)
+            calls = self._calls
+            if self._number == _NONE:
+                continue
+            used = time.clock_gettime(self._clock)
+            if calls != seen:
+                seen, since = calls, used
+            elif used - since >= self._most_seconds:
+                with contextlib.suppress(OSError):  # no descriptor is free: it is tried again at the next look
+                    self._cut(calls)
+
+    def _cut(self, calls: int) -> None:
+        with self._cutting:
+            if self._calls == calls and self._number != _NONE and self._kept == _NONE and self._ended is not None:
+                kept = os.dup(self._number)
+                os.dup2(self._ended.fileno(), self._number, inheritable=False)
+                self._kept = kept
+
+
+OVERLONG = Overlong()
+"""Of the loop."""

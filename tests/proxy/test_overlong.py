@@ -1,0 +1,77 @@
+"""A read that does not end is made to find an end, and its socket is as before afterwards."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.overlong import LOOK_SECONDS, Overlong
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, peers = socket.socketpair()
+    with ours, peers:
+        ours.settimeout(0)
+        yield ours, peers
+
+
+def busy(seconds: float) -> None:
+    """Of a core."""
+    ends = time.thread_time() + seconds
+    while time.thread_time() < ends:
+        sum(range(100))
+
+
+def test_a_call_that_is_short_is_left_alone(ends: tuple[socket.socket, socket.socket]) -> None:
+    ours, peers = ends
+    overlong = Overlong(most_seconds=10.0)
+    for number in range(3):
+        overlong.begin(ours.fileno())
+        peers.send(bytes([number]))
+        assert ours.recv(10) == bytes([number])
+        assert not overlong.end()
+
+
+def test_a_call_that_waits_for_a_core_is_left_alone(ends: tuple[socket.socket, socket.socket]) -> None:
+    """A machine may be busy, a process stopped."""
+    ours, _ = ends
+    overlong = Overlong(most_seconds=0.5)
+    overlong.begin(ours.fileno())
+    time.sleep(10 * LOOK_SECONDS)
+    assert not overlong.end()
+
+
+def test_a_call_that_goes_on_finds_an_end_and_the_socket_is_back_afterwards(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, peers = ends
+    overlong = Overlong()
+    open_before = None
+    for _ in range(3):
+        overlong.begin(ours.fileno())
+        found = None
+        for _ in range(1000):
+            busy(0.005)
+            peers.send(b"x")
+            found = os.read(ours.fileno(), 10)
+            if not found:
+                break
+        assert found == b""
+        assert overlong.end()
+        assert not overlong.end()
+        peers.send(b"still")
+        assert ours.recv(10).endswith(b"still")
+        # The first time it got a socket and a thread of its own, which stay.
+        found_open = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - a number is all that is asked
+        open_before = open_before or found_open
+        assert found_open == open_before
+    assert sum(thread.name == "overlong" for thread in threading.enumerate()) >= 1
