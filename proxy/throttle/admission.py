@@ -8,9 +8,10 @@ Invariant: each grant is settled once, with the bytes of the answer or by being 
 from __future__ import annotations
 
 import math
-from operator import attrgetter, eq, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
+from admission.budget import limits
 from admission.stakes import Stake
 from protocol.pacing import FEW, paced
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from .replicas import Replicas
     from .role_throttle import RoleThrottle
 
-_KEY, _WISH, _LIMIT = attrgetter("key"), attrgetter("wish"), itemgetter(0)
+_KEY, _WISH = attrgetter("key"), attrgetter("wish")
 LEAST_HOLD_SECONDS = 0.002
 """The shortest hold, so that a wait that rounds to nothing cannot become a loop of decisions."""
 LEAST_FORWARDED_WAIT_MS = 10
@@ -152,7 +153,7 @@ class Admission:
             grants = self._throttle.budget.admit(self.claim, asked, now, rides=rides)
         else:
             grants = self._grant_finer(entered, keys, asked, now, rides=rides)
-        if len(grants) == len(wishes) and all(map(eq, grants, map(_LIMIT, wishes))):
+        if len(grants) == len(wishes) and grants == limits(wishes):
             self.has_all = not self._leaves
             if not self.claim.urgency:
                 self.want_nothing()
