@@ -11,6 +11,8 @@ import click
 
 from protocol.errors import ProtocolError
 from protocol.kafka_json import Engine, request_json, response_json
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
 
 from ..terminal import encoded
 from .options import FILE
@@ -74,10 +76,10 @@ def _decode(
     file: Path, parse: Callable[[bytes, Engine], dict[str, Any]], engines: tuple[Engine, ...]
 ) -> dict[str, Any]:
     try:
-        frame = file.read_bytes()
+        frame = read_bytes(file, takes_pipes=True)
         decoded = [parse(frame, engine) for engine in engines]
-    except OSError as error:
-        return {"file": str(file), "error": f"cannot be read: {error.strerror or error}"}
+    except ConfigurationError as error:
+        return {"file": str(file), "error": str(error).removeprefix(f"{file}: ")}
     except ProtocolError as error:
         return {"file": str(file), "error": str(error)}
     if any(other != decoded[0] for other in decoded):

@@ -55,6 +55,26 @@ def test_every_frame_of_every_version_is_printed_as_kafka_does(sidecar: Sidecar,
     assert [json.loads(line)["body"] for line in result.output.splitlines()] == [line["body"] for line in said]
 
 
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("/dev/zero", "cannot be read: expected a file, found a device"),
+        ("/tmp", "cannot be read: expected a file, found a directory"),
+        ("long.bin", "expected at most 67108864 bytes, found a larger file"),
+    ],
+)
+def test_what_is_no_frame_is_not_read_into_memory(
+    sidecar: Sidecar, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, problem: str
+) -> None:
+    """A device was read until the machine had no memory left."""
+    monkeypatch.chdir(tmp_path)
+    with Path("long.bin").open("wb") as sparse:
+        sparse.truncate(2**40)
+    result = sidecar("decode", path)
+    assert result.exit_code == 1
+    assert json.loads(result.output) == {"file": path, "error": problem}
+
+
 def test_each_file_has_its_line_and_one_bad_frame_fails_all(sidecar: Sidecar, tmp_path: Path) -> None:
     good = GOLDEN / "frames" / golden("request")["file"]
     bad = tmp_path / "bad.bin"
@@ -65,7 +85,7 @@ def test_each_file_has_its_line_and_one_bad_frame_fails_all(sidecar: Sidecar, tm
     assert ["body" in line for line in lines] == [True, False, False, False]
     assert lines[1].keys() == {"file", "error"}
     assert lines[2]["error"] == "cannot be read: No such file or directory"
-    assert lines[3]["error"] == "cannot be read: Is a directory"
+    assert lines[3]["error"] == "cannot be read: expected a file, found a directory"
     assert result.stderr == ""
 
 
