@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
-from ..overlong import OVERLONG
+from ..overlong import HANDSHAKE_SECONDS, OVERLONG
 from .failures import HandshakeError, Reason
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Handshakes:
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
     """What is to be awaited before the next one; None: it is done. Raises OSError."""
-    OVERLONG.begin(sock.fileno())
+    OVERLONG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
         sock.do_handshake()
     except ssl.SSLWantReadError:

@@ -33,9 +33,9 @@ def busy(seconds: float) -> None:
 
 def test_a_call_that_is_short_is_left_alone(ends: tuple[socket.socket, socket.socket]) -> None:
     ours, peers = ends
-    overlong = Overlong(most_seconds=10.0)
+    overlong = Overlong()
     for number in range(3):
-        overlong.begin(ours.fileno())
+        overlong.begin(ours.fileno(), 10.0)
         peers.send(bytes([number]))
         assert ours.recv(10) == bytes([number])
         assert not overlong.end()
@@ -44,8 +44,8 @@ def test_a_call_that_is_short_is_left_alone(ends: tuple[socket.socket, socket.so
 def test_a_call_that_waits_for_a_core_is_left_alone(ends: tuple[socket.socket, socket.socket]) -> None:
     """A machine may be busy, a process stopped."""
     ours, _ = ends
-    overlong = Overlong(most_seconds=0.5)
-    overlong.begin(ours.fileno())
+    overlong = Overlong()
+    overlong.begin(ours.fileno(), 0.5)
     time.sleep(10 * LOOK_SECONDS)
     assert not overlong.end()
 
