@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from .. import audit, lag, rates
 from ..audited_bounds import with_bounds
+from ..held import Held
 from .options import (
     Wanted,
     output_options,
@@ -92,16 +93,19 @@ def audit_command(
       python -m pipeline audit tables --evidence over.parquet
     """
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
-    with session("audit", spark_settings) as spark:
+    with session("audit", spark_settings) as spark, Held() as held:
         found = tables(spark, path, wanted)
         if evidence is not None:
             require_room(spark, evidence)
         before = found.reaching_back(audit.longest(promises) - 1)
-        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events)).cache()
-        found_all = audit.summary(seconds, promises, since=found.scope.since).cache()
+        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events)))
+        found_all = held.once(audit.summary(seconds, promises, since=found.scope.since))
         put_out(found_all, output)
         _tell_doubts(found_all)
         over = found.scope.cut(audit.violations(seconds, promises))
+        if not _number_over(found_all):
+            # Of windows that were all judged already none is evidence: they are not judged once more.
+            over = over.limit(0)
         if evidence is not None:
             over.write.mode("overwrite").parquet(evidence)
             tell(f"evidence written to {evidence}")
@@ -110,6 +114,12 @@ def audit_command(
             put_out(
                 over.orderBy(F.desc("ratio"), *PER, "time", "window_seconds").drop("quota_bytes"), (None, ""), rows=10
             )
+
+
+def _number_over(summary: DataFrame) -> int:
+    """Return how many windows are over their bound."""
+    sums = (F.coalesce(F.sum(name), F.lit(0)) for name in summary.columns if name.startswith("over_"))
+    return int(summary.agg(sum(sums, F.lit(0)).alias("over")).collect()[0].over)
 
 
 def _tell_doubts(summary: DataFrame) -> None:

@@ -62,6 +62,21 @@ def test_compact_says_what_there_was_to_do(tables: Path, capsys: pytest.CaptureF
     assert [row.split()[:3] for row in rows] == [[name, "0", "0"] for name in ("traffic", "seconds", "events")]
 
 
+def test_where_no_window_was_over_the_evidence_is_there_and_empty(
+    tables: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    """It is known from the sums, so that windows are not judged once more; columns are those it has otherwise."""
+    high = ["--one-second", "9", "--eleven-seconds", "9"]
+    for name, arguments in (("none", high), ("some", [])):
+        assert main(["audit", str(tables), *arguments, "--evidence", str(tmp_path / name), *MASTER]) == 0
+    none, some = (spark.read.parquet(str(tmp_path / name)) for name in ("none", "some"))
+    assert none.columns == some.columns
+    assert (none.count(), some.count() > 0) == (0, True)
+    capsys.readouterr()
+    assert main(["audit", str(tables), *high, *MASTER]) == 0
+    assert "no rows" in capsys.readouterr().err
+
+
 def test_audit_prints_the_verdict_and_the_evidence(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", str(tables), *MASTER]) == 0
     summary, _, evidence = capsys.readouterr().out.partition("\nworst windows over the bound:\n")
