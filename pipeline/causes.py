@@ -1,6 +1,7 @@
 """What went wrong in Java, as a line for people.
 
-Knows no job. Invariant: one line, without a stack; a file that may not be read is called that.
+Knows no job. Invariant: one line, without a stack; a file that may not be read is called that, and what nobody who
+typed something can put right is called Spark's own.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JJavaError
 
 if TYPE_CHECKING:
+    from py4j.protocol import Py4JNetworkError
     from pyspark.errors import PySparkException
 
 _DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
@@ -21,8 +23,25 @@ _PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:: .+)?)$", re.MULTILINE)
 """The last line of a traceback: an exception's class and what it says."""
 _GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 """Spark's condition for a file that was there when the files were listed."""
-_DEFECTS = ("java.lang.NullPointerException", "java.lang.IllegalStateException", "java.lang.AssertionError")
-"""What no input and no setting explains. A driver that was stopped for ten minutes takes its executor for lost."""
+_MISTAKES = frozenset(
+    {
+        "AssertionError", "ClassCastException", "ConcurrentModificationException", "IllegalStateException",
+        "NoSuchElementException", "NullPointerException",
+    }
+)  # fmt: skip
+"""Java's exceptions for what a program got wrong: nothing that it was given is said by them."""
+_STOOD_STILL = re.compile(
+    r"heartbeat timed out|SparkContext (?:was|has been) (?:shut down|stopped)|stopped SparkContext"
+)
+"""What Spark says when it has given up an executor, or itself, that said nothing for too long or was ended."""
+
+
+def jvm_ended(error: Py4JNetworkError | ConnectionError) -> str:
+    """Return what to say when nobody answers at the other end of py4j's connection, which a job has alone."""
+    return (
+        f"Spark's JVM ended, or was ended, while it was at work ({error}): run it again; if the kernel ended it for"
+        " want of memory, with fewer cores: --master 'local[1]'"
+    )
 
 
 def first_line(error: PySparkException | Py4JJavaError) -> str:
@@ -39,10 +58,15 @@ def first_line(error: PySparkException | Py4JJavaError) -> str:
             "the tables were written anew while they were read, or a file of them was removed: run it again"
             f" ({text.splitlines()[0]})"
         )
-    line = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
-    if line.startswith(_DEFECTS):
-        return f"Spark itself failed, as where it stood still for minutes: run it again ({line})"
-    return line
+    said = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
+    causes = _causes(error)
+    if (causes and causes[-1][0] in _MISTAKES) or _STOOD_STILL.search(text):
+        return (
+            "Spark itself failed, not of anything that it was given: run it again. If this machine, or this process,"
+            " stood still for some minutes, that may be why; if not, --conf spark.log.level=ERROR shows where"
+            f" ({said})"
+        )
+    return said
 
 
 def root_cause(error: PySparkException | Py4JJavaError) -> str:

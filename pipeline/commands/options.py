@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
+from ..causes import jvm_ended
 from ..errors import InputError
 from ..scope import Scope
 from ..session import open_session
@@ -85,7 +87,8 @@ def scope_options(command: Callable[..., None], *, until_option: str = "--until"
 
 @contextmanager
 def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Iterator[SparkSession]:
-    """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none."""
+    """Open the session, and close it if it was not there before. Raises InputError for a --conf that is none, and if
+    Spark's JVM ends within the block."""
     master, conf = spark_settings
     # spark-submit has started the JVM that we are to use, and has a master of its own.
     if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -96,10 +99,15 @@ def session(app: str, spark_settings: tuple[str | None, tuple[str, ...]]) -> Ite
             raise InputError(f"--conf: expected KEY=VALUE, found {item!r}")
     was_there = SparkSession.getActiveSession() is not None
     spark = open_session(f"pipeline {app}", master=master, conf={key: value for key, _, value in pairs})
+    is_over = was_there
     try:
         yield spark
+    except (Py4JNetworkError, ConnectionError) as error:
+        # Nobody is there to be asked to stop.
+        is_over = True
+        raise InputError(jvm_ended(error)) from error
     finally:
-        if not was_there:
+        if not is_over:
             spark.stop()
 
 
