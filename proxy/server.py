@@ -117,6 +117,8 @@ async def serve(
         passed.require_none_left()
 
         def started() -> None:
+            configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
+            server.handover.listens({HTTP: (settings.http.listen, http.listener), **configured})
             bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
@@ -145,7 +147,6 @@ async def _until_drained(
     async with server.recorded(), trio.open_nursery() as background:
         for task, run in server.tasks(http, received).items():
             background.start_soon(server.handover.keep, server.supervisor, task, run)
-        server.handover.listens(http.listener, listeners)
         started()
         if loads:
             background.start_soon(load_what_could_wait)

@@ -18,7 +18,6 @@ import trio
 from protocol.fetch.walker import prepare_walkers
 
 from ..config.settings_values import Address
-from ..listeners import HTTP
 from ..process.supervision import Task
 from ..relay.connection import relay
 from ..relay.transport import PlainSocket
@@ -31,11 +30,10 @@ from .taking import Inheritance, inherit
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from ..config.settings import Settings
     from ..logs.log import Log
-    from ..network.reception import Route
     from ..process.service_manager import ServiceManager
     from ..process.supervision import Supervisor
     from ..relay.connection import Draining
@@ -63,7 +61,6 @@ class HandOver:
         self.pages = trio.CancelScope()
         """In which pages are answered: until another process does."""
         self.taken = 0
-        self._settings = settings
         self._address = address_of(settings.path, settings.broker.id)
         self._throttles = throttles
         self._draining = draining
@@ -85,11 +82,9 @@ class HandOver:
             prepare_walkers(version)
         return self._inheritance
 
-    def listens(self, http: socket.socket, listeners: Iterable[tuple[Route, trio.SocketListener]]) -> None:
-        """These sockets are what the next process gets, each with the address that was configured."""
-        socks = {route.key: (route.listen, listener.socket.fileno()) for route, listener in listeners}
-        found = {HTTP: (self._settings.http.listen, http.fileno()), **socks}
-        self._listeners = [Listener(key, address, number) for key, (address, number) in found.items()]
+    def listens(self, listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]]) -> None:
+        """These sockets, by setting, are what the next process gets; each with the address that was configured."""
+        self._listeners = [Listener(key, address, sock.fileno()) for key, (address, sock) in listeners.items()]
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
         """Run a background task until cancelled; pages are answered until another process does."""
