@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,17 +40,21 @@ class Work:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._before = self._sums()
+        self._last_before = max((one.stageId() for one in self._stages()), default=-1)
 
     @property
     def shuffled(self) -> int:
-        return self._sums()[0] - self._before[0]
+        return sum(one.shuffleWriteRecords() for one in self._since())
 
     @property
     def read(self) -> int:
-        return self._sums()[1] - self._before[1]
+        return sum(one.inputRecords() for one in self._since())
 
-    def _sums(self) -> tuple[int, int]:
+    def _since(self) -> list[Any]:
+        """Told by their numbers: of a session's stages Spark forgets the oldest, so that sums over all of them fall."""
+        return [one for one in self._stages() if one.stageId() > self._last_before]
+
+    def _stages(self) -> list[Any]:
         context = self._spark.sparkContext
         gateway = context._gateway
         assert gateway is not None
@@ -58,8 +62,7 @@ class Work:
         context._jsc.sc().listenerBus().waitUntilEmpty()
         none = gateway.new_array(jvm.double, 0)
         stages = context._jsc.sc().statusStore().stageList(None, False, False, none, jvm.java.util.ArrayList())
-        found = [stages.apply(place) for place in range(stages.size())]
-        return sum(one.shuffleWriteRecords() for one in found), sum(one.inputRecords() for one in found)
+        return [stages.apply(place) for place in range(stages.size())]
 
 
 def nothing_is_held(spark: SparkSession) -> bool:
