@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .rewriting import rewriting
 from .scope import Scope
-from .sole_writer import sole_writer
-from .staging import Staging
-from .storage import begin, commit
-from .tables import DATED, LAYOUT
+from .tables import DATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,24 +38,18 @@ def compact(
 ) -> list[Compacted]:
     """Write anew the days within a scope that are many small files, as one commit. wanted: the scope, told when what a
     killed run left is in place. Raises InputError if there are no tables."""
-    if not tables.storage.exists(tables.storage.under(LAYOUT)):
-        tables.require()
-    with sole_writer(tables.storage, tell=tell) as turn:
-        staging = Staging(tables, begin(tables.storage, turn=turn.number))
-        scoped = tables.require().within(wanted())
-        done, moves = [], []
+    done = []
+    with rewriting(tables, tell=tell) as (staging, moves):
+        scoped = tables.within(wanted())
         for name in DATED:
             before = {day: sizes for day, sizes in _days(scoped, name) if _is_small(sizes)}
             if before:
                 tell(f"{name}: {len(before)} days of brokers")
-                moves += staging.together(name, sorted(before))
+                moves.extend(staging.together(name, sorted(before)))
             was = [size for sizes in before.values() for size in sizes]
             now = [size for day in before for size in tables.storage.sizes(f"{staging.stage}/{name}/{day}").values()]
             done.append(Compacted(name, len(before), len(was), len(now), sum(was), sum(now)))
-        if moves:
-            turn.still_holds()
-            commit(tables.storage, moves, turn=turn.number)
-        return done
+    return done
 
 
 def _days(tables: Tables, name: str) -> Iterable[tuple[str, list[int]]]:

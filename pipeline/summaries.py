@@ -19,19 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from .rewriting import rewriting
 from .schema import SUMMARIES
 from .settled import settled
-from .sole_writer import sole_writer
-from .staging import Day, Staging
-from .storage import begin, commit
-from .tables import LAYOUT
+from .staging import Day
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
 
-    from .staging import Move
+    from .staging import Move, Staging
     from .tables import Tables
 
 DAY_SECONDS = 86_400
@@ -98,13 +96,8 @@ def summarise(
 ) -> dict[str, int]:
     """Work out what is not kept, or not of what there is now, as one commit; return of each summary how many days of
     brokers that were. Raises InputError if there are no tables."""
-    if not tables.storage.exists(tables.storage.under(LAYOUT)):
-        tables.require()
-    with sole_writer(tables.storage, tell=tell) as turn:
-        staging = Staging(tables, begin(tables.storage, turn=turn.number))
-        tables.require()
+    with rewriting(tables, tell=tell) as (staging, moves):
         now = fingerprints(_files(tables, "traffic"))
-        moves: list[Move] = []
         done = {}
         for summary in summaries:
             kept = _kept(tables, summary)
@@ -112,11 +105,8 @@ def summarise(
             done[summary.name] = len(stale)
             if stale:
                 tell(f"{summary.name}: {len(stale)} days of brokers")
-                moves += _stage(staging, summary, stale, now)
-        if moves:
-            turn.still_holds()
-            commit(tables.storage, moves, turn=turn.number)
-        return done
+                moves.extend(_stage(staging, summary, stale, now))
+    return done
 
 
 def _stage(staging: Staging, summary: Summary, stale: Mapping[Day, str], now: Mapping[Day, str]) -> list[Move]:

@@ -1,0 +1,37 @@
+"""Tables that are there, written anew in part: alone, and as one commit.
+
+Knows who writes and how it is put in place, not what is written. Invariant: what a killed writer left is put in place,
+or undone, before anything is looked at.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from .sole_writer import sole_writer
+from .staging import Staging
+from .storage import begin, commit
+from .tables import LAYOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .staging import Move
+    from .tables import Tables
+
+
+@contextmanager
+def rewriting(tables: Tables, *, tell: Callable[[str], None]) -> Iterator[tuple[Staging, list[Move]]]:
+    """Where to stage, and the moves, which are the commit when the block ends. Raises InputError if there are no
+    tables, or somebody else took over."""
+    if not tables.storage.exists(tables.storage.under(LAYOUT)):
+        tables.require()
+    with sole_writer(tables.storage, tell=tell) as turn:
+        staging = Staging(tables, begin(tables.storage, turn=turn.number))
+        tables.require()
+        moves: list[Move] = []
+        yield staging, moves
+        if moves:
+            turn.still_holds()
+            commit(tables.storage, moves, turn=turn.number)
