@@ -32,6 +32,7 @@ _START_SECONDS = 30.0
 _HTTP_SECONDS = 2.0
 _EFFECT_SECONDS = 5.0
 _POLL_SECONDS = 0.02
+_TAKEN_OVER = '"taken_over"'
 
 UNLIMITED = "# no quotas: everything passes\n"
 """A quotas file that limits nothing (an empty one is refused as torn)."""
@@ -69,9 +70,6 @@ class SidecarPlan:
     def beside(self, brokers: Sequence[int]) -> list[int]:
         """The brokers that have a sidecar at all."""
         return [broker for broker in brokers if self.has_ingress(broker) or self.has_egress(broker)]
-
-
-_TAKEN_OVER = '"taken_over"'
 
 
 class Sidecar:

@@ -13,9 +13,10 @@ from pipeline.compaction import Compacted, compact
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.scope import Scope
-from pipeline.storage import STAGING, Storage
+from pipeline.storage import STAGING
 from pipeline.tables import DATED, Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
+from tests.pipeline.killing import killed_at
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -92,33 +93,13 @@ def test_large_files_are_left_alone(spark: SparkSession, fed: Path, monkeypatch:
     assert {each.days for each in compact(Tables(spark, str(fed)))} == {0}
 
 
-class KilledError(BaseException):
-    """Nothing of ours catches it."""
-
-
-@pytest.mark.parametrize("killed_at", ["stage", 0, 1])
+@pytest.mark.parametrize("moment", ["stage", 0, 1])
 def test_killed_at_any_moment_the_next_run_puts_it_right(
-    spark: SparkSession, fed: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str | int
+    spark: SparkSession, fed: Path, monkeypatch: pytest.MonkeyPatch, moment: str | int
 ) -> None:
     before = rows(spark, fed)
-    moved: list[str] = []
-    move = Storage.move
-
-    def killed_before_rename(self: Storage, source: str, target: str) -> None:
-        if len(moved) == killed_at:
-            self.remove(target)  # the worst moment: the old one is gone, the new one not yet there
-            raise KilledError
-        moved.append(source)
-        move(self, source, target)
-
-    def killed_before_seal(*_: object) -> None:
-        raise KilledError
-
-    name, kill = ("write_text", killed_before_seal) if killed_at == "stage" else ("move", killed_before_rename)
-    with monkeypatch.context() as killed:
-        killed.setattr(Storage, name, kill)
-        with pytest.raises(KilledError):
-            compact(Tables(spark, str(fed)))
+    with killed_at(moment, monkeypatch):
+        compact(Tables(spark, str(fed)))
     compact(Tables(spark, str(fed)))
     assert rows(spark, fed) == before
     assert all(len(names) == 1 for name in DATED for names in files(fed, name).values())

@@ -16,6 +16,7 @@ from pipeline.lines import MOST
 from pipeline.storage import COMMITS, SEAL, STAGING, Storage, begin
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
+from tests.pipeline.killing import killed_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -274,35 +275,15 @@ def test_nothing_to_read_is_said(spark: SparkSession, tmp_path: Path) -> None:
         ingest(spark, [str(tmp_path / "empty")], str(tmp_path / "tables"))
 
 
-class KilledError(BaseException):
-    """Nothing of ours catches it."""
-
-
-@pytest.mark.parametrize("killed_at", ["stage", 1])
+@pytest.mark.parametrize("moment", ["stage", 1])
 def test_killed_at_any_moment_the_next_run_puts_it_right(
-    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str | int
+    spark: SparkSession, straight: Straight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str | int
 ) -> None:
     journal, out = straight.journal, tmp_path / "tables"
     ingest(spark, [str(journal / "102")], str(out))
-    moved: list[str] = []
-
-    def killed_before_rename(self: Storage, source: str, target: str) -> None:
-        if len(moved) == killed_at:
-            self.remove(target)  # the worst moment: the old one is gone, the new one not yet there
-            raise KilledError
-        moved.append(source)
-        move(self, source, target)
-
-    def killed_before_seal(self: Storage, path: str, text: str) -> None:
-        raise KilledError
-
-    move = Storage.move
-    name, kill = ("write_text", killed_before_seal) if killed_at == "stage" else ("move", killed_before_rename)
-    monkeypatch.setattr(Storage, name, kill)
-    with pytest.raises(KilledError):
+    with killed_at(moment, monkeypatch):
         ingest(spark, [str(journal)], str(out))
-    monkeypatch.undo()
-    if killed_at != "stage":
+    if moment != "stage":
         with pytest.raises(InputError, match="an ingest ended while it put its rows in place"):
             tables_of(spark, out)
     ingest(spark, [str(journal)], str(out))

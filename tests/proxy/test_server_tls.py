@@ -23,6 +23,7 @@ from proxy.tls.failures import Reason
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import answer, entry, read_frame
 from tests.proxy.test_server import TWO, Running, port, running, until, write_quotas
+from tests.proxy.tls.stage import MUTUAL_TLS, NAME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -30,21 +31,12 @@ if TYPE_CHECKING:
 
     from proxy.config.settings import Settings
 
-NAME = "kafka-101"
 SETTINGS = """
 [broker]
 id = 101
 [ingress]
 listen = "127.0.0.1:0"
 upstream = "127.0.0.1:{upstream}"
-[ingress.tls.listen]
-ssl.keystore.location = "own.pem"
-ssl.truststore.location = "ca.pem"
-ssl.client.auth = "required"
-[ingress.tls.upstream]
-ssl.keystore.location = "own.pem"
-ssl.truststore.location = "ca.pem"
-server_name = "kafka-101"
 [http]
 listen = "127.0.0.1:0"
 [limits]
@@ -68,7 +60,7 @@ def authority(tmp_path: Path) -> Authority:
 
 def settings(folder: Path, upstream: int) -> Settings:
     path = folder / "proxy.toml"
-    path.write_text(SETTINGS.format(upstream=upstream))
+    path.write_text(SETTINGS.format(upstream=upstream) + MUTUAL_TLS)
     return load_settings(path)
 
 

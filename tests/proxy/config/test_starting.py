@@ -1,9 +1,7 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +9,13 @@ import pytest
 from proxy.config.last_good import keep_last_good
 from proxy.config.reload import QuotaWatch, ReloadResult
 from proxy.config.starting import Source
-from proxy.files import answering
 from tests.proxy.recorded_log import RecordedLog
+
+from ..hanging_disk import hanging_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 GOOD = b"[brokers.1]\nleader.replication.throttled.rate = 10\n"
 NEWER = b"[brokers.1]\nleader.replication.throttled.rate = 20\n"
@@ -124,19 +124,10 @@ def test_a_disk_that_hangs_keeps_no_start_waiting(
 ) -> None:
     """The process never listened, and with it replication ended for as long as the disk hung."""
     keep_last_good(state, NEWER, 1.0)
-    over, open_file = threading.Event(), os.open
-
-    def hang(name: Path | str, *arguments: int) -> int:
-        if Path(name).name in hanging:
-            over.wait(20.0)
-        return open_file(name, *arguments)
-
-    monkeypatch.setattr(answering, "MOST_SECONDS", 0.05)
-    monkeypatch.setattr(os, "open", hang)
     log, began = RecordedLog(), time.monotonic()
-    watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
-    assert time.monotonic() - began < 5
-    over.set()
+    with hanging_disk(monkeypatch, lambda file: file.name in hanging):
+        watch = QuotaWatch.open(path, broker_id=1, log=log, state=state)
+        assert time.monotonic() - began < 5
     assert watch.source is in_force
     assert [line["error"] for line in log.lines] == (
         [f"{path}: cannot be read: no answer within 0.05 s"] if "quotas.toml" in hanging else []

@@ -11,37 +11,28 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.handover.channel import Channel
-from proxy.handover.giving import Giving, Listener
+from proxy.handover.giving import Giving
 from proxy.handover.states import SCHEMA, ConnectionState, Hello, Offer, Ready
 
 from ..recorded_log import RecordedLog
 from ..relay.wire import Wire, answer, entry, relayed
+from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-BROKER = 101
 CONNECTIONS = 40
 LIMIT_SECONDS = 30
 KEY = ("t", 0)
 
 
-class Server:
+class Server(OldServer):
     """Of so many relayed connections."""
 
-    broker = BROKER
+    versions = (3, 17)
 
     def __init__(self, wires: Sequence[Wire]) -> None:
         self._wires = wires
-
-    def listening(self) -> Sequence[Listener]:
-        return ()
-
-    def available_bytes(self) -> Mapping[str, float | None]:
-        return {}
-
-    def fetch_versions(self) -> Sequence[int]:
-        return [3, 17]
 
     def hand_over(self, giving: Giving, process: int) -> None:
         assert process == os.getpid()

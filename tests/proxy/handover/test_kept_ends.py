@@ -16,7 +16,7 @@ from proxy.changes import Changes
 from proxy.config.settings import Address
 from proxy.handover import giving
 from proxy.handover.channel import Channel
-from proxy.handover.giving import Giving, Listener
+from proxy.handover.giving import Giving
 from proxy.handover.kept_ends import open_kept_ends
 from proxy.handover.states import SCHEMA, ConnectionState, Hello, Ready
 from proxy.relay.connection import Draining, relay
@@ -26,11 +26,11 @@ from ..conversation import fetch_frame, throttle
 from ..recorded_log import RecordedLog
 from ..relay.wire import T0, limits, read_frame
 from ..tls.stage import Keys, connected, made
-from .test_giving import BROKER
+from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     import pytest
@@ -41,24 +41,13 @@ LIMIT_SECONDS = 30
 REQUEST, ANSWER = with_length(fetch_frame({T0: 5})), with_length(b"\0\0\0\7 and what follows")
 
 
-class Old:
+class Old(OldServer):
     """A process with one connection, whose follower (`peer`) speaks TLS and whose leader does not."""
 
     def __init__(self, address: str, kept: KeptEnds, peer: ssl.SSLSocket, draining: Draining, log: RecordedLog) -> None:
         self.kept, self.peer, self.draining, self.log = kept, peer, draining, log
         self.giving = Giving(address, self, log)
         self.giving.kept = kept
-
-    broker = BROKER
-
-    def listening(self) -> Sequence[Listener]:
-        return ()
-
-    def available_bytes(self) -> Mapping[str, float | None]:
-        return {}
-
-    def fetch_versions(self) -> Sequence[int]:
-        return ()
 
     def hand_over(self, giving: Giving, _: int) -> None:
         self.draining.give = giving.give

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import ssl
 import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import trio
 
-from lab.authority import Authority
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader, unsecured
 from lab.processes import Process, wait_until
+
+from ..tls.stage import MUTUAL_TLS, NAME, Keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,31 +87,14 @@ class Sidecar:
 class Secured:
     """Mutual TLS on both legs, TLS 1.3."""
 
-    tables = """
-[ingress.tls.listen]
-ssl.keystore.location = "own.pem"
-ssl.truststore.location = "ca.pem"
-ssl.client.auth = "required"
-[ingress.tls.upstream]
-ssl.keystore.location = "own.pem"
-ssl.truststore.location = "ca.pem"
-server_name = "kafka-101"
-"""
-
     def __init__(self, folder: Path) -> None:
-        self._authority = Authority(folder)
-        self._own = self._authority.issue("own.pem", ["kafka-101"])
+        self._keys = Keys(folder)
 
     def dials(self, stream: trio.SocketStream) -> trio.abc.Stream:
-        context = ssl.create_default_context(cafile=self._authority.certificate)
-        context.load_cert_chain(self._own)
-        return trio.SSLStream(stream, context, server_hostname="kafka-101")
+        return trio.SSLStream(stream, self._keys.client(presents=self._keys.own), server_hostname=NAME)
 
     def listens(self, stream: trio.SocketStream) -> trio.abc.Stream:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._authority.certificate)
-        context.load_cert_chain(self._own)
-        context.verify_mode = ssl.CERT_REQUIRED
-        return trio.SSLStream(stream, context, server_side=True)
+        return trio.SSLStream(stream, self._keys.server(asks=True), server_side=True)
 
 
 @asynccontextmanager
@@ -124,7 +107,7 @@ async def served(leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | No
             await path.write_text(text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND))
         if secured is not None:
             async with await trio.open_file(sidecar.folder / "proxy.toml", "a") as file:
-                await file.write(secured.tables)
+                await file.write(MUTUAL_TLS)
         await sidecar.start()
         yield
 

@@ -13,39 +13,28 @@ import trio
 
 from proxy.handover import giving
 from proxy.handover.channel import Channel
-from proxy.handover.giving import Giving, Listener
+from proxy.handover.giving import Giving
 from proxy.handover.serving import HandOver
 from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Offer, Ready
 from proxy.process.service_manager import ServiceManager
 from proxy.relay.connection import Draining
 
 from ..recorded_log import RecordedLog
+from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable
 
     import pytest
 
-BROKER = 101
 LIMIT_SECONDS = 20
 
 
-class Server:
+class Server(OldServer):
     """Without a connection."""
-
-    broker = BROKER
 
     def __init__(self) -> None:
         self.handed_over = False
-
-    def listening(self) -> Sequence[Listener]:
-        return ()
-
-    def available_bytes(self) -> Mapping[str, float | None]:
-        return {}
-
-    def fetch_versions(self) -> Sequence[int]:
-        return ()
 
     def hand_over(self, _: Giving, __: int) -> None:
         self.handed_over = True

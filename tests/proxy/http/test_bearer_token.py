@@ -11,10 +11,10 @@ import trio
 import trio.testing
 
 from proxy.errors import ConfigurationError
-from proxy.files import answering
 from proxy.http import bearer_token
 from proxy.http.bearer_token import LOOK_SECONDS, BearerToken, read_token
 
+from ..hanging_disk import hanging_disk
 from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -111,17 +111,8 @@ async def test_a_new_token_takes_the_place_of_the_old_and_a_wrong_file_lets_nobo
 
 
 def test_a_disk_that_hangs_keeps_no_start_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    over, open_file = threading.Event(), os.open
-
-    def hang(name: Path, *arguments: int) -> int:
-        over.wait(20.0)
-        return open_file(name, *arguments)
-
-    monkeypatch.setattr(answering, "MOST_SECONDS", 0.05)
-    monkeypatch.setattr(os, "open", hang)
-    with pytest.raises(ConfigurationError) as raised:
+    with hanging_disk(monkeypatch), pytest.raises(ConfigurationError) as raised:
         BearerToken.open(path, RecordedLog())
-    over.set()
     assert str(raised.value) == f"http.token_file: {path}: cannot be read: no answer within 0.05 s"
 
 

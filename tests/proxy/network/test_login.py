@@ -5,9 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import os
 import struct
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,9 +17,10 @@ from proxy.config.names_settings import LoginSettings
 from proxy.config.settings_values import Address
 from proxy.config.tls_settings import Secret
 from proxy.errors import ConfigurationError
-from proxy.files import answering as disk
 from proxy.network.broker_asking import Broker, answer_of
 from proxy.network.login import Login
+
+from ..hanging_disk import hanging_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,18 +151,10 @@ def test_a_file_that_is_not_there_is_said_at_the_start(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_hangs_keeps_no_start_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    over, open_file, file = threading.Event(), os.open, tmp_path / "password"
+    file = tmp_path / "password"
     file.write_text(PASSWORD)
-
-    def hang(name: Path, *arguments: int) -> int:
-        over.wait(20.0)
-        return open_file(name, *arguments)
-
-    monkeypatch.setattr(disk, "MOST_SECONDS", 0.05)
-    monkeypatch.setattr(os, "open", hang)
-    with pytest.raises(ConfigurationError) as raised:
+    with hanging_disk(monkeypatch), pytest.raises(ConfigurationError) as raised:
         Login.open(LoginSettings("PLAIN", "sidecar", Secret(file=file)))
-    over.set()
     assert str(raised.value) == f"{file}: cannot be read: no answer within 0.05 s"
 
 

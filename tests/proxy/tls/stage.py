@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 
 
 NAME = "kafka-101"
+MUTUAL_TLS = """
+[ingress.tls.listen]
+ssl.keystore.location = "own.pem"
+ssl.truststore.location = "ca.pem"
+ssl.client.auth = "required"
+[ingress.tls.upstream]
+ssl.keystore.location = "own.pem"
+ssl.truststore.location = "ca.pem"
+server_name = "kafka-101"
+"""
+"""Of proxy.toml in the folder of `Keys`."""
 X400_NAME = x509.UnrecognizedExtension(x509.ExtensionOID.SUBJECT_ALTERNATIVE_NAME, bytes.fromhex("3004a3023000"))
 """An alternative name of a kind that OpenSSL takes and cryptography does not read."""
 

@@ -19,10 +19,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from proxy.config.settings_limits import LimitSettings
 from proxy.config.tls_settings import ClientAuth, RoleTls, StoreSettings
 from proxy.errors import ConfigurationError
-from proxy.files import answering
 from proxy.tls import legs as module
 from proxy.tls.legs import Legs, open_legs
 
+from ..hanging_disk import hanging_disk
 from ..recorded_log import RecordedLog
 from .stage import NAME, Keys, connected
 
@@ -180,20 +180,11 @@ def test_a_disk_that_hangs_keeps_no_start_waiting(
     keys: Keys, log: RecordedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing was listened on, and nothing said why, for as long as the disk hung."""
-    over, open_file = threading.Event(), os.open
-
-    def hang(name: Path | str, *arguments: int) -> int:
-        if Path(name) == keys.own:
-            over.wait(20.0)
-        return open_file(name, *arguments)
-
-    monkeypatch.setattr(answering, "MOST_SECONDS", 0.2)
-    monkeypatch.setattr(os, "open", hang)
     roles, began = [RoleTls(listen=keys.listen(), upstream=keys.upstream())], time.monotonic()
-    with pytest.raises(ConfigurationError) as raised:
-        open_legs(roles, limits=LIMITS, log=log)
-    assert time.monotonic() - began < 5
-    over.set()
+    with hanging_disk(monkeypatch, lambda file: file == keys.own, most_seconds=0.2):
+        with pytest.raises(ConfigurationError) as raised:
+            open_legs(roles, limits=LIMITS, log=log)
+        assert time.monotonic() - began < 5
     assert raised.value.problems == tuple(
         f"{leg}: {keys.own}: cannot be read: no answer within 0.2 s" for leg in ("ingress.listen", "ingress.upstream")
     )

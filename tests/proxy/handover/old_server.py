@@ -1,0 +1,29 @@
+"""What hands itself over, as far as `Giving` knows it: without a listener, a budget, and versions that it has met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from proxy.handover.giving import Giving, Listener
+
+BROKER = 101
+
+
+class OldServer:
+    broker = BROKER
+    versions: Sequence[int] = ()
+
+    def listening(self) -> Sequence[Listener]:
+        return ()
+
+    def available_bytes(self) -> Mapping[str, float | None]:
+        return {}
+
+    def fetch_versions(self) -> Sequence[int]:
+        return self.versions
+
+    def hand_over(self, giving: Giving, process: int) -> None:
+        raise NotImplementedError
