@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from journal_schema import TRAFFIC_IDENTITY, Kind
 
 from .accounts import account, best, journal, to_read
+from .committing import begin, commit
 from .errors import InputError
 from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED
 from .paths import literal
@@ -22,7 +23,6 @@ from .reading import read
 from .schema import EVENTS, QUARANTINE
 from .sole_writer import sole_writer
 from .staging import Day, Span, Staging
-from .storage import begin, commit
 from .tables import LAYOUT, Tables
 from .troubles import of_clocks, of_files, of_lines
 from .unfold import link_seconds, replica_seconds

@@ -9,9 +9,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .committing import begin, commit
 from .sole_writer import sole_writer
 from .staging import Staging
-from .storage import begin, commit
 from .tables import LAYOUT
 
 if TYPE_CHECKING:

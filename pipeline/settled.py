@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from .committing import commits
 from .errors import InputError
 from .sole_writer import LOOK_SECONDS, Watch
-from .storage import commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import compaction
+from pipeline.committing import STAGING
 from pipeline.compaction import Compacted, compact
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.scope import Scope
-from pipeline.storage import STAGING
 from pipeline.tables import DATED, Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
 from tests.pipeline.killing import killed_at

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from journal_schema import Kind
+from pipeline.committing import COMMITS, SEAL, STAGING, begin
 from pipeline.errors import InputError
 from pipeline.ingest import Outcome, find_files, ingest, take
 from pipeline.lines import MOST
-from pipeline.storage import COMMITS, SEAL, STAGING, Storage, begin
+from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
 from tests.pipeline.killing import killed_at

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.cli import main
+from pipeline.committing import SEAL, STAGING, begin, commit, commits
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.settled import settled
 from pipeline.sole_writer import sole_writer
-from pipeline.storage import SEAL, STAGING, Storage, begin, commit, commits
+from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
 

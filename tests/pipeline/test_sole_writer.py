@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import sole_writer as module
+from pipeline.committing import begin, commit
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.sole_writer import WRITER, sole_writer
-from pipeline.storage import Storage, begin, commit
+from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journals import FIRST, traffic_line, write_file
