@@ -14,16 +14,30 @@ and once more if the count has risen meanwhile (`settled`): they see all of a co
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from .replaced import REPLACED, replaced_files, still_kept, with_files_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .replaced import Replaced
+    from .sole_writer import Turn
     from .storage import Storage
 
 STAGING = "_staging"
 SEAL = "_seal.json"
 COMMITS = "_commits"
+
+
+class Move(NamedTuple):
+    staged: str
+    """Below the stage."""
+    target: str
+    """Below the root."""
+    takes_place: bool = False
+    """It is a directory, whose files take the place of all that the target has."""
 
 
 def begin(storage: Storage, *, turn: int) -> str:
@@ -34,10 +48,46 @@ def begin(storage: Storage, *, turn: int) -> str:
     return storage.under(STAGING, str(turn))
 
 
-def commit(storage: Storage, moves: Sequence[tuple[str, str]], *, turn: int) -> None:
-    """Put what is staged in place: (below the stage, below the root). Only for who is the sole writer."""
-    staged = [(f"{turn}/{below}", target) for below, target in moves]
-    storage.write_text(storage.under(STAGING, SEAL), json.dumps(staged))
+def commit(storage: Storage, moves: Sequence[Move], *, turn: int) -> None:
+    """Put what is staged in place. Only for who is the sole writer."""
+    before = replaced = replaced_files(storage)
+    sealed = []
+    for move in moves:
+        names = [""]
+        if move.takes_place:
+            names = [f"/{name}" for name in storage.files_below(storage.under(STAGING, str(turn), move.staged))]
+            replaced = with_files_below(replaced, storage, move.target, now=time.time())
+        sealed += [(f"{turn}/{move.staged}{name}", f"{move.target}{name}") for name in names]
+    if replaced != before:
+        sealed.append(_staged_list(storage, replaced, turn))
+    _commit(storage, sealed)
+
+
+def remove_replaced(turn: Turn) -> None:
+    """Remove what was replaced so long ago that nobody reads it any more. For who has just begun."""
+    storage = turn.storage
+    before = replaced_files(storage)
+    kept = still_kept(before, now=time.time())
+    if kept == before:
+        return
+    for place, names in before.items():
+        for name in names.keys() - kept[place].keys():
+            storage.remove(storage.under(place, name))
+        if not storage.names(storage.under(place)):
+            storage.remove(storage.under(place))
+    turn.still_holds()
+    listed = {place: names for place, names in kept.items() if names}
+    _commit(storage, [_staged_list(storage, listed, turn.number)])
+
+
+def _staged_list(storage: Storage, replaced: Replaced, turn: int) -> tuple[str, str]:
+    staged = f"{turn}/{REPLACED}"
+    storage.write_text(storage.under(STAGING, staged), json.dumps(replaced))
+    return staged, REPLACED
+
+
+def _commit(storage: Storage, sealed: Sequence[tuple[str, str]]) -> None:
+    storage.write_text(storage.under(STAGING, SEAL), json.dumps(sealed))
     _apply(storage)
     storage.remove(storage.under(STAGING))
 

@@ -14,7 +14,7 @@ from .scope import Scope
 from .tables import DATED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from .tables import Tables
 
@@ -42,7 +42,7 @@ def compact(
     with rewriting(tables, tell=tell) as (staging, moves):
         scoped = tables.within(wanted())
         for name in DATED:
-            before = {day: sizes for day, sizes in _days(scoped, name) if _is_small(sizes)}
+            before = {day: sizes for day, sizes in _days(scoped, name).items() if _is_small(sizes)}
             if before:
                 tell(f"{name}: {len(before)} days of brokers")
                 moves.extend(staging.together(name, sorted(before)))
@@ -52,13 +52,14 @@ def compact(
     return done
 
 
-def _days(tables: Tables, name: str) -> Iterable[tuple[str, list[int]]]:
+def _days(tables: Tables, name: str) -> dict[str, list[int]]:
     """Each day of each broker within the scope, as a directory below the table, with the sizes of its files."""
     storage = tables.storage
+    days: list[str] = []
     for found in tables.directories(name):
         brokers = [] if "/" in found else storage.directories(storage.under(name, found))
-        for day in [f"{found}/{broker}" for broker in brokers] or [found]:
-            yield day, list(storage.sizes(storage.under(name, day)).values())
+        days += [f"{found}/{broker}" for broker in brokers] or [found]
+    return tables.sizes(name, days)
 
 
 def _is_small(sizes: list[int]) -> bool:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from journal_schema import TRAFFIC_IDENTITY, Kind
 
 from .accounts import account, best, journal, to_read
-from .committing import begin, commit
+from .committing import Move, begin, commit, remove_replaced
 from .errors import InputError
 from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED
 from .paths import literal
@@ -23,7 +23,7 @@ from .reading import read
 from .schema import EVENTS, QUARANTINE
 from .sole_writer import sole_writer
 from .staging import Day, Span, Staging
-from .tables import LAYOUT, Tables
+from .tables import Tables
 from .troubles import of_clocks, of_files, of_lines
 from .unfold import link_seconds, replica_seconds
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from .staging import Move
     from .storage import Storage
 
 FILES_NAMED = "journal-*.gz"
@@ -124,7 +123,8 @@ def take(
     tables.require_layout()
     with sole_writer(tables.storage, tell=tell) as turn:
         stage = begin(tables.storage, turn=turn.number)
-        tables.storage.replace_text(tables.storage.under(LAYOUT), "")
+        tables.take_over()
+        remove_replaced(turn)
         paths, skipped = to_read(found, tables.files)
         if not paths:
             if skipped:
@@ -165,7 +165,7 @@ def _stage(
         moves += staging.replaced("quarantine", depth=1)
     best(tables.files, files).coalesce(1).write.parquet(f"{stage}/files")
     files.unpersist()
-    return [*moves, ("files", "files")], outcome._replace(troubles=tuple(told))
+    return [*moves, Move("files", "files", takes_place=True)], outcome._replace(troubles=tuple(told))
 
 
 def _gone(tables: Tables, path: str, state: str) -> str:

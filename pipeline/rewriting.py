@@ -9,15 +9,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from .committing import begin, commit
+from .committing import begin, commit, remove_replaced
 from .sole_writer import sole_writer
 from .staging import Staging
-from .tables import LAYOUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .staging import Move
+    from .committing import Move
     from .tables import Tables
 
 
@@ -25,11 +24,12 @@ if TYPE_CHECKING:
 def rewriting(tables: Tables, *, tell: Callable[[str], None]) -> Iterator[tuple[Staging, list[Move]]]:
     """Where to stage, and the moves, which are the commit when the block ends. Raises InputError if there are no
     tables, or somebody else took over."""
-    if not tables.storage.exists(tables.storage.under(LAYOUT)):
+    if not tables.has_layout():
         tables.require()
     with sole_writer(tables.storage, tell=tell) as turn:
         staging = Staging(tables, begin(tables.storage, turn=turn.number))
-        tables.require()
+        tables.require().take_over()
+        remove_replaced(turn)
         moves: list[Move] = []
         yield staging, moves
         if moves:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
 from .committing import commits
 from .errors import InputError
 from .sole_writer import LOOK_SECONDS, Watch
@@ -31,7 +34,13 @@ def settled(storage: Storage, listing: Callable[[], Found], *, sleep: Callable[[
     while True:
         before = commits(storage)
         if before is not None:
-            found = listing()
+            try:
+                found = listing()
+            except (PySparkException, Py4JJavaError):
+                # What was there when it was looked for may have gone since, if a commit came in between.
+                if commits(storage) == before:
+                    raise
+                continue
             if commits(storage) == before:
                 return found
             continue

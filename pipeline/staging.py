@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from .committing import Move
 from .schema import LINE_KEY, PARTITION_COLUMNS
 
 if TYPE_CHECKING:
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from .tables import Tables
-
-Move = tuple[str, str]
-"""(below the stage, below the root)."""
-
 
 MOST_FILES = 16
 """Of a partition. One more `ingest` of it, and it is written anew, as few."""
@@ -72,10 +69,8 @@ class Staging(NamedTuple):
 
     def _there(self, name: str, days: Iterable[Day]) -> dict[str, int]:
         """How many files each of these partitions has."""
-        return {
-            day.directory: len(self.tables.storage.files(self.tables.storage.under(name, day.directory)))
-            for day in days
-        }
+        found = self.tables.sizes(name, [day.directory for day in days])
+        return {directory: len(sizes) for directory, sizes in found.items()}
 
     def _before(self, name: str, there: dict[str, int]) -> DataFrame | None:
         return self.tables.partitions(name, [directory for directory, files in there.items() if files])
@@ -90,7 +85,7 @@ class Staging(NamedTuple):
         return [
             move
             for directory in self._below(self._staged(name), depth=len(PARTITION_COLUMNS))
-            for move in ([_move(name, directory)] if directory in crowded else self._files(name, directory))
+            for move in ([_place(name, directory)] if directory in crowded else self._files(name, directory))
         ]
 
     def together(self, name: str, directories: Sequence[str]) -> list[Move]:
@@ -100,11 +95,11 @@ class Staging(NamedTuple):
 
     def replaced(self, name: str, *, depth: int) -> list[Move]:
         """What is staged of the table, `depth` directories deep: each takes the place of the one there."""
-        return [_move(name, directory) for directory in self._below(self._staged(name), depth=depth)]
+        return [_place(name, directory) for directory in self._below(self._staged(name), depth=depth)]
 
     def _files(self, name: str, directory: str) -> list[Move]:
         files = self.tables.storage.files(f"{self._staged(name)}/{directory}")
-        return [_move(name, f"{directory}/{file}") for file in files]
+        return [Move(*(f"{name}/{directory}/{file}",) * 2) for file in files]
 
     def _staged(self, name: str) -> str:
         return f"{self.stage}/{name}"
@@ -120,8 +115,8 @@ class Staging(NamedTuple):
         return [f"{name}/{below}" for name in names for below in self._below(f"{path}/{name}", depth=depth - 1)]
 
 
-def _move(name: str, below: str) -> Move:
-    return (f"{name}/{below}",) * 2
+def _place(name: str, directory: str) -> Move:
+    return Move(*(f"{name}/{directory}",) * 2, takes_place=True)
 
 
 def _without(lines: DataFrame, rows: DataFrame) -> DataFrame:

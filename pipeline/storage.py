@@ -76,6 +76,11 @@ class Storage:
         }
         return {name: size for name, size in found.items() if name[0] not in "._"}
 
+    def files_below(self, path: str) -> list[str]:
+        """Return the names of all files in `path`, however deep, as they are below it."""
+        below = [f"{one}/{name}" for one in self.directories(path) for name in self.files_below(f"{path}/{one}")]
+        return self.files(path) + below
+
     def is_directory(self, path: str) -> bool:
         found = self._path(path)
         return self.exists(path) and bool(self._files.getFileStatus(found).isDirectory())

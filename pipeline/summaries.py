@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from .staging import Move, Staging
+    from .committing import Move
+    from .staging import Staging
     from .tables import Tables
 
 DAY_SECONDS = 86_400

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from .errors import InputError
 from .paths import literal
+from .replaced import living, replaced_files
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, SUMMARIES, TRAFFIC, kept
 from .scope import Scope
 from .settled import settled
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 EVERYTHING = Scope()
-LAYOUT = "_layout_2"
-"""Is there if the tables are of this version, whose `traffic` says where a replica was before each second."""
+LAYOUT = "_layout_3"
+"""Is there if the tables are of this version, in which not every file of a table counts (`replaced`)."""
+EARLIER_LAYOUT = "_layout_2"
+"""Of the version before it, in which every file counts: it reads as this one does."""
 SCHEMAS: dict[str, StructType] = {
     "traffic": TRAFFIC,
     "seconds": SECOND_ROWS,
@@ -76,12 +79,20 @@ class Tables:
 
     def require_layout(self) -> Tables:
         """Raise InputError if the tables here are of an earlier version, which had less to say."""
-        is_ours = self.storage.exists(self.storage.under(LAYOUT))
-        if not is_ours and self.storage.exists(self.storage.under("files")):
+        if not self.has_layout() and self.storage.exists(self.storage.under("files")):
             raise InputError(
                 f"{self.storage.root}: tables of an earlier version: ingest the journals into another directory"
             )
         return self
+
+    def has_layout(self) -> bool:
+        return any(self.storage.exists(self.storage.under(one)) for one in (LAYOUT, EARLIER_LAYOUT))
+
+    def take_over(self) -> None:
+        """Say that these tables are of this version, so that an earlier one, which would have rows twice, leaves them
+        alone. For their sole writer."""
+        self.storage.replace_text(self.storage.under(LAYOUT), "")
+        self.storage.remove(self.storage.under(EARLIER_LAYOUT))
 
     def read(self, name: str) -> DataFrame:
         """Return the table's rows within the scope: those of every commit there was, and of each all of them."""
@@ -89,14 +100,13 @@ class Tables:
 
     def _read(self, name: str) -> DataFrame:
         schema = SCHEMAS[name]
-        path = self.storage.under(name)
-        if not self.storage.exists(path):
+        if not self.storage.exists(self.storage.under(name)):
             return self._spark.createDataFrame([], schema)
         if name in DATED and not self.scope.is_everything:
             # Named one by one, the others are not even listed.
             found = self.partitions(name, self.directories(name))
             return self._spark.createDataFrame([], schema) if found is None else self.scope.cut(found)
-        return self._spark.read.schema(schema).parquet(literal(path))
+        return self.there(name, [""])
 
     def directories(self, name: str) -> list[str]:
         """Return those of a table by date and broker that may have rows within the scope, as they are below it."""
@@ -116,7 +126,23 @@ class Tables:
     def there(self, name: str, directories: Iterable[str]) -> DataFrame:
         """The same of partitions that are there, at least one."""
         reader = self._spark.read.schema(SCHEMAS[name]).option("basePath", self.storage.under(name))
-        return reader.parquet(*(literal(self.storage.under(name, one)) for one in directories))
+        return reader.parquet(*self._paths(name, directories))
+
+    def _paths(self, name: str, directories: Iterable[str]) -> list[str]:
+        """Patterns for all files that count in these directories of a table."""
+        replaced = replaced_files(self.storage)
+        places = (f"{name}/{one}".rstrip("/") for one in directories)
+        return [literal(self.storage.under(path)) for one in places for path in living(self.storage, one, replaced)]
+
+    def sizes(self, name: str, directories: Iterable[str]) -> dict[str, list[int]]:
+        """Return the bytes of each file that counts in each of these directories of a table."""
+        replaced = replaced_files(self.storage)
+        found = {}
+        for one in directories:
+            gone = replaced.get(f"{name}/{one}", {})
+            there = self.storage.sizes(self.storage.under(name, one))
+            found[one] = [size for file, size in there.items() if file not in gone]
+        return found
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""

@@ -20,7 +20,7 @@ from ..errors import InputError
 from ..scope import Scope
 from ..session import open_session
 from ..storage import Storage
-from ..tables import LAYOUT, Tables
+from ..tables import EARLIER_LAYOUT, LAYOUT, Tables
 from ..terminal import cell, printable
 from ..troubles import of_tables
 from .quantities import MOMENT, Moment, moment_text
@@ -151,7 +151,7 @@ def require_room(spark: SparkSession, path: str) -> None:
     """Raise InputError unless nothing is there, or an earlier result: Spark removes all that it finds, below it too."""
     place = Storage(spark, path)
     others = [name for name in place.names(place.root) if _OF_A_RESULT.match(name) is None]
-    is_table = place.has_beside(LAYOUT)
+    is_table = any(place.has_beside(one) for one in (LAYOUT, EARLIER_LAYOUT))
     if others or is_table:
         found = "one of the tables" if is_table else ", ".join(map(repr, others[:3]))
         raise InputError(

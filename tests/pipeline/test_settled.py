@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from pipeline.cli import main
-from pipeline.committing import SEAL, STAGING, begin, commit, commits
+from pipeline.committing import SEAL, STAGING, Move, begin, commit, commits
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.settled import settled
@@ -36,7 +37,7 @@ def put(storage: Storage, *names: str) -> None:
     stage = begin(storage, turn=1)
     for name in names:
         storage.write_text(f"{stage}/{name}", name)
-    commit(storage, [(name, name) for name in names], turn=1)
+    commit(storage, [Move(name, name) for name in names], turn=1)
 
 
 def listed(storage: Storage) -> list[str]:
@@ -62,6 +63,27 @@ def test_what_was_listed_around_a_commit_is_listed_again(storage: Storage) -> No
 
     assert settled(storage, listing, sleep=never) == ["a", "b"]
     assert looks == [[], ["a", "b"]]
+
+
+def test_what_could_not_be_listed_while_a_commit_came_in_between_is_listed_again(storage: Storage) -> None:
+    """A file that was there when it was looked for, and had another one's place by the time it was opened."""
+    put(storage, "a")
+    looks: list[int] = []
+
+    def listing() -> str:
+        looks.append(len(looks))
+        if len(looks) == 1:
+            put(storage, "b")
+            return storage.read_text(storage.under("gone"))
+        return storage.read_text(storage.under("b"))
+
+    assert settled(storage, listing, sleep=never) == "b"
+
+
+def test_what_cannot_be_listed_at_rest_is_an_error(storage: Storage) -> None:
+    put(storage, "a")
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        settled(storage, lambda: storage.read_text(storage.under("gone")), sleep=never)
 
 
 def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import sole_writer as module
-from pipeline.committing import begin, commit
+from pipeline.committing import Move, begin, commit
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.sole_writer import WRITER, sole_writer
@@ -97,7 +97,7 @@ def test_what_a_late_writer_still_stages_is_nobodys(storage: Storage) -> None:
     for stage, text in ((following, "two"), (stopped, "one")):
         storage.make_directory(f"{stage}/traffic")
         storage.write_text(f"{stage}/traffic/{text}", text)
-    commit(storage, [("traffic", "traffic")], turn=2)
+    commit(storage, [Move("traffic", "traffic", takes_place=True)], turn=2)
     assert storage.files(storage.under("traffic")) == ["two"]
 
 
