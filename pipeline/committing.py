@@ -2,8 +2,8 @@
 
     stage: everything new is written below OUT/_staging/7    killed here: the next run removes it
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
-    apply: each staged file or directory takes its place, or that of the old one; the commit is counted in OUT/_commits;
-           then list and stage are removed
+    apply: each staged file takes its place, by a name that tells when; so does the list of those that do not count any
+           more (`replaced`); the commit is counted in OUT/_commits; then list of moves and stage are removed
 
 Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One writer at a time
 per OUT (`sole_writer`), each below the number of its own turn: one that had stopped for a minute, or whose JVM outlives
@@ -17,7 +17,7 @@ import json
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from .replaced import REPLACED, replaced_files, still_kept, with_files_below
+from .replaced import REPLACED, added, replaced_files, still_kept, with_files_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,41 +48,46 @@ def begin(storage: Storage, *, turn: int) -> str:
     return storage.under(STAGING, str(turn))
 
 
-def commit(storage: Storage, moves: Sequence[Move], *, turn: int) -> None:
-    """Put what is staged in place. Only for who is the sole writer."""
-    before = replaced = replaced_files(storage)
+def commit(storage: Storage, moves: Sequence[Move], *, turn: int, now: float | None = None) -> None:
+    """Put what is staged in place. Only for who is the sole writer. now: seconds since 1970."""
+    before, at = replaced_files(storage), int(time.time() if now is None else now)
+    places = before.places
     sealed = []
     for move in moves:
         names = [""]
         if move.takes_place:
             names = [f"/{name}" for name in storage.files_below(storage.under(STAGING, str(turn), move.staged))]
-            replaced = with_files_below(replaced, storage, move.target, now=time.time())
-        sealed += [(f"{turn}/{move.staged}{name}", f"{move.target}{name}") for name in names]
-    if replaced != before:
-        sealed.append(_staged_list(storage, replaced, turn))
+            places = with_files_below(places, storage, move.target, at=at)
+        sealed += [(f"{turn}/{move.staged}{name}", added(f"{move.target}{name}", at)) for name in names]
+    if places != before.places:
+        sealed.append(_staged_list(storage, before._replace(places=places), turn))
     _commit(storage, sealed)
 
 
-def remove_replaced(turn: Turn) -> None:
-    """Remove what was replaced so long ago that nobody reads it any more. For who has just begun."""
+def remove_replaced(turn: Turn, *, keep_seconds: int | None = None, now: float | None = None) -> None:
+    """Remove what was replaced so long ago that nobody reads it any more. For who has just begun.
+
+    keep_seconds: how long what is replaced stays from now on; None: as long as before. now: seconds since 1970.
+    """
     storage = turn.storage
     before = replaced_files(storage)
-    kept = still_kept(before, now=time.time())
-    if kept == before:
+    if keep_seconds is not None:
+        before = before._replace(keep_seconds=keep_seconds)
+    kept = still_kept(before, now=time.time() if now is None else now)
+    if kept == replaced_files(storage):
         return
-    for place, names in before.items():
-        for name in names.keys() - kept[place].keys():
+    for place, names in before.places.items():
+        for name in names.keys() - kept.places.get(place, {}).keys():
             storage.remove(storage.under(place, name))
         if not storage.names(storage.under(place)):
             storage.remove(storage.under(place))
     turn.still_holds()
-    listed = {place: names for place, names in kept.items() if names}
-    _commit(storage, [_staged_list(storage, listed, turn.number)])
+    _commit(storage, [_staged_list(storage, kept, turn.number)])
 
 
 def _staged_list(storage: Storage, replaced: Replaced, turn: int) -> tuple[str, str]:
     staged = f"{turn}/{REPLACED}"
-    storage.write_text(storage.under(STAGING, staged), json.dumps(replaced))
+    storage.write_text(storage.under(STAGING, staged), replaced.text)
     return staged, REPLACED
 
 

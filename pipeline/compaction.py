@@ -34,12 +34,19 @@ class Compacted(NamedTuple):
 
 
 def compact(
-    tables: Tables, *, wanted: Callable[[], Scope] = Scope, tell: Callable[[str], None] = lambda _: None
+    tables: Tables,
+    *,
+    wanted: Callable[[], Scope] = Scope,
+    tell: Callable[[str], None] = lambda _: None,
+    keep_seconds: int | None = None,
 ) -> list[Compacted]:
     """Write anew the days within a scope that are many small files, as one commit. wanted: the scope, told when what a
-    killed run left is in place. Raises InputError if there are no tables."""
+    killed run left is in place. Raises InputError if there are no tables.
+
+    keep_seconds: how long what is replaced stays from now on, whoever replaces it; None: as long as before.
+    """
     done = []
-    with rewriting(tables, tell=tell) as (staging, moves):
+    with rewriting(tables, tell=tell, keep_seconds=keep_seconds) as (staging, moves):
         scoped = tables.within(wanted())
         for name in DATED:
             before = {day: sizes for day, sizes in _days(scoped, name).items() if _is_small(sizes)}

@@ -100,7 +100,8 @@ def ingest(
 ) -> Outcome:
     """Read journals below `sources` into tables below `target`, alone: another writer of them is waited for.
 
-    now: seconds since 1970, by which lines of the future are told. Raises InputError; then nothing has changed.
+    now: seconds since 1970, by which lines of the future are told, and when the commit is. Raises InputError; then
+    nothing has changed.
     """
     tables = Tables(spark, target)
     found = find_files(spark, tables.storage, sources)
@@ -123,8 +124,8 @@ def take(
     tables.require_layout()
     with sole_writer(tables.storage, tell=tell) as turn:
         stage = begin(tables.storage, turn=turn.number)
-        tables.take_over()
-        remove_replaced(turn)
+        tables.take_over(now=now)
+        remove_replaced(turn, now=now)
         paths, skipped = to_read(found, tables.files)
         if not paths:
             if skipped:
@@ -135,7 +136,7 @@ def take(
         moves, outcome = _stage(spark, found, paths, Staging(tables, stage), tell=tell, now=now)
         turn.still_holds()
         tell("putting the new partitions in place")
-        commit(tables.storage, moves, turn=turn.number)
+        commit(tables.storage, moves, turn=turn.number, now=now)
         return outcome._replace(skipped_files=skipped)
 
 

@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def rewriting(tables: Tables, *, tell: Callable[[str], None]) -> Iterator[tuple[Staging, list[Move]]]:
+def rewriting(
+    tables: Tables, *, tell: Callable[[str], None], keep_seconds: int | None = None
+) -> Iterator[tuple[Staging, list[Move]]]:
     """Where to stage, and the moves, which are the commit when the block ends. Raises InputError if there are no
-    tables, or somebody else took over."""
+    tables, or somebody else took over.
+
+    keep_seconds: how long what is replaced stays from now on; None: as long as before.
+    """
     if not tables.has_layout():
         tables.require()
     with sole_writer(tables.storage, tell=tell) as turn:
         staging = Staging(tables, begin(tables.storage, turn=turn.number))
         tables.require().take_over()
-        remove_replaced(turn)
+        remove_replaced(turn, keep_seconds=keep_seconds)
         moves: list[Move] = []
         yield staging, moves
         if moves:

@@ -25,6 +25,8 @@ class Scope(NamedTuple):
     """The second after the last."""
     brokers: tuple[int, ...] = ()
     """None: all."""
+    as_of: int | None = None
+    """The tables as they were in that second, since 1970; None: as they are."""
 
     @property
     def is_everything(self) -> bool:

@@ -5,13 +5,15 @@ Invariant: a table that is not there yet reads as one without rows, with its sch
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from .errors import InputError
 from .paths import literal
-from .replaced import living, replaced_files
+from .replaced import REPLACED, Replaced, counts, living, replaced_files
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, SUMMARIES, TRAFFIC, kept
 from .scope import Scope
 from .settled import settled
@@ -88,9 +90,15 @@ class Tables:
     def has_layout(self) -> bool:
         return any(self.storage.exists(self.storage.under(one)) for one in (LAYOUT, EARLIER_LAYOUT))
 
-    def take_over(self) -> None:
+    def take_over(self, *, now: float | None = None) -> None:
         """Say that these tables are of this version, so that an earlier one, which would have rows twice, leaves them
-        alone. For their sole writer."""
+        alone. For their sole writer. now: seconds since 1970."""
+        if self.storage.exists(self.storage.under(LAYOUT)):
+            return
+        # What files there are, and since when, is known from now on.
+        self.storage.replace_text(
+            self.storage.under(REPLACED), Replaced(since=int(time.time() if now is None else now)).text
+        )
         self.storage.replace_text(self.storage.under(LAYOUT), "")
         self.storage.remove(self.storage.under(EARLIER_LAYOUT))
 
@@ -116,7 +124,8 @@ class Tables:
         return [f"{day}/broker={broker}" for day in days for broker in self.scope.brokers]
 
     def _dates(self, name: str) -> list[str]:
-        return [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
+        found = [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
+        return found if self.scope.as_of is None else [one for one in found if self._paths(name, [one])]
 
     def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
         """Read only those partitions of a table, named as they are below it; None if none of them is there."""
@@ -124,24 +133,32 @@ class Tables:
         return self.there(name, found) if found else None
 
     def there(self, name: str, directories: Iterable[str]) -> DataFrame:
-        """The same of partitions that are there, at least one."""
+        """The same of partitions that are there, at least one. Raises InputError if the tables are not known as of the
+        moment that is asked for."""
+        paths = self._paths(name, directories)
         reader = self._spark.read.schema(SCHEMAS[name]).option("basePath", self.storage.under(name))
-        return reader.parquet(*self._paths(name, directories))
+        return reader.parquet(*paths) if paths else self._spark.createDataFrame([], SCHEMAS[name])
 
     def _paths(self, name: str, directories: Iterable[str]) -> list[str]:
         """Patterns for all files that count in these directories of a table."""
-        replaced = replaced_files(self.storage)
+        replaced, as_of = replaced_files(self.storage), self.scope.as_of
+        if as_of is not None and as_of < replaced.since:
+            raise InputError(
+                f"{self.storage.root}: expected a moment as of which the tables are known, {_text(replaced.since)} or"
+                f" later (`python -m pipeline compact --keep` says for how long they are), found {_text(as_of)}"
+            )
         places = (f"{name}/{one}".rstrip("/") for one in directories)
-        return [literal(self.storage.under(path)) for one in places for path in living(self.storage, one, replaced)]
+        found = (living(self.storage, one, replaced.places, as_of) for one in places)
+        return [literal(self.storage.under(path)) for paths in found for path in paths]
 
     def sizes(self, name: str, directories: Iterable[str]) -> dict[str, list[int]]:
         """Return the bytes of each file that counts in each of these directories of a table."""
-        replaced = replaced_files(self.storage)
+        places = replaced_files(self.storage).places
         found = {}
         for one in directories:
-            gone = replaced.get(f"{name}/{one}", {})
+            gone = places.get(f"{name}/{one}", {})
             there = self.storage.sizes(self.storage.under(name, one))
-            found[one] = [size for file, size in there.items() if file not in gone]
+            found[one] = [size for file, size in there.items() if counts(file, gone.get(file), self.scope.as_of)]
         return found
 
     def recent(self, name: str) -> DataFrame:
@@ -165,11 +182,16 @@ class Tables:
 
     @property
     def files(self) -> DataFrame:
-        return self.read("files")
+        """What is known now of the journals' files, as of whenever the tables are looked at."""
+        return self.within(self.scope._replace(as_of=None)).read("files")
 
     @property
     def quarantine(self) -> DataFrame:
         return self.read("quarantine")
+
+
+def _text(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def accounted_bytes() -> Column:

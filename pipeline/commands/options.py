@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -68,9 +69,10 @@ class Wanted(NamedTuple):
     since: Moment | None
     until: Moment | None
     brokers: tuple[int, ...]
+    as_of: Moment | None = None
 
 
-def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
+def days_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
     """Add --since, --until and --broker. until_option: what --until is called where it means something else."""
 
     @click.option("--since", type=MOMENT, metavar="MOMENT", help="2026-11-21T03:10:00Z, 03:10, or 6h before the end.")
@@ -81,6 +83,20 @@ def scope_options(command: Callable[..., None], *, until_option: str = "--until"
         *args: Any, since: Moment | None, scope_until: Moment | None, brokers: tuple[int, ...], **kwargs: Any
     ) -> None:
         command(*args, wanted=Wanted(since, scope_until, brokers), **kwargs)
+
+    return wrapped
+
+
+def scope_options(command: Callable[..., None], *, until_option: str = "--until") -> Callable[..., None]:
+    """Add these, and --as-of."""
+
+    @functools.partial(days_options, until_option=until_option)
+    @click.option(
+        "--as-of", type=MOMENT, metavar="MOMENT", help="The tables as they were then; 30m is half an hour ago."
+    )
+    @functools.wraps(command)
+    def wrapped(*args: Any, wanted: Wanted, as_of: Moment | None, **kwargs: Any) -> None:
+        command(*args, wanted=wanted._replace(as_of=as_of), **kwargs)
 
     return wrapped
 
@@ -121,6 +137,8 @@ def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tabl
         tell(f"{path}: {text}")
     if wanted is None:
         return found
+    if wanted.as_of is not None:
+        found = found.within(Scope(as_of=wanted.as_of.resolve(int(time.time()))))
     _require_brokers(found, wanted.brokers)
     return found.within(_scope(found, wanted))
 
@@ -144,7 +162,7 @@ def _scope(found: Tables, wanted: Wanted) -> Scope:
     since, until = (None if moment is None else moment.resolve(last or 0) for moment in ends)
     if since is not None and until is not None and since >= until:
         raise InputError(f"--since {moment_text(since)} is not before --until {moment_text(until)}")
-    return Scope(since, until, wanted.brokers)
+    return found.scope._replace(since=since, until=until, brokers=wanted.brokers)
 
 
 def require_room(spark: SparkSession, path: str) -> None:

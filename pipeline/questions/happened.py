@@ -11,7 +11,6 @@ from journal_schema import Kind
 from .. import lag
 from ..quotas import ROLE
 from ..rates import LEVELS, per_second
-from ..scope import Scope
 from ..terminal import printable
 from ..units import duration
 from . import kept
@@ -49,7 +48,7 @@ class Happened(NamedTuple):
 
 def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     """Work it out, of `around` seconds before and after `at`."""
-    near = tables.within(Scope(at - around, at + around, tables.scope.brokers))
+    near = tables.within(tables.scope._replace(since=at - around, until=at + around))
     said = near.scope.cut(near.events)
     remarkable = said.where(~F.col("kind").isin(list(UNREMARKABLE)) & (F.coalesce("reason", F.lit("")) != "file"))
     events = remarkable.orderBy(F.abs(F.col("time") - at), "time", "broker").limit(MOST_ROWS).collect()

@@ -11,6 +11,8 @@ import pytest
 
 from journal_schema import Kind
 from pipeline.cli import group, main
+from pipeline.replaced import replaced_files
+from pipeline.storage import Storage
 from tests.pipeline.flaky import object_store
 from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
 
@@ -60,6 +62,25 @@ def test_compact_says_what_there_was_to_do(tables: Path, capsys: pytest.CaptureF
     names, *rows = capsys.readouterr().out.splitlines()
     assert names.split() == ["table", "days", "files_before", "files", "bytes_before", "bytes"]
     assert [row.split()[:3] for row in rows] == [[name, "0", "0"] for name in ("traffic", "seconds", "events")]
+
+
+def test_tables_as_of_a_moment_before_they_were_there_are_an_error(
+    tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lag", str(tables), "--as-of", "1h", *MASTER]) == 1
+    assert "expected a moment as of which the tables are known" in capsys.readouterr().err
+    assert main(["lag", str(tables), *MASTER]) == 0
+    now = capsys.readouterr().out
+    assert main(["lag", str(tables), "--as-of", "0s", *MASTER]) == 0
+    assert capsys.readouterr().out == now
+
+
+def test_for_how_long_replaced_files_stay_is_told_to_compact(
+    tables: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
+) -> None:
+    assert main(["compact", str(tables), "--keep", "7d", *MASTER]) == 0
+    assert replaced_files(Storage(spark, str(tables))).keep_seconds == 7 * 86_400
+    capsys.readouterr()
 
 
 def test_where_no_window_was_over_the_evidence_is_there_and_empty(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from pipeline.committing import STAGING
 from pipeline.compaction import Compacted, compact
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
+from pipeline.replaced import REPLACED
 from pipeline.scope import Scope
 from pipeline.tables import DATED, Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
@@ -50,9 +52,12 @@ def rows(spark: SparkSession, out: Path) -> dict[str, list[Row]]:
 
 
 def files(out: Path, name: str) -> dict[str, set[str]]:
+    """Those that count."""
+    replaced = json.loads((out / REPLACED).read_text("utf-8"))["replaced"]
     found: dict[str, set[str]] = {}
     for path in sorted((out / name).rglob("*.parquet")):
-        found.setdefault(str(path.parent.relative_to(out / name)), set()).add(path.name)
+        if path.name not in replaced.get(str(path.parent.relative_to(out)), {}):
+            found.setdefault(str(path.parent.relative_to(out / name)), set()).add(path.name)
     return found
 
 

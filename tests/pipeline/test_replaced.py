@@ -3,40 +3,49 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline import replaced, staging, times_behind
+from pipeline import staging, times_behind
 from pipeline.committing import SEAL, STAGING, begin, remove_replaced
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.replaced import REPLACED, living
+from pipeline.replaced import KEPT_SECONDS, REPLACED, Replaced, counts, living, replaced_files
 from pipeline.sole_writer import sole_writer
 from pipeline.storage import Storage
 from pipeline.summaries import read, summarise
 from pipeline.tables import EARLIER_LAYOUT, LAYOUT, Tables
 from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journals import FIRST, traffic_line, write_file
+from tests.pipeline.killing import KilledError, killed_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAMES = ("traffic", "seconds", "events")
 DAY = "date=2026-11-21/broker=101"
+IN_2099 = 4_070_908_800
+LATER = FIRST + 3600
+"""When the first of several commits is."""
 
 
-def fed(spark: SparkSession, out: str, folder: Path, number: int) -> None:
+def fed(spark: SparkSession, out: str, folder: Path, number: int, *, now: float | None = None) -> None:
     """A second of a replica, as a file of its own; and one of another broker."""
     for broker in (101, 102):
         line = traffic_line(FIRST + number, broker=broker, partitions=range(2))
         write_file(folder / str(number), broker=broker, number=number, lines=[line])
-    ingest(spark, [str(folder / str(number))], out)
+    ingest(spark, [str(folder / str(number))], out, now=now)
 
 
 def seconds_of(rows: DataFrame) -> list[int]:
     return sorted(row.time - FIRST for row in rows.where("broker = 101").select("time").collect())
+
+
+def an_hour_later() -> float:
+    return time.time() + KEPT_SECONDS
 
 
 def files_on_disk(folder: Path) -> set[str]:
@@ -95,7 +104,7 @@ def test_what_is_replaced_again_is_read_by_each_as_it_was(spark: SparkSession, t
 
 
 def test_whoever_writes_after_the_time_removes_it_also_with_nothing_new(
-    spark: SparkSession, tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, root: str
 ) -> None:
     place = tmp_path / "tables"
     before = files_on_disk(place / "traffic" / DAY)
@@ -104,12 +113,10 @@ def test_whoever_writes_after_the_time_removes_it_also_with_nothing_new(
     assert before < old
     ingest(spark, [str(tmp_path / "3")], root)
     assert files_on_disk(place / "traffic" / DAY) == old
-    monkeypatch.setattr(replaced, "KEPT_SECONDS", 0)
-    monkeypatch.setattr(replaced, "KEPT_FILES_SECONDS", 0)
-    ingest(spark, [str(tmp_path / "3")], root)
+    ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert files_on_disk(place / "traffic" / DAY) == old - before
     assert len(files_on_disk(place / "files")) == 1
-    assert json.loads((place / REPLACED).read_text("utf-8")) == {}
+    assert json.loads((place / REPLACED).read_text("utf-8"))["replaced"] == {}
     assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
 
 
@@ -117,20 +124,15 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_ever(spark: SparkSession, tmp_
     """What was replaced in 2099 is not of the last hour."""
     storage = Storage(spark, str(tmp_path))
     storage.write_text(storage.under("traffic/a.parquet"), "")
-    storage.write_text(storage.under(REPLACED), json.dumps({"traffic": {"a.parquet": 4_070_908_800}}))
+    storage.write_text(storage.under(REPLACED), Replaced(places={"traffic": {"a.parquet": IN_2099}}).text)
     with sole_writer(storage) as turn:
         begin(storage, turn=turn.number)
-        remove_replaced(turn)
+        remove_replaced(turn, now=FIRST)
     assert not storage.exists(storage.under("traffic"))
+    assert replaced_files(storage) == Replaced(since=FIRST)
 
 
-class KilledError(BaseException):
-    """Nothing of ours catches it."""
-
-
-def test_killed_while_it_is_removed_the_next_run_removes_it(
-    spark: SparkSession, tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_while_it_is_removed_the_next_run_removes_it(spark: SparkSession, tmp_path: Path, root: str) -> None:
     """The file is gone, the list still has it: who reads in between reads what is there."""
     place = tmp_path / "tables"
     before = {name: files_on_disk(place / name / DAY) for name in NAMES}
@@ -143,36 +145,24 @@ def test_killed_while_it_is_removed_the_next_run_removes_it(
             raise KilledError
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(replaced, "KEPT_SECONDS", 0)
         patched.setattr(Storage, "remove", killed)
         with pytest.raises(KilledError):
-            ingest(spark, [str(tmp_path / "3")], root)
+            ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
-    monkeypatch.setattr(replaced, "KEPT_SECONDS", 0)
-    ingest(spark, [str(tmp_path / "3")], root)
+    ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert not any(before[name] & files_on_disk(place / name / DAY) for name in NAMES)
     assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
 
 
-@pytest.mark.parametrize("killed_at", [0, 2, 5])
-def test_killed_at_any_move_what_is_read_is_whole(spark: SparkSession, tmp_path: Path, killed_at: int) -> None:
+@pytest.mark.parametrize("killed_after", [0, 2, 5])
+def test_killed_at_any_move_what_is_read_is_whole(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
+) -> None:
     out = str(tmp_path / "tables")
     two_files_a_day(spark, tmp_path)
     listed = Tables(spark, out).traffic
-    moved: list[str] = []
-    move = Storage.move
-
-    def killed(self: Storage, source: str, target: str) -> None:
-        if len(moved) == killed_at:
-            self.remove(target)
-            raise KilledError
-        moved.append(source)
-        move(self, source, target)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Storage, "move", killed)
-        with pytest.raises(KilledError):
-            fed(spark, out, tmp_path, 3)
+    with killed_at(killed_after, monkeypatch):
+        fed(spark, out, tmp_path, 3)
     assert seconds_of(listed) == [1, 1, 2, 2]
     with pytest.raises(InputError, match="an ingest ended while it put its rows in place"):
         _ = Tables(spark, out).traffic
@@ -183,7 +173,7 @@ def test_killed_at_any_move_what_is_read_is_whole(spark: SparkSession, tmp_path:
 
 
 def test_what_is_kept_of_a_day_is_read_as_it_was_and_leaves_no_directory(
-    spark: SparkSession, tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, root: str
 ) -> None:
     tables = Tables(spark, root)
     summarise(tables, [times_behind.SUMMARY])
@@ -196,8 +186,9 @@ def test_what_is_kept_of_a_day_is_read_as_it_was_and_leaves_no_directory(
     assert len(list(place.iterdir())) == 2
     fresh = sorted(read(tables, times_behind.SUMMARY).collect())
     assert fresh != as_it_was
-    monkeypatch.setattr(replaced, "KEPT_SECONDS", 0)
-    summarise(tables, [times_behind.SUMMARY])
+    with sole_writer(tables.storage) as turn:
+        begin(tables.storage, turn=turn.number)
+        remove_replaced(turn, now=an_hour_later())
     assert len(list(place.iterdir())) == 1
     assert sorted(read(tables, times_behind.SUMMARY).collect()) == fresh
 
@@ -208,9 +199,10 @@ def test_only_where_something_was_replaced_files_are_named_one_by_one(spark: Spa
         for name in ("a", "b"):
             storage.write_text(storage.under(place, name), "")
     gone = {"t/d=1/b=2": {"a": 0}, "other/d=2": {"a": 0}}
-    assert living(storage, "t", {}) == ["t"]
-    assert living(storage, "t", gone) == ["t/d=1/b=1", "t/d=1/b=2/b", "t/d=2"]
-    assert living(storage, "t/d=2", gone) == ["t/d=2"]
+    assert living(storage, "t", {}, None) == ["t"]
+    assert living(storage, "t", gone, None) == ["t/d=1/b=1", "t/d=1/b=2/b", "t/d=2"]
+    assert living(storage, "t/d=2", gone, None) == ["t/d=2"]
+    assert living(storage, "t/d=1", gone, 7) == ["t/d=1/b=1/a", "t/d=1/b=1/b", "t/d=1/b=2/b"]
 
 
 def test_who_knows_of_no_such_list_does_not_read_these_tables(spark: SparkSession, tmp_path: Path) -> None:
@@ -222,3 +214,73 @@ def test_who_knows_of_no_such_list_does_not_read_these_tables(spark: SparkSessio
     fed(spark, str(out), tmp_path, 2)
     assert (out / LAYOUT).exists()
     assert not (out / EARLIER_LAYOUT).exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced_at", "as_of", "expected"),
+    [
+        ("t5-part", None, None, True),
+        ("t5-part", 7, None, False),
+        ("t5-part", None, 4, False),
+        ("t5-part", None, 5, True),
+        ("t5-part", 7, 6, True),
+        ("t5-part", 7, 7, False),
+        ("part", None, 1, True),
+    ],
+)
+def test_a_file_counts_from_its_commit_to_the_one_that_replaces_it(
+    name: str, replaced_at: int | None, as_of: int | None, expected: bool
+) -> None:
+    assert counts(name, replaced_at, as_of) is expected
+
+
+def as_of(tables: Tables, seconds: int) -> Tables:
+    return tables.within(tables.scope._replace(as_of=seconds))
+
+
+def test_tables_are_read_as_they_were_at_each_moment(spark: SparkSession, tmp_path: Path) -> None:
+    """Over commits that add and commits that write a day anew: `MOST_FILES` is 2."""
+    root = str(tmp_path / "tables")
+    for number in range(1, 6):
+        fed(spark, root, tmp_path, number, now=LATER + 10 * number)
+    tables = Tables(spark, root)
+    for number in range(1, 6):
+        for moment in (0, 9):
+            then = as_of(tables, LATER + 10 * number + moment)
+            assert seconds_of(then.traffic) == sorted([*range(1, number + 1)] * 2)
+            assert seconds_of(then.seconds) == seconds_of(then.recent("seconds")) == [*range(1, number + 1)]
+            assert then.events.count() == number * 4
+            assert then.last_second() == FIRST + number
+            assert then.files.count() == 10  # what is known of the journals is what is known now
+    with pytest.raises(InputError, match=r"expected a moment as of which the tables are known, 2026-11-21T.* found"):
+        _ = as_of(tables, LATER).traffic
+
+
+def test_what_is_kept_of_a_day_is_what_was_kept_then(spark: SparkSession, tmp_path: Path, root: str) -> None:
+    tables = Tables(spark, root)
+    summarise(tables, [times_behind.SUMMARY])
+    before = sorted(read(tables, times_behind.SUMMARY).collect())
+    moment = max(int(path.name[1:].partition("-")[0]) for path in (tmp_path / "tables").rglob("t*.parquet"))
+    fed(spark, root, tmp_path, 3, now=moment + 10)
+    assert sorted(read(tables, times_behind.SUMMARY).collect()) != before
+    assert sorted(read(as_of(tables, moment + 9), times_behind.SUMMARY).collect()) == before
+
+
+def test_from_when_on_tables_are_known_moves_with_what_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+    """Added alone is known for ever; what was replaced goes after an hour, or after what `compact --keep` said."""
+    root = str(tmp_path / "tables")
+    for number in range(1, 4):
+        fed(spark, root, tmp_path, number, now=LATER + number)
+    tables, replaced_at = Tables(spark, root), LATER + 3
+    assert replaced_files(tables.storage).since == LATER + 1
+    with sole_writer(tables.storage) as turn:
+        begin(tables.storage, turn=turn.number)
+        remove_replaced(turn, keep_seconds=86_400, now=replaced_at + 3600)
+        assert replaced_files(tables.storage)[:2] == (LATER + 1, 86_400)
+        remove_replaced(turn, now=replaced_at + 86_399)
+        assert seconds_of(as_of(tables, LATER + 2).traffic) == [1, 1, 2, 2]
+        remove_replaced(turn, now=replaced_at + 86_400)
+    assert replaced_files(tables.storage) == Replaced(replaced_at, 86_400, {})
+    assert seconds_of(as_of(tables, replaced_at).traffic) == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(InputError, match="the tables are known"):
+        _ = as_of(tables, LATER + 2).traffic

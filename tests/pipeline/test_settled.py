@@ -41,7 +41,8 @@ def put(storage: Storage, *names: str) -> None:
 
 
 def listed(storage: Storage) -> list[str]:
-    return [name for name in storage.files(storage.root) if len(name) == 1]
+    """What such commits have put there, without the moment that each name begins with."""
+    return [name[-1] for name in storage.files(storage.root) if name[-2:-1] == "-"]
 
 
 def test_while_nobody_writes_files_are_listed_once(storage: Storage) -> None:
