@@ -37,12 +37,12 @@ def put(storage: Storage, *names: str) -> None:
     stage = begin(storage, turn=1)
     for name in names:
         storage.write_text(f"{stage}/{name}", name)
-    commit(storage, [Move(name, name) for name in names], turn=1)
+    commit(storage, [Move(name, name) for name in names], turn=1, now=7)
 
 
 def listed(storage: Storage) -> list[str]:
-    """What such commits have put there, without the moment that each name begins with."""
-    return [name[-1] for name in storage.files(storage.root) if name[-2:-1] == "-"]
+    """What such commits have put there, without the second in which it was added."""
+    return [name.removeprefix("t7-") for name in storage.files(storage.root) if name.startswith("t7-")]
 
 
 def test_while_nobody_writes_files_are_listed_once(storage: Storage) -> None:
@@ -76,7 +76,7 @@ def test_what_could_not_be_listed_while_a_commit_came_in_between_is_listed_again
         if len(looks) == 1:
             put(storage, "b")
             return storage.read_text(storage.under("gone"))
-        return storage.read_text(storage.under("b"))
+        return storage.read_text(storage.under("t7-b"))
 
     assert settled(storage, listing, sleep=never) == "b"
 
@@ -93,8 +93,8 @@ def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> 
     with sole_writer(storage):
         for name in ("a", "b"):
             storage.write_text(storage.under(STAGING, name), name)
-        storage.write_text(storage.under(STAGING, SEAL), json.dumps([("a", "a"), ("b", "b")]))
-        storage.move(storage.under(STAGING, "a"), storage.under("a"))
+        storage.write_text(storage.under(STAGING, SEAL), json.dumps([("a", "t7-a"), ("b", "t7-b")]))
+        storage.move(storage.under(STAGING, "a"), storage.under("t7-a"))
 
         def meanwhile(seconds: float) -> None:
             waited.append(seconds)

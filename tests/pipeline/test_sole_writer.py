@@ -97,8 +97,8 @@ def test_what_a_late_writer_still_stages_is_nobodys(storage: Storage) -> None:
     for stage, text in ((following, "two"), (stopped, "one")):
         storage.make_directory(f"{stage}/traffic")
         storage.write_text(f"{stage}/traffic/{text}", text)
-    commit(storage, [Move("traffic", "traffic", takes_place=True)], turn=2)
-    assert storage.files(storage.under("traffic")) == ["two"]
+    commit(storage, [Move("traffic", "traffic", takes_place=True)], turn=2, now=7)
+    assert storage.files(storage.under("traffic")) == ["t7-two"]
 
 
 def test_of_those_that_create_a_file_one_alone_does(spark: SparkSession, tmp_path: Path) -> None:
