@@ -18,6 +18,7 @@ from proxy.errors import ConfigurationError
 from . import kernel
 from .decision import Guard, Way
 from .questions import Questions, ask_ready
+from .refusals import Refusals
 from .reporting import say, write_metrics
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ _ASKING = (signal.SIGTERM, signal.SIGINT)
 """By which somebody asks for the end, whatever was inherited: a shell's jobs in the background ignore SIGINT."""
 _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """What else ends a process by default, and is sent: SIGHUP by a terminal that is closed, the last two by habit."""
+_ADVICE = (
+    "mend what iptables complains of (the key error); the guard tries again at least every 5 s, and until then traffic "
+    "may go as it went before"
+)
 RESET_SECONDS = 600.0
 """So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
 by default, then none of them is left."""
@@ -47,6 +52,7 @@ class Guarding:
         self._textfile = textfile
         self._stop = threading.Event()
         self._written_at = 0.0
+        self._refusals = Refusals()
 
     def run(self) -> None:
         """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
@@ -79,18 +85,26 @@ class Guarding:
                 say(f"guard_{guard.way.value}", broker=self._broker, silent_seconds=round(silent, 2))
             elif wanted is Way.THROUGH and now - through_since > RESET_SECONDS:
                 wanted = None
-            if wanted is not in_force and self._apply(wanted):
+            if (wanted is not in_force or self._refusals.last) and self._apply(wanted):
                 in_force = wanted
             if changed or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
 
     def _apply(self, way: Way | None) -> bool:
-        """Refused now, it is tried again at the next look."""
+        """Return whether `way` is in force now. What is refused is tried again at a later look."""
+        if not self._refusals.may_try(way, time.monotonic()):
+            return False
+        told = {"broker": self._broker, "way": "none" if way is None else way.value}
         try:
             kernel.apply(self._ways, way)
         except ConfigurationError as error:
-            say("guard_refused", broker=self._broker, error=str(error))
+            if self._refusals.refused(way, time.monotonic()):
+                attempts = self._refusals.attempts
+                say("guard_refused", **told, attempts=attempts, error=str(error), advice=_ADVICE)
             return False
+        over = self._refusals.taken(time.monotonic())
+        if over is not None:
+            say("guard_accepted", **told, attempts=over.attempts, refused_seconds=round(over.seconds, 2))
         return True
 
     def _write(self, guard: Guard, now: float) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -18,6 +20,88 @@ signal.signal(signal.{name}, signal.SIG_IGN if {ignores} else signal.SIG_DFL)
 Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=None).run()
 """
 """Of a sidecar that is not there; the kernel's packet filter is only told about."""
+
+_REFUSED = """
+import itertools, signal
+import operating.guard.kernel as kernel
+from operating.guard.decision import Way
+from operating.guard.guarding import Guarding
+from proxy.errors import ConfigurationError
+
+tries = itertools.count()
+
+def apply(ways, way):
+    if way is Way.AROUND and next(tries) < 4:
+        raise ConfigurationError("iptables: it said: no")
+    print("apply", way, flush=True)
+
+kernel.apply = apply
+Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=None).run()
+"""
+"""The way around is refused four times, which takes 1.4 s until it is taken."""
+
+
+def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over() -> None:
+    with subprocess.Popen([sys.executable, "-c", _REFUSED], stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            said = list(iter(guard.stdout.readline, "apply Way.AROUND\n"))
+            guard.send_signal(signal.SIGTERM)
+            said += guard.stdout  # until it has ended
+        finally:
+            guard.kill()
+    lines = [json.loads(line) for line in said if line.startswith("{")]
+    assert Counter(line["event"] for line in lines)["guard_refused"] == 1
+    refused = next(line for line in lines if line["event"] == "guard_refused")
+    assert (refused["way"], refused["error"]) == ("around", "iptables: it said: no")
+    assert "until then" in refused["advice"]
+    taken = next(line for line in lines if line["event"] == "guard_accepted")
+    assert (taken["way"], taken["attempts"]) == ("around", 4)
+    assert 1.0 < taken["refused_seconds"] < 20.0
+
+
+_REFUSED_TO_THE_END = """
+import itertools
+import operating.guard.guarding as guarding
+import operating.guard.kernel as kernel
+from operating.guard.decision import Answer
+from proxy.errors import ConfigurationError
+
+answers = itertools.chain([Answer.NONE] * 6, itertools.repeat(Answer.READY))
+guarding.ask_ready = lambda url: next(answers)
+guarding.RESET_SECONDS = 0.3
+
+def apply(ways, way):
+    if way is not None:
+        raise ConfigurationError("ip6tables: it said: no")
+    print("apply", way, flush=True)
+
+kernel.apply = apply
+guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
+"""
+"""The ways around and through are refused until nothing is wanted any more: one table of the two may be in force."""
+
+
+def test_what_a_refused_change_may_have_left_is_taken_away_when_nothing_is_wanted_any_more() -> None:
+    with subprocess.Popen([sys.executable, "-c", _REFUSED_TO_THE_END], stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            said = list(iter(guard.stdout.readline, "apply None\n"))  # when it starts
+            said += iter(guard.stdout.readline, "apply None\n")
+            assert guard.poll() is None
+            guard.send_signal(signal.SIGTERM)
+            said += guard.stdout  # until it has ended
+        finally:
+            guard.kill()
+    events = [json.loads(line)["event"] for line in said if line.startswith("{")]
+    assert events == [
+        "guard_started",
+        "guard_around",
+        "guard_refused",
+        "guard_through",
+        "guard_accepted",
+        "guard_stopped",
+    ]
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
