@@ -1,8 +1,8 @@
 """Replaces the quotas on somebody's behalf: validated as ``check`` does, written by the same rename, audited.
 
 Where the file is mounted from a ConfigMap it cannot be written: then the quotas hold from memory until the mount shows
-them (`pushed_quotas`). Files are read and written in a thread. Invariant: what is replaced has the hash that was
-expected, and is in force when `write` returns.
+them (`pushed_quotas`). Files are read, hashed and written in threads. Invariant: what is replaced has the hash that
+was expected, and is in force when `write` returns.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..files.reading import read_bytes
 from ..files.replacement import edit_file, refuse_config_map
 from ..quotas import advise, hash_of, parse_quotas
 from ..threads import in_thread
-from .quota_file import NOTHING_EXPECTED
+from .quota_file import MOST_BYTES, NOTHING_EXPECTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -51,6 +51,11 @@ class RefusedWriteError(Exception):
         self.is_the_place = is_the_place
 
 
+class _Hashed(NamedTuple):
+    content: bytes
+    hash: str
+
+
 class Written(NamedTuple):
     before: bytes
     hash_before: str
@@ -69,14 +74,22 @@ class QuotaWriting:
         self._broker_id = broker_id
         self._log = log
         self._one_at_a_time = trio.Lock()
+        self._seen: _Hashed | None = None
+        """The file as it was read last: whoever asks over and over for the same has it hashed once."""
 
-    async def read(self) -> tuple[bytes, str]:
+    async def read(self) -> _Hashed:
         """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
         pushed = self._watch.pushed.current
-        content = (
-            pushed.content if pushed is not None else await in_thread(read_bytes, self._path, limiter=WRITING_THREADS)
-        )
-        return content, hash_of(content)
+        if pushed is not None:
+            return _Hashed(pushed.content, pushed.quota_file.hash)
+        return await in_thread(self._read, limiter=WRITING_THREADS)
+
+    def _read(self) -> _Hashed:
+        """Blocking."""
+        content, seen = read_bytes(self._path, most_bytes=MOST_BYTES), self._seen
+        if seen is None or seen.content != content:
+            seen = self._seen = _Hashed(content, hash_of(content))
+        return seen
 
     async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
         """Put `content` in force in place of the quotas with the hash `expected`.
@@ -98,8 +111,8 @@ class QuotaWriting:
         if outcome.error is not None:
             raise RefusedWriteError([f"the file is replaced, and not in force yet: {outcome.error}"], is_the_place=True)
         written = Written(
-            before,
-            hash_of(before),
+            before.content,
+            before.hash,
             quota_file.hash,
             not mounted,
             outcome.changes,
@@ -118,10 +131,11 @@ class QuotaWriting:
         except ConfigurationError as error:
             raise RefusedWriteError(error.problems, is_the_place=False) from error
 
-    async def _replace(self, content: bytes, expected: str, peer: str) -> tuple[bytes, ReloadOutcome]:
-        def change(before: bytes) -> tuple[bytes, bytes]:
-            if hash_of(before) != expected:
-                raise StaleError(expected, hash_of(before))
+    async def _replace(self, content: bytes, expected: str, peer: str) -> tuple[_Hashed, ReloadOutcome]:
+        def change(content_before: bytes) -> tuple[bytes, _Hashed]:
+            before = _Hashed(content_before, hash_of(content_before))
+            if before.hash != expected:
+                raise StaleError(expected, before.hash)
             return content, before
 
         _, before = await in_thread(edit_file, self._path, change, limiter=WRITING_THREADS)
@@ -129,12 +143,12 @@ class QuotaWriting:
 
     async def _push(
         self, content: bytes, quota_file: QuotaFile, expected: str, superseded: Collection[str], peer: str
-    ) -> tuple[bytes, ReloadOutcome]:
-        before, found = await self.read()
-        if found != expected:
-            raise StaleError(expected, found)
-        shown = hash_of(await in_thread(read_bytes, self._path, limiter=WRITING_THREADS))
-        older = [*superseded, found, shown]
+    ) -> tuple[_Hashed, ReloadOutcome]:
+        before = await self.read()
+        if before.hash != expected:
+            raise StaleError(expected, before.hash)
+        shown = await in_thread(self._read, limiter=WRITING_THREADS)
+        older = [*superseded, before.hash, shown.hash]
         return before, await self._watch.push(content, quota_file, older=older, peer=peer)
 
 

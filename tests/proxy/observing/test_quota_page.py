@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,7 +15,8 @@ from lab.authority import Authority
 from operating.asking import CERTIFICATE_FILE, ask, send
 from operating.cli import cli
 from operating.commands.telling import put_quotas
-from proxy.config import reload
+from proxy.config import quota_writing, reload
+from proxy.config.quota_file import MOST_BYTES as MOST_FILE_BYTES
 from proxy.config.quota_writing import QuotaWriting
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
@@ -110,6 +112,52 @@ def mounted(mount: Mount, tmp_path: Path) -> Page:
 async def test_reading_gives_the_file_and_its_hash(page: Page) -> None:
     answer = await page.call("GET", authorization=f"Bearer {TOKEN}")
     assert (answer.status, answer.body, dict(answer.headers)["etag"]) == (200, BEFORE, f'"{hash_of(BEFORE)}"')
+
+
+async def test_who_reads_over_and_over_has_each_change_hashed_once_and_none_by_the_loop(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest file takes 2 to 4 ms to hash, in which no connection would be served."""
+    hashed = _hashed_by(monkeypatch)
+    for content in (BEFORE, AFTER):
+        page.path.write_bytes(content)
+        for _ in range(5):
+            answer = await page.call("GET", authorization=f"Bearer {TOKEN}")
+            assert (answer.body, dict(answer.headers)["etag"]) == (content, f'"{hash_of(content)}"')
+    assert [content for content, _ in hashed] == [BEFORE, AFTER]
+    assert threading.get_ident() not in [thread for _, thread in hashed]
+
+
+@pytest.mark.parametrize("is_mounted", [False, True])
+async def test_who_writes_has_nothing_hashed_by_the_loop(
+    page: Page, mounted: Page, *, is_mounted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed = _hashed_by(monkeypatch)
+    written = mounted if is_mounted else page
+    assert (await written.put(LATER, hash_of(AFTER)))[0] == 412
+    assert (await written.put(AFTER, hash_of(BEFORE)))[0] == 200
+    assert (await written.put(LATER, hash_of(AFTER)))[0] == 200
+    assert hashed
+    assert threading.get_ident() not in [thread for _, thread in hashed]
+
+
+def _hashed_by(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bytes, int]]:
+    """What is hashed from now on for those who read and write over HTTP, each with the thread that does so."""
+    hashed: list[tuple[bytes, int]] = []
+
+    def record(content: bytes) -> str:
+        hashed.append((content, threading.get_ident()))
+        return hash_of(content)
+
+    monkeypatch.setattr(quota_writing, "hash_of", record)
+    return hashed
+
+
+async def test_a_file_too_long_for_any_quotas_is_not_sent(page: Page) -> None:
+    page.path.write_bytes(b"#" * (MOST_FILE_BYTES + 1))
+    answer = await page.call("GET", authorization=f"Bearer {TOKEN}")
+    assert answer.status == 503
+    assert f"{page.path}: expected at most {MOST_FILE_BYTES} bytes" in json.loads(answer.body)["error"]
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
