@@ -26,7 +26,7 @@ from .kafka_python import (
     KafkaTimeoutError,
     for_code,
 )
-from .names import host_of, unresolved
+from .names import host_of, known_addresses, unresolved
 from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, NativeThrottle, PartitionState
 
 if TYPE_CHECKING:
@@ -58,7 +58,10 @@ class Connection(NamedTuple):
 
 @contextmanager
 def connect(connection: Connection) -> Iterator[Cluster]:
-    """A cluster for the length of a block. Raises ClusterError if no broker answers."""
+    """A cluster for the length of a block.
+
+    Raises ConfigurationError if one of the files is wrong, ClusterError if no broker answers.
+    """
     # What it has to say comes as exceptions; its warnings would run through a table.
     log = logging.getLogger("kafka")
     log.propagate = False
@@ -66,8 +69,11 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     where = ", ".join(connection.bootstrap)
     arguments = {} if connection.properties is None else usable_client_properties(connection.properties)
     if connection.hosts is not None:
-        if not connection.hosts.is_file():
-            raise ConfigurationError(f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts")
+        if not connection.hosts.exists():
+            raise ConfigurationError(
+                f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts, found nothing there"
+            )
+        known_addresses(connection.hosts)
         arguments["proxy_url"] = f"hosts://{connection.hosts.resolve()}"
     _refuse_unknown_names(connection)
     why = _Why()

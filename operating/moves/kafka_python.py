@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
+from .names import known_addresses
+
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
     from kafka import KafkaAdminClient
@@ -72,9 +74,7 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
 
     def __init__(self, proxy_url: str) -> None:
         super().__init__(proxy_url)
-        text = Path(urlparse(proxy_url).path).read_text("utf-8")
-        lines = (line.partition("#")[0].split() for line in text.splitlines())
-        self._addresses = {name: address for address, *names in filter(None, lines) for name in names}
+        self._addresses = known_addresses(Path(urlparse(proxy_url).path))
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
         return super().dns_lookup(self._addresses.get(host, host), port, raise_error)

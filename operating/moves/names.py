@@ -1,6 +1,7 @@
 """Which of a cluster's names this machine cannot turn into addresses: the usual reason why brokers do not answer.
 
-Asks the system's resolver, and a hosts file first. Blocking. Invariant: a name that is written as an address is none.
+Asks the system's resolver, and a hosts file first. Blocking. Invariants: a name that is written as an address is none;
+of a hosts file no more is read than one may have.
 """
 
 from __future__ import annotations
@@ -8,9 +9,15 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING
 
+from proxy.errors import ConfigurationError
+from proxy.files.reading import read_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+MOST_HOSTS_BYTES = 2**20
+"""Lines for some 30 000 brokers."""
 
 
 def unresolved(hosts: Iterable[str], hosts_file: Path | None = None) -> list[str]:
@@ -20,8 +27,18 @@ def unresolved(hosts: Iterable[str], hosts_file: Path | None = None) -> list[str
         hosts: names or addresses.
         hosts_file: as /etc/hosts; None if there is none.
     """
-    known = _names_in(hosts_file) if hosts_file is not None else set()
+    known = _names_in(hosts_file) if hosts_file is not None else frozenset()
     return [host for host in dict.fromkeys(hosts) if host not in known and not _resolves(host)]
+
+
+def known_addresses(hosts_file: Path) -> dict[str, str]:
+    """Return by name the addresses of a file like /etc/hosts; where a name has several, the last one.
+
+    Raises ConfigurationError if it cannot be read.
+    """
+    text = read_bytes(hosts_file, most_bytes=MOST_HOSTS_BYTES).decode("utf-8", "replace")
+    lines = (line.partition("#")[0].split() for line in text.splitlines())
+    return {name: address for address, *names in filter(None, lines) for name in names}
 
 
 def host_of(server: str) -> str:
@@ -40,10 +57,9 @@ def _resolves(host: str) -> bool:
     return True
 
 
-def _names_in(hosts_file: Path) -> set[str]:
+def _names_in(hosts_file: Path) -> frozenset[str]:
     """As far as it can be read: whoever uses it says what is wrong with it."""
     try:
-        lines = hosts_file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return set()
-    return {name for line in lines for name in line.partition("#")[0].split()[1:]}
+        return frozenset(known_addresses(hosts_file))
+    except ConfigurationError:
+        return frozenset()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
 from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
+from operating.moves.names import MOST_HOSTS_BYTES
 from operating.moves.options import connected
 from operating.moves.view import NativeThrottle, PartitionState
 from proxy.errors import ClusterError, ConfigurationError
@@ -237,6 +239,18 @@ def test_a_missing_hosts_file_is_said(tmp_path: object) -> None:
             None,
             tmp_path / "hosts",
         ),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("size", [MOST_HOSTS_BYTES + 1, 64 * MOST_HOSTS_BYTES])
+def test_a_hosts_file_that_is_too_long_is_said_before_anybody_is_asked(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "hosts"
+    path.touch()
+    os.truncate(path, size)
+    with (
+        pytest.raises(ConfigurationError, match=rf"hosts: expected at most {MOST_HOSTS_BYTES} bytes, found a larger"),
+        connected(("127.0.0.1:9092",), None, path),
     ):
         pass
 
