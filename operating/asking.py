@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError, UnreachableError
+from proxy.files.answering import no_answer, silent
 from proxy.files.reading import read_bytes
 from proxy.http.outgoing import opener, read_whole
 from proxy.http.token_format import MOST_BYTES, TOKEN
@@ -43,6 +44,18 @@ _MAX_REFUSAL_BYTES = 64 * 1024
 
 class RefusedError(UnreachableError):
     """Somebody is there, and does not give what was asked for."""
+
+
+def refuse_silent_files() -> None:
+    """Raise ConfigurationError if the disk of a file that the environment names for asking does not answer.
+
+    For a command that asks once. The guard, which asks for ever, is to hold on meanwhile.
+    """
+    named = [name for name in (TOKEN_FILE, CERTIFICATE_FILE, KEY_FILE, AUTHORITIES_FILE) if os.environ.get(name)]
+    hanging = silent({Path(os.environ[name]) for name in named})
+    problems = [f"{name}: {no_answer(path)}" for name in named if (path := Path(os.environ[name])) in hanging]
+    if problems:
+        raise ConfigurationError(problems)
 
 
 def shows_certificate() -> bool:

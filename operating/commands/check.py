@@ -33,6 +33,7 @@ from proxy.quotas import (
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 
+from ..asking import refuse_silent_files
 from ..quota_words import differences, format_distance, format_time, parse_moment
 from ..terminal import encoded, say
 from .health import url_of
@@ -103,6 +104,8 @@ def command(
     try:
         now = datetime.now(UTC) if at is None else _parse_at(at)
         settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
+        if live or url is not None:
+            refuse_silent_files()
     except ConfigurationError as error:
         if not as_json:
             raise

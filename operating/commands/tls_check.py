@@ -12,6 +12,7 @@ from proxy.config.tls_reading import is_loopback
 from proxy.errors import ConfigurationError
 from proxy.network.login import Login
 from proxy.tls.contexts import load
+from proxy.tls.legs import unanswered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +28,12 @@ def load_keys(settings: Settings) -> dict[str, Loaded]:
     """Every leg's files by its name. Raises ConfigurationError with every problem."""
     problems: list[str] = []
     found = {}
-    for leg in (leg for role in settings.tls for leg in role.legs):
+    legs = [leg for role in settings.tls for leg in role.legs]
+    hanging = unanswered(legs)
+    for leg in legs:
+        if leg.name in hanging:
+            problems += hanging[leg.name]
+            continue
         try:
             found[leg.name] = load(leg)
         except ConfigurationError as error:

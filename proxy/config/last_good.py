@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ..errors import ConfigurationError
+from ..files.answering import refuse_silent
 from ..files.locking import LOCK_SECONDS, lock
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
@@ -82,8 +83,10 @@ def load_last_good(path: Path) -> LastGood | None:
 
 
 def kept_starts(path: Path) -> Mapping[str, float]:
-    """Since when the file says what counts from a start, as it was kept; nothing where that cannot be used."""
+    """Since when the file says what counts from a start, as it was kept; nothing where that cannot be used, or where
+    its disk hangs."""
     try:
+        refuse_silent(path)
         state = _read(path)
     except ConfigurationError:
         return {}

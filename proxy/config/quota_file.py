@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
+from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
 
@@ -41,5 +42,6 @@ def read_quotas_file(path: Path) -> WrittenQuotas:
 
 
 def load_quotas_file(path: Path) -> QuotaFile:
-    """The same for who does not want the text."""
+    """The same for who does not want the text, and is not to wait for a disk that hangs: that is an error, too."""
+    refuse_silent(path)
     return read_quotas_file(path).quota_file

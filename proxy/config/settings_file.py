@@ -11,6 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError
+from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
 from ..files.toml_reading import parse_toml
 from ..quotas.units import shown
@@ -30,7 +31,8 @@ _MOST_BYTES = 2**20
 
 
 def read_document(path: Path) -> Toml:
-    """Raises ConfigurationError if the file is missing, unreadable or not TOML (with the line)."""
+    """Raises ConfigurationError if the file is missing, unreadable, no TOML (with the line), or its disk hangs."""
+    refuse_silent(path)
     return parse_toml(read_bytes(path, most_bytes=_MOST_BYTES), source=str(path))
 
 

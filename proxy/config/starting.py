@@ -10,7 +10,7 @@ import enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ConfigurationError
-from ..files.answering import answers, no_answer
+from ..files.answering import answers, no_answer, refuse_silent
 from ..quotas.sections import Layer, QuotaFile
 from .last_good import kept_starts, load_last_good
 from .quota_file import read_quotas_file
@@ -59,7 +59,7 @@ def start_with(path: Path, state: Path | None) -> Start:
         content, quota_file = read_quotas_file(path)
     except ConfigurationError as error:
         return _fall_back(str(error), state)
-    starts = {} if state is None or not answers(state) else kept_starts(state)
+    starts = {} if state is None else kept_starts(state)
     return Start(quota_file, content, Source.FILE, starts=starts)
 
 
@@ -76,6 +76,5 @@ def _fall_back(error: str, state: Path | None) -> Start:
 
 def _kept(state: Path) -> LastGood | None:
     """None if nothing was ever kept. Raises ConfigurationError."""
-    if not answers(state):
-        raise ConfigurationError(no_answer(state))
+    refuse_silent(state)
     return load_last_good(state)

@@ -1,8 +1,8 @@
 """Does the disk of a file answer? One that hangs (NFS without its server) holds whoever asks for as long as it likes.
 
-Blocking, for a bounded time: for a start, which is not to wait for a disk while replication waits for it. Knows nothing
-of what is in the file. Invariant: who asks has an answer in time; a thread that the disk holds keeps no process from
-ending.
+Blocking, for a bounded time: for a start, which is not to wait for a disk while replication waits for it, and for
+commands, which are to say what they wait for. Knows nothing of what is in the file. Invariant: who asks has an answer
+in time; a thread that the disk holds keeps no process from ending.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import threading
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from ..errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +32,12 @@ def silent(paths: Iterable[Path]) -> list[Path]:
     asked = [(path, _asked(path)) for path in paths]
     ends = time.monotonic() + MOST_SECONDS
     return [path for path, said in asked if not said.wait(max(0.0, ends - time.monotonic()))]
+
+
+def refuse_silent(path: Path) -> None:
+    """Raise ConfigurationError if the disk says nothing of the file in time."""
+    if not answers(path):
+        raise ConfigurationError(no_answer(path))
 
 
 def _asked(path: Path) -> threading.Event:

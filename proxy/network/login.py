@@ -25,7 +25,7 @@ from protocol.sasl import (
 )
 
 from ..errors import ConfigurationError
-from ..files.answering import answers, no_answer
+from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
 from ..threads import in_thread
 
@@ -56,8 +56,8 @@ class Login:
     def open(cls, settings: LoginSettings) -> Login:
         """Blocking. Raises ConfigurationError if what it takes is not here."""
         file = settings.secret.file
-        if file is not None and not answers(file):
-            raise ConfigurationError(no_answer(file))
+        if file is not None:
+            refuse_silent(file)
         login = cls(settings)
         login.mechanism()
         return login

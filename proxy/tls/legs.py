@@ -153,11 +153,10 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
     kept: dict[str, _Kept] = {}
     problems: list[str] = []
     of_all = [leg for role in roles for leg in role.legs]
-    hanging = silent(dict.fromkeys(path for leg in of_all for path in leg.files))
+    hanging = unanswered(of_all)
     for settings in of_all:
-        unread = [path for path in settings.files if path in hanging]
-        if unread:
-            problems += (f"{settings.name}: {no_answer(path)}" for path in unread)
+        if settings.name in hanging:
+            problems += hanging[settings.name]
             continue
         seen = _look_at(settings.files)
         try:
@@ -170,6 +169,14 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
     if problems:
         raise ConfigurationError(problems)
     return Legs(kept, log)
+
+
+def unanswered(legs: Sequence[LegSettings]) -> dict[str, list[str]]:
+    """Return by leg what is to be said of its files whose disk does not answer; nothing for the other legs. All files
+    are asked for at once. Blocking."""
+    hanging = silent(dict.fromkeys(path for leg in legs for path in leg.files))
+    found = {leg.name: [f"{leg.name}: {no_answer(path)}" for path in leg.files if path in hanging] for leg in legs}
+    return {name: problems for name, problems in found.items() if problems}
 
 
 def _leg(settings: LegSettings, handshakes: Handshakes, log: Log) -> Leg:

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+
+from lab.authority import Authority
+
+from ...proxy.hanging_disk import hanging_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,3 +224,44 @@ def test_a_file_whose_name_is_no_text_is_told_as_json(config: Path, sidecar: Cal
     result = sidecar("check", "--json", "--config", odd)
     assert result.exit_code == 0
     assert json.loads(result.output)["config"] == str(odd)
+
+
+ENCRYPTED = (
+    'upstream = "127.0.0.1:19092"\n[ingress.tls.listen]\nssl.keystore.location = "own.pem"\n'
+    '[names]\nsasl.mechanism = "PLAIN"\nsasl.username = "me"\nsasl.password.file = "password"\n'
+)
+
+
+@pytest.mark.parametrize("hangs", ["proxy.toml", "quotas.toml", "own.pem", "password", "token"])
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_disk_that_hangs_is_told_and_not_waited_for(
+    config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch, hangs: str, options: tuple[str, ...]
+) -> None:
+    """It waited for as long as the disk hung, and did not say for what."""
+    Authority(config.parent).issue("own.pem", ["kafka-101", "127.0.0.1"])
+    (config.parent / "password").write_text("sesame")
+    (config.parent / "token").write_text("0123456789abcdef-secret")
+    monkeypatch.setenv("THROTTLE_TOKEN_FILE", str(config.parent / "token"))
+    config.write_text(config.read_text().replace('upstream = "127.0.0.1:19092"\n', ENCRYPTED))
+    began = time.monotonic()
+    with hanging_disk(monkeypatch, lambda file: file.name == hangs, most_seconds=0.2):
+        result = sidecar("check", "--config", config, "--url", "http://127.0.0.1:9", *options)
+        assert time.monotonic() - began < 5
+    assert result.exit_code == 1
+    assert f"{config.parent / hangs}: cannot be read: no answer within 0.2 s" in result.output
+    assert not options or json.loads(result.output)["ok"] is False
+
+
+def test_kept_starts_whose_disk_hangs_are_none(config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
+    quotas = config.parent / "quotas.toml"
+    quotas.write_text(
+        '[brokers.101]\nleader.replication.throttled.rate = { within = "2h", max = "20MiB/s" }\n'
+        'leader.replication.throttled.replicas = "*"\n'
+    )
+    (config.parent / ".quotas.toml.last-good").write_text("{}")
+    began = time.monotonic()
+    with hanging_disk(monkeypatch, lambda file: file.name == ".quotas.toml.last-good", most_seconds=0.2):
+        result = sidecar("check", "--config", config)
+        assert time.monotonic() - began < 5
+    assert result.exit_code == 0
+    assert "counted from now, if the sidecar reads it now" in result.output

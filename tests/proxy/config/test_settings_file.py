@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,6 +9,8 @@ from proxy.config.settings import load_settings
 from proxy.config.settings_file import override
 from proxy.errors import ConfigurationError
 from proxy.logs.log_settings import LogLevel
+
+from ..hanging_disk import hanging_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,3 +132,13 @@ def test_what_python_cannot_read_as_a_value_is_the_text_itself(text: str) -> Non
     document: dict[str, object] = {}
     override(document, [f"a={text}"], {"THROTTLE_B__C": text})
     assert document == {"a": text, "b": {"c": text}}
+
+
+def test_a_disk_that_hangs_keeps_nobody_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a start nor any command that reads the file."""
+    path, began = tmp_path / "proxy.toml", time.monotonic()
+    path.write_text(FILE)
+    with hanging_disk(monkeypatch), pytest.raises(ConfigurationError) as raised:
+        load_settings(path)
+    assert time.monotonic() - began < 5
+    assert str(raised.value) == f"{path}: cannot be read: no answer within 0.05 s"
