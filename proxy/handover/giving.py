@@ -125,7 +125,10 @@ class Giving:
         """Raises ChannelError, EOFError, trio.TooSlowError: nothing has changed, and this process serves on."""
         process = channel.refuse_strangers()
         with trio.fail_after(ANSWER_SECONDS):
-            hello, _ = await channel.receive()
+            try:
+                hello, _ = await channel.receive()
+            except EOFError:  # whoever only asks which process is here, as a new one does when it has taken all
+                return
             if not isinstance(hello, Hello) or (hello.schema, hello.broker) != (SCHEMA, self._server.broker):
                 found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
                 reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
