@@ -118,7 +118,7 @@ async def serve(
 
         def started() -> None:
             configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
-            server.handover.listens({HTTP: (settings.http.listen, http.listener), **configured})
+            server.handover.listens({HTTP: (settings.http.listen, http.listener), **configured}, close_pages=http.close)
             bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
             log.info("started", broker=settings.broker.id, http=str(http.address), **listens)

@@ -13,7 +13,9 @@ as by a drain, its follower comes back to the new process.
 from __future__ import annotations
 
 import itertools
+import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import trio
@@ -40,6 +42,8 @@ TURN_SECONDS = 0.002
 SENT_BYTES = 8 * 1024
 """For which the kernel may keep messages: about six connections are on their way at a time, the others are served."""
 BIND_SECONDS = 0.05
+NEXT_SECONDS = 2.0
+"""So long after the other process' end whoever took over from it offers itself, for certain."""
 TELL_AFTER = 200
 """Tries."""
 MOST_REST_SECONDS = 5.0
@@ -105,9 +109,28 @@ class Giving:
                         channel.close()
         # The address is free: the next process offers itself there.
         try:
+            await self._tell_its_end(self._channel)
             await trio.sleep_forever()
         finally:
             self._channel.close()
+
+    async def _tell_its_end(self, channel: Channel) -> None:
+        """Say so if the other process ends and has handed over to nobody: then nobody listens.
+
+        This process never goes back: it cannot tell a death from an end that somebody wanted, and the next process may
+        be starting.
+        """
+        process = channel.refuse_strangers()
+        with suppress(ChannelError, EOFError):
+            while True:  # nothing that is wanted comes after Ready
+                _, unwanted = await channel.receive()
+                for descriptor in unwanted:
+                    os.close(descriptor)
+        await trio.sleep(NEXT_SECONDS)
+        with suppress(OSError), trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as free:
+            await free.bind(self._address)
+            told = f"process {process} ended after it had taken over: nobody listens until a sidecar is started"
+            self._log.error("handover_failed", error=told)
 
     async def _bind(self, listener: trio.socket.SocketType) -> None:
         """The process before this one has the address until it hands over."""

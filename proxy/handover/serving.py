@@ -60,6 +60,7 @@ class HandOver:
         self.broker = settings.broker.id
         self.pages = trio.CancelScope()
         """In which pages are answered: until another process does."""
+        self._close_pages: Callable[[], None] = lambda: None
         self.taken = 0
         self._address = address_of(settings.path, settings.broker.id)
         self._throttles = throttles
@@ -82,14 +83,24 @@ class HandOver:
             prepare_walkers(version)
         return self._inheritance
 
-    def listens(self, listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]]) -> None:
-        """These sockets, by setting, are what the next process gets; each with the address that was configured."""
+    def listens(
+        self,
+        listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]],
+        *,
+        close_pages: Callable[[], None],
+    ) -> None:
+        """These sockets, by setting, are what the next process gets; each with the address that was configured.
+        `close_pages` closes the one at which pages are asked for."""
+        self._close_pages = close_pages
         self._listeners = [Listener(key, address, sock.fileno()) for key, (address, sock) in listeners.items()]
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
         """Run a background task until cancelled; pages are answered until another process does."""
         with self.pages if task is Task.HTTP else nullcontext():
             await supervisor.keep(task, run)
+        # Only pages come here. Should the other process die while this one still drains, whoever is started next finds
+        # their address free.
+        self._close_pages()
 
     async def run(self) -> None:
         """Offer itself, until cancelled."""
