@@ -38,7 +38,7 @@ AUTHORITIES_FILE = "SSL_CERT_FILE"
 """OpenSSL's own: names a PEM file with the authorities whose certificates are believed."""
 _MAX_BYTES = 16 * 2**20
 _MOST_TIMEOUTS = 5
-"""For so many time-outs an answer may go on."""
+"""An answer that goes on and on is given up after as long as so many time-outs take."""
 _MAX_REFUSAL_BYTES = 64 * 1024
 
 

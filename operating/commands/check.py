@@ -51,7 +51,7 @@ Json = dict[str, Any]
 
 NOT_REACHABLE = 3
 MOST_CHANGES = 4
-"""Shown: a day and a night, and the next."""
+"""How many changes ahead are shown: with a schedule of nights, those of today and of tomorrow."""
 
 
 @click.command("check", short_help="Validate both files, show the quotas in effect.")

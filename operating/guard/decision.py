@@ -19,7 +19,8 @@ READY_ANYWAY_SECONDS = 10.0
 """A sidecar that answers for so long and does not say that it is ready relays all the same: a bad quotas.toml, for one,
 is a reason not to be ready, and no reason to leave traffic without it."""
 _MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
-"""Of the time between two looks. A busy machine makes a look late by less than another one."""
+"""The most of the time between two looks that counts as silence of the sidecar. A busy machine makes a look late by
+less than that; what is beyond it is time in which the guard itself stood still and could hear nothing."""
 _MOST_LEAD = 0.5
 """Of `after`: however slow the kernel's packet filter is, half of the time is for the sidecar to answer."""
 

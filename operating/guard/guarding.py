@@ -37,8 +37,8 @@ _ADVICE = (
     "may go as it went before"
 )
 RESET_SECONDS = 600.0
-"""So long after the way back what went around is reset when it says something: connections.max.idle.ms is 10 minutes
-by default, then none of them is left."""
+"""For so long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
+something. Then none is left: brokers close what has been idle for connections.max.idle.ms, 10 minutes by default."""
 
 
 class Guarding:
@@ -58,7 +58,7 @@ class Guarding:
         """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
         began = time.monotonic()
         kernel.apply(self._ways, None)
-        # To go around takes as many calls of iptables, on a machine that may be busier then.
+        # The way around takes as many calls of iptables as this did, on a machine that may be busier by then.
         lead_seconds = 2 * (time.monotonic() - began)
         guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
         say("guard_started", broker=self._broker, url=self._url, after_seconds=self._after_seconds)

@@ -36,7 +36,7 @@ class Questions:
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put
         self._answers: queue.SimpleQueue[Answered | ConfigurationError] = queue.SimpleQueue()
-        """Five a second, while iptables runs for whoever waits for them: some hundreds at most."""
+        """They pile up while whoever waits for them runs iptables: five a second, so some hundreds at most."""
 
     def start(self) -> None:
         threading.Thread(target=self._ask_on, name="questions", daemon=True).start()

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from ..relay.connection import Connection
 
 MOST_REQUEST_BYTES = 16 * 2**20
-"""Of a request that has not come whole. One that is larger keeps its connection where it is."""
+"""The most that goes over of a request of which only a part has come. Where more of it has come, its connection ends in
+the old process, as by a drain."""
 
 
 def can_be_given(connection: Connection, *, takes_pairs: bool) -> bool:

@@ -35,17 +35,20 @@ if TYPE_CHECKING:
     from .kept_ends import KeptEnds
 
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.02, 0.32
-"""A connection that is told of nothing is looked at after so long, and after twice as long the next time."""
+"""A connection may come to rest without anything that tells so. So it is looked at: after the first of these times,
+then each time after twice as long, up to the second."""
 TURN_SECONDS = 0.002
-"""Before the next connection begins. One that is at rest at once is on its way by then: to take it and to send it takes
-0.7 ms, to receive it and go on 1 ms. Four hundred that all began together waited 0.6 s for each other."""
+"""How long a connection's turn lasts at most before the next connection's begins. One that is at rest at once is on its
+way by then: to take it and to send it takes 0.7 ms, to receive it and go on 1 ms. One that is not yet at rest is sent
+later. Without turns, four hundred connections that all came to rest together waited 0.6 s for each other."""
 SENT_BYTES = 8 * 1024
-"""For which the kernel may keep messages: about six connections are on their way at a time, the others are served."""
+"""The size of the channel's send buffer in the kernel. It is small so that only about six connections at a time are on
+their way, and served by nobody; all others are still served here."""
 BIND_SECONDS = 0.05
 NEXT_SECONDS = 2.0
 """So long after the other process' end whoever took over from it offers itself, for certain."""
 TELL_AFTER = 200
-"""Tries."""
+"""After so many tries, in 10 s, a process tells that its address is another one's, and that it cannot offer itself."""
 MOST_REST_SECONDS = 5.0
 """For so long a connection may have something in flight; the longest a fetch waits by default is half a second."""
 
