@@ -15,7 +15,7 @@ Invariant: an error of one direction ends its connection and never reaches the p
 from __future__ import annotations
 
 import select
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from heapq import heappop, heappush
 from itertools import count
 from time import perf_counter, thread_time
@@ -95,9 +95,12 @@ class Poller:
         self._epoll.register(number, _ALL_EVENTS)
 
     def detach(self, transport: Transport) -> None:
+        """Raises nothing: who detaches has more to close."""
         number = transport.fileno()
         if self._ends.pop(number, None) is not None:
-            self._epoll.unregister(number)
+            # The kernel may have refused to watch it, at first or when the epoll was replaced.
+            with suppress(OSError, ValueError):
+                self._epoll.unregister(number)
 
     def later(self, connection: Advances, direction: Direction) -> None:
         """Let the direction go on when the others had their turn."""

@@ -6,13 +6,14 @@ import random
 import socket
 import struct
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
 from proxy.relay import joined
 from proxy.relay.joined import Joined
+from proxy.relay.poller import Poller
 from proxy.relay.transport import PlainSocket
 
 from ..tls.stage import Keys, connected, made
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    from proxy.relay.poller import Poller
 
 MIB = 1 << 20
 
@@ -142,20 +141,30 @@ async def test_a_defect_of_ours_is_told_and_costs_this_pair(poller: Poller, monk
         assert await read_exactly(neighbour.other, 7) == b"goes on"
 
 
-async def test_where_the_kernel_watches_no_more_sockets_only_this_pair_ends() -> None:
-    class Full:
-        def attach(self, *_: object, **__: object) -> None:
-            raise OSError(28, "No space left on device")
+@pytest.mark.parametrize("watched", [0, 1])
+async def test_where_the_kernel_watches_no_more_sockets_only_this_pair_ends(
+    poller: Poller, monkeypatch: pytest.MonkeyPatch, watched: int
+) -> None:
+    """fs.epoll.max_user_watches is reached with the first of the two, or with the second."""
+    register, registered = Poller._register, list[int]()
 
-        def detach(self, _: object) -> None:
-            pass
+    def refuse(full: Poller, number: int) -> None:
+        if len(registered) == watched:
+            raise OSError(28, "No space left on device")
+        registered.append(number)
+        register(full, number)
 
     failed: list[Exception] = []
     (ours, theirs), (other, others) = socket.socketpair(), socket.socketpair()
     with theirs, others:
-        await Joined(PlainSocket(ours), PlainSocket(other), cast("Poller", Full()), failed.append).run()
+        with monkeypatch.context() as full:
+            full.setattr(Poller, "_register", refuse)
+            await Joined(PlainSocket(ours), PlainSocket(other), poller, failed.append).run()
         assert (ours.fileno(), other.fileno()) == (-1, -1)
     assert [str(error) for error in failed] == ["[Errno 28] No space left on device"]
+    async with between(poller) as neighbour:
+        await neighbour.one.send_all(b"goes on")
+        assert await read_exactly(neighbour.other, 7) == b"goes on"
 
 
 async def test_the_buffers_of_what_is_still_have_no_pages(poller: Poller) -> None:

@@ -259,6 +259,27 @@ async def test_where_no_epoll_is_to_be_had_those_who_wait_are_told(monkeypatch: 
             assert [str(error) for error in each.errors] == ["in the poller"]
 
 
+@pytest.mark.parametrize("loses_epoll", [False, True])
+async def test_what_the_kernel_watches_no_more_is_detached_all_the_same(
+    *, loses_epoll: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    async with open_poller() as poller:
+        assert poller is not None
+        with echo(poller) as (each, _):
+            if loses_epoll:
+                poller._epoll.close()
+                monkeypatch.setattr("proxy.relay.poller.select.epoll", refused)
+            else:
+                monkeypatch.setattr(poller, "_register", refused)
+            poller._renew(RuntimeError("in the poller"))
+            assert len(each.errors) == 1
+            poller.detach(each.transport)
+            assert poller._ends == {}
+
+
 async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller: Poller) -> None:
     """Thirty that come at once, each with a turn's work, and one that has been here for long: all are told at once."""
     with ExitStack() as stack, trio.fail_after(5):
