@@ -7,6 +7,7 @@ filter is gone when it ends.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ import click
 from proxy.config.settings import load_settings
 from proxy.config.settings_values import parse_duration_seconds
 from proxy.errors import InvalidValueError
+from proxy.quotas import shown
 
 from ..asking import DEFAULT_URL
 from .health import url_of
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LEAST_AFTER_SECONDS = 0.5
+_MOST_PORTS = 15
+"""Of a multiport match; a range counts twice."""
+_PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
+_MOST_PORT = 65535
+_MOST_UID = 4294967294
 
 
 @click.command("guard", short_help="Lead the broker around a dead sidecar, and back (fail open).")
@@ -39,7 +46,10 @@ _LEAST_AFTER_SECONDS = 0.5
 @click.option(
     "--ports", default="9092", show_default=True, metavar="PORTS", help="Transparent: as redirect.sh has them."
 )
-@click.option("--uid", default=65532, show_default=True, metavar="UID", help="Transparent: the sidecar's user.")
+@click.option(
+    "--uid", type=click.IntRange(0, _MOST_UID), default=65532, show_default=True, metavar="UID",
+    help="Transparent: the sidecar's user.",
+)  # fmt: skip
 def command(
     config_path: Path,
     overrides: tuple[str, ...],
@@ -73,6 +83,7 @@ def command(
     from ..guard.guarding import Guarding
     from ..guard.ways import ways_of
 
+    _refuse_what_are_no_ports(ports)
     settings = load_settings(config_path, overrides, os.environ)
     ways = ways_of(settings, ports=ports, sidecar_uid=uid)
     seconds = _duration(after)
@@ -90,6 +101,19 @@ def _url(text: str) -> str:
     if not whole:
         raise click.BadParameter(f"expected a URL like {DEFAULT_URL}, found {text!r}", param_hint="--url")
     return text
+
+
+def _refuse_what_are_no_ports(text: str) -> None:
+    """As redirect.sh does. The kernel is told of them when the sidecar is dead, too late for a typo."""
+    ranges = [each.split(":") for each in text.split(",")]
+    right = all(len(ends) <= 2 and all(map(_is_port, ends)) and int(ends[0]) <= int(ends[-1]) for ends in ranges)
+    if not right or sum(map(len, ranges)) > _MOST_PORTS:
+        expected = f"expected at most {_MOST_PORTS} ports, 1 to {_MOST_PORT}, with commas (9092,9094)"
+        raise click.BadParameter(f"{expected}, found {shown(text)}", param_hint="'--ports'")
+
+
+def _is_port(text: str) -> bool:
+    return _PORT.fullmatch(text) is not None and int(text) <= _MOST_PORT
 
 
 def _duration(text: str) -> float:
