@@ -31,3 +31,8 @@ class UnreachableError(Exception):
 
 class InvalidValueError(ValueError):
     """One value that cannot be read; the message says what was expected and what was found, not yet where."""
+
+
+def beginning(text: str, most: int) -> str:
+    """What a message tells of a text that may be as long as its file."""
+    return text if len(text) <= most else f"{text[:most]}… and {len(text) - most} more characters"

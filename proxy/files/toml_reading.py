@@ -13,13 +13,15 @@ import re
 import tomllib
 from typing import Any
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, beginning
 
 MOST_DEPTH = 16
 """How deep brackets may be nested, and how many parts a dotted key may have. The longest real key,
 `schedules.topics.a.leader.replication.throttled.replicas`, has seven."""
 MOST_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
+MOST_TOLD_CHARACTERS = 1000
+"""Of what the parser says."""
 # Atomic groups and no possessive ones around a look ahead, which Python 3.11.2 (Debian 12) takes to match nothing.
 _TOKEN = re.compile(
     r'''(?P<comment>\#[^\n]*)
@@ -46,7 +48,13 @@ def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
         raise ConfigurationError(f"{source}: {error}") from error
     # Besides TOMLDecodeError, which is one: ValueError for a date that is none and an integer with too many digits.
     except (ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{source}: not TOML: {error}") from error
+        raise ConfigurationError(f"{source}: not TOML: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    """tomllib shows the whole of a key that is there twice, and then where that is."""
+    what, at, place = str(error).rpartition(" (at ")
+    return f"{beginning(what, MOST_TOLD_CHARACTERS)}{at}{place}" if at else beginning(place, MOST_TOLD_CHARACTERS)
 
 
 def load_toml(text: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError, InvalidValueError
+from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
 from .keys import BROKER, GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, quoted
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 100
 """Of one file: 200 000 of them were a message of 15 MB, and took 14 s to suggest something for each."""
+MOST_PATH_CHARACTERS, MOST_REASON_CHARACTERS = 500, 1500
+"""Of a problem. The longest path of a key that may be is that of a topic in a schedule, some 320; one without end would
+be in each of a hundred problems: 202 KB of quotas.toml were a message of 20 MB."""
 MOST_SCHEDULES = 64
 """The most schedules of a file. Every change ahead looks at each of them, on the loop: 2000 took two seconds a reload,
 64 take 0.1 s at most."""
@@ -90,7 +93,8 @@ class _Reader:
         return QuotaFile(base, schedules, hash_of(content), signals, priorities)
 
     def _refuse(self, path: str, reason: str) -> None:
-        self._problems.append(f"{self._source}: {path}: {reason}")
+        place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)
+        self._problems.append(f"{self._source}: {place}: {told}")
         if len(self._problems) >= MOST_PROBLEMS:
             raise _TooManyProblemsError
 

@@ -78,3 +78,10 @@ def test_whatever_stands_in_it_is_toml_or_a_message(text: str) -> None:
 def test_the_look_never_fails_otherwise(text: str) -> None:
     costly = what_costs_dearly(text)
     assert costly is None or costly.startswith("line ")
+
+
+def test_of_a_long_key_that_is_there_twice_the_beginning_is_told_and_the_place() -> None:
+    key = "k" * 100_000
+    with pytest.raises(ConfigurationError, match=r"q.toml: not TOML: Cannot declare \('kkk.*line 2, column") as caught:
+        parse_toml(f'["{key}"]\n["{key}"]\n'.encode(), source="q.toml")
+    assert len(str(caught.value)) < 2000

@@ -173,6 +173,35 @@ def test_of_very_many_problems_the_first_are_told() -> None:
     assert caught.value.problems[-1] == "quotas.toml: there may be more problems; these are the first 100"
 
 
+LONG = "a" * 100_000
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        f'[topics."{LONG}"]\n' + "".join(f"key{n} = 1\n" for n in range(120)),
+        f'[topics."{LONG}.{LEADER_RATE}"]\n"{LONG}.{LEADER_RATE}" = 1\n',
+        f'[brokers."{LONG}"]\n[peers."{LONG}"]\n[racks."{LONG}"]\n[auto.signals."{LONG}"]\n[auto."{LONG}"]\n',
+        f'[[schedules]]\n"{LONG}" = 1\nfrom = "{LONG}"\n[priorities]\n"{LONG}" = 1\norder = ["{LONG}"]\n',
+        f'[brokers.1]\n{LEADER_RATE} = {{ "{LONG}" = 1 }}\n[mode]\n"{LONG}" = 1\n["{LONG}"]\n',
+        f'["{LONG}"]\n["{LONG}"]\n',
+    ],
+)
+def test_of_a_name_without_end_only_the_beginning_is_told(written: str) -> None:
+    """/readyz says it at each probe, and each problem has the path to its key: 202 KB made a message of 20 MB."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_quotas(written.encode())
+    assert max(map(len, caught.value.problems)) < 2500
+    assert "more characters" in str(caught.value)
+
+
+def test_a_path_that_is_long_and_no_longer_than_may_be_is_told_whole() -> None:
+    path = f'schedules[0].topics."{"a." * 124}b"'
+    with pytest.raises(ConfigurationError) as caught:
+        parse_quotas(f'[[schedules]]\ndays = ["mon"]\n[schedules.topics."{"a." * 124}b"]\n{LEADER_RATE} = -1'.encode())
+    assert f"quotas.toml: {path}.{LEADER_RATE}: expected bytes" in str(caught.value)
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[" * 10000, b"a = " + b"[" * 100000])
 def test_any_bytes_are_refused_as_configuration(content: bytes) -> None:
     with pytest.raises(ConfigurationError, match=r"not TOML|at most 16 deep"):
