@@ -16,6 +16,8 @@ import click
 from proxy.errors import ConfigurationError
 from proxy.terminal_text import printable_lines
 
+from .streams import mend_standard_streams
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -140,4 +142,5 @@ def cli() -> None:
 
 def main() -> None:
     """The console script."""
+    mend_standard_streams()
     sys.exit(cli(prog_name="throttle-sidecar"))
