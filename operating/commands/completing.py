@@ -7,7 +7,6 @@ silently: the shell is waiting.
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from click.shell_completion import CompletionItem
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_bytes
+from proxy.quotas.section_reading import SCHEDULES
 
 from ..editing.facts import facts
 from .quota_change import DEFAULT_BROKER, KEYS
@@ -54,7 +54,9 @@ def _names(ctx: click.Context, kind: str) -> set[str]:
     quotas, config = ctx.params.get("quotas_path"), ctx.params.get("config_path") or DEFAULT_CONFIG
     try:
         content = read_bytes(quotas or load_settings(config, (), os.environ).quotas.file)
-        places = [path[2:] if path[0] == "schedules" else path for path in facts(content)]
-    except (ConfigurationError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        places = [path[2:] if path[0] == SCHEDULES else path for path in facts(content)]
+    # The second is what is no UTF-8 and no TOML, and a date that is none.
+    except (ConfigurationError, ValueError, RecursionError):
         return set()
-    return {str(place[1]) for place in places if place[0] == kind and len(place) > 1}
+    names = {str(place[1]) for place in places if len(place) > 1 and place[0] == kind}
+    return {name for name in names if name.isprintable()}

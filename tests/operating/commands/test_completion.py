@@ -71,21 +71,31 @@ def test_other_shells_have_their_script(sidecar: Sidecar, shell: str, has: str) 
     assert f"_THROTTLE_SIDECAR_COMPLETE={shell}_complete" in result.output
 
 
-def test_files_that_cannot_be_read_complete_to_nothing(program: dict[str, str], config: Path) -> None:
-    for content in ("x", None):
-        quotas = config.parent / "quotas.toml"
-        quotas.unlink() if content is None else quotas.write_text(content)
-        asked = {"COMP_WORDS": "throttle-sidecar set --topic ", "COMP_CWORD": "3"}
-        done = subprocess.run(
-            ["throttle-sidecar"],
-            env={**program, **asked, "_THROTTLE_SIDECAR_COMPLETE": "bash_complete"},
-            cwd=config.parent,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
-        assert (done.stdout.strip(), done.stderr) == ("", "")
+@pytest.mark.parametrize(
+    "content",
+    [
+        None, b"x", b"\xff", b"schedules = 5", b"[[schedules]]", b"schedules = [5, {}]", b"topics = 5",
+        b"a = 2026-99-99",
+        b'[topics]\n"a\\nb" = 1\n"c\\u001b[2J" = 1',
+    ],
+)  # fmt: skip
+def test_files_that_cannot_be_read_complete_to_nothing(
+    program: dict[str, str], config: Path, content: bytes | None
+) -> None:
+    """Nor does a name that would be two, or that a terminal obeys."""
+    quotas = config.parent / "quotas.toml"
+    quotas.unlink() if content is None else quotas.write_bytes(content)
+    asked = {"COMP_WORDS": "throttle-sidecar set --topic ", "COMP_CWORD": "3"}
+    done = subprocess.run(
+        ["throttle-sidecar"],
+        env={**program, **asked, "_THROTTLE_SIDECAR_COMPLETE": "bash_complete"},
+        cwd=config.parent,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")
 
 
 def test_an_unknown_shell_is_wrong_usage(sidecar: Sidecar) -> None:
