@@ -17,7 +17,7 @@ import msgspec
 
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_bytes, read_text
-from proxy.files.replacement import edit_file
+from proxy.files.replacement import create_file, edit_file
 from proxy.quotas import parse_quotas
 from reassignment import (
     Capacity,
@@ -269,11 +269,8 @@ def _write(
     if not path.exists():
         text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
         parse_quotas(text.encode(), source=source)
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
-        return text.encode(), [f"{path}: written"]
+        if create_file(path, text.encode()):
+            return text.encode(), [f"{path}: written"]
     return edit_file(path, lambda before: settled(before, found, now, until=until, source=source))
 
 

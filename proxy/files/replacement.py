@@ -1,14 +1,15 @@
 """Replaces a small file as a whole: whoever reads it sees the old content or the new one, never half of it.
 
-Blocking; for the commands that edit quotas.toml. Knows nothing of what is in the file. What cannot be replaced by a
-rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariants: mode and
-owner of the file stay; when two commands edit it at once, the second one edits what the first one wrote.
+Blocking; for the commands that edit quotas.toml, or make one. Knows nothing of what is in the file. What cannot be
+replaced by a rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariants:
+mode and owner of the file stay; when two commands edit it at once, the second one edits what the first one wrote.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,28 @@ def edit_file(path: Path, change: Callable[[bytes], tuple[bytes, _T]]) -> tuple[
     except OSError as error:
         raise ConfigurationError(f"{path}: {_advice(error)}") from error
     return after, told
+
+
+def create_file(path: Path, content: bytes) -> bool:
+    """Make `path` with this content, all of it or nothing; False: it is there already, and stays as it is.
+
+    A link that leads to nothing yet stays, and leads to the new file. Raises ConfigurationError.
+    """
+    try:
+        target = Path(os.path.realpath(path))
+        with _alone_in(target.parent):
+            if target.exists():
+                return False
+            written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+            # With the mode that whoever writes gives to new files: the sidecar's user may be another one.
+            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            with _in_place_of(target, written), os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be written: {error.strerror or error}") from error
+    return True
 
 
 def refuse_config_map(path: Path) -> None:
@@ -91,16 +114,21 @@ def _alone_in(directory: Path) -> Iterator[None]:
 def _replace(target: Path, content: bytes) -> None:
     status = target.stat()
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    written = Path(name)
+    with _in_place_of(target, Path(name)), os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fchmod(stream.fileno(), status.st_mode & 0o7777)
+        own = os.fstat(stream.fileno())
+        if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+            os.fchown(stream.fileno(), status.st_uid, status.st_gid)
+        os.fsync(stream.fileno())
+
+
+@contextmanager
+def _in_place_of(target: Path, written: Path) -> Iterator[None]:
+    """What is written in the block gets its name behind it, or is gone."""
     try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fchmod(stream.fileno(), status.st_mode & 0o7777)
-            own = os.fstat(stream.fileno())
-            if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-                os.fchown(stream.fileno(), status.st_uid, status.st_gid)
-            os.fsync(stream.fileno())
+        yield
         written.rename(target)
     except BaseException:
         written.unlink(missing_ok=True)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import tomllib
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -410,6 +411,33 @@ def test_a_file_in_the_place_of_the_directory_is_said(generated: Path, sidecar: 
     result = sidecar("plan", generated, "--rate", "5MB/s", "--per-broker", tmp_path / "quotas")
     assert result.exit_code == 1
     assert f"Error: {tmp_path / 'quotas'}: expected a directory: File exists" in result.stderr
+
+
+def test_a_disk_that_fills_leaves_no_half_of_a_new_file(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    """A sidecar would have what its first lines say in force, and the next plan would find no TOML."""
+    written = tmp_path / "quotas.toml"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        result = sidecar("plan", generated, "--rate", "5MB/s", "--write", written)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (result.exit_code, list(tmp_path.iterdir())) == (1, [generated])
+    assert f"Error: {written}: cannot be written: File too large" in result.stderr
+    assert sidecar("plan", generated, "--rate", "5MB/s", "--write", written).exit_code == 0
+    assert 'follower.replication.throttled.replicas = "0:104"' in written.read_text()
+
+
+def test_a_new_file_is_what_a_file_is_by_default(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    """Readable for the sidecar's user; where a link leads to nothing yet, it is made there."""
+    beside, link, folder = tmp_path / "beside", tmp_path / "quotas.toml", tmp_path / "elsewhere"
+    beside.touch()
+    folder.mkdir()
+    link.symlink_to("elsewhere/quotas.toml")
+    assert sidecar("plan", generated, "--rate", "5MB/s", "--write", link).exit_code == 0
+    assert link.is_symlink()
+    assert [each.name for each in folder.iterdir()] == ["quotas.toml"]
+    assert link.stat().st_mode == beside.stat().st_mode
 
 
 @pytest.mark.parametrize("wrong", [b"[[[", b"# \xe9"])

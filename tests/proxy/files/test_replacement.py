@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.files.replacement import edit_file
+from proxy.files.replacement import create_file, edit_file
 
 
 @pytest.fixture
@@ -150,3 +150,17 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
         os.close(holder)
     assert path.read_bytes() == before
     assert edit_file(path, lambda _: (b"other", None)) == (b"other", None)
+
+
+def test_a_file_that_somebody_made_meanwhile_stays(path: Path) -> None:
+    assert not create_file(path, b"new")
+    assert path.read_bytes() == b"old"
+    path.unlink()
+    assert create_file(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert [each.name for each in path.parent.iterdir()] == ["quotas.toml"]
+
+
+def test_where_no_file_can_be_made_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none/quotas.toml: cannot be written: No such file or directory"):
+        create_file(tmp_path / "none" / "quotas.toml", b"new")
