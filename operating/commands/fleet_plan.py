@@ -7,7 +7,7 @@ or none. Invariant: a broker of the move that the fleet does not have is an erro
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import parse_quotas
@@ -41,12 +41,18 @@ def until_of(lasting: float | None, now: datetime) -> datetime | None:
         raise ConfigurationError("--for: expected a time that ends before the year 10000") from error
 
 
-def write_fleet(
-    found: Throttle, fleet_path: Path, lasting: float | None, settle: Settle
-) -> tuple[list[str], dict[int, WrittenFile]]:
-    """What to say, and the file that each broker of the move reads. Raises ConfigurationError: nothing is written."""
+class Written(NamedTuple):
+    """What to say, the file that each broker of the move reads, and whether no sidecar that answers lacks it."""
+
+    lines: list[str]
+    files: dict[int, WrittenFile]
+    is_in_force: bool = True
+
+
+def write_fleet(found: Throttle, fleet_path: Path, lasting: float | None, settle: Settle) -> Written:
+    """Raises ConfigurationError: nothing is written."""
     if not found.rates:
-        return [], {}
+        return Written([], {})
     now = datetime.now(UTC).replace(microsecond=0)
     until = until_of(lasting, now)
     brokers = set(found.brokers())
@@ -61,7 +67,8 @@ def write_fleet(
 
     planned = plan(places_of(load_fleet(fleet_path), brokers), work)
     write(planned)
-    lines += [each.line for each in tell(planned)]
+    confirmed = tell(planned)
+    lines += [each.line for each in confirmed]
     files = {
         broker: WrittenFile(
             each.place.store.name,
@@ -72,4 +79,4 @@ def write_fleet(
         for broker in each.place.brokers
         if broker in brokers
     }
-    return lines, files
+    return Written(lines, files, is_in_force=all(each.good for each in confirmed))

@@ -40,7 +40,7 @@ from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..terminal import Console, say
 from .deadline import about_deadline, deadline_to_come
-from .fleet_plan import until_of, write_fleet
+from .fleet_plan import Written, until_of, write_fleet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,8 @@ def command(
     then needs no --current. Replicas that exist are throttled as leaders (any of them may lead), replicas to be added
     as followers, as `kafka-reassign-partitions --throttle` does it, but in quotas.toml instead of the cluster's
     configs. Nothing is executed. What is written may not be what holds (a schedule, another section, mode.enforce): the
-    time that is told is by what the written file means, and warnings say where that is something else.
+    time that is told is by what the written file means, and warnings say where that is something else. Exit status 1:
+    something is wrong with what was given, or a sidecar of the --fleet that answers does not have it in force.
 
     \b
     Which rate T is right?  IN < T < N - IN/R
@@ -136,27 +137,26 @@ def command(
     what = Asked(**asked)
     _refuse_what_does_not_go_together(rate, within, what.finish_by, writes=(write, per_broker, fleet_path))
     deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
-    try:
-        ground = _ground(what)
-    except ReassignmentError as error:
-        raise ConfigurationError(error.problems) from error
+    ground = _ground_or_refused(what)
     plan = _planned(ground, rate, within, capacity)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:
         if fleet_path is None:
-            lines, files = _write_all(found, what.reassignment, write, per_broker, lasting)
+            written = _write_all(found, what.reassignment, write, per_broker, lasting)
         else:
-            lines, files = write_fleet(found, fleet_path, lasting, settled)
+            written = write_fleet(found, fleet_path, lasting, settled)
     except ConfigurationError:
         # What was found out may have taken long: it is shown all the same.
         _print(plan, as_json=as_json)
         raise
-    if files:
-        plan = in_force(plan, files, datetime.now(UTC).replace(microsecond=0))
-        lines.append(_NEXT.format(reassignment=what.reassignment))
+    if written.files:
+        plan = in_force(plan, written.files, datetime.now(UTC).replace(microsecond=0))
+        written.lines.append(_NEXT.format(reassignment=what.reassignment))
     _print(plan, as_json=as_json)
-    for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *lines]:
+    for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *written.lines]:
         say(line, err=as_json)
+    if not written.is_in_force:
+        raise click.exceptions.Exit(1)
 
 
 def _refuse_what_does_not_go_together(
@@ -172,6 +172,14 @@ def _refuse_what_does_not_go_together(
         raise click.UsageError("expected one of --write, --per-broker and --fleet")
     if rate is not None and math.isinf(rate):
         raise click.UsageError("--rate: expected a limit: a move without one needs no quotas")
+
+
+def _ground_or_refused(what: Asked) -> Ground:
+    """Raises ConfigurationError."""
+    try:
+        return _ground(what)
+    except ReassignmentError as error:
+        raise ConfigurationError(error.problems) from error
 
 
 def _ground(what: Asked) -> Ground:
@@ -230,12 +238,12 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
 
 def _write_all(
     found: Throttle, reassignment: Path, write: Path | None, per_broker: Path | None, lasting: float | None
-) -> tuple[list[str], dict[int, WrittenFile]]:
-    """What to say, and the file that each broker of the move reads; nothing if nothing is to be written."""
+) -> Written:
+    """Nothing if nothing is to be written."""
     now = datetime.now(UTC).replace(microsecond=0)
     until = until_of(lasting, now)
     if not found.rates or (write is None and per_broker is None):
-        return [], {}
+        return Written([], {})
     brokers = found.brokers()
     parts = dict.fromkeys(brokers, (write, found))
     if per_broker is not None:
@@ -254,11 +262,12 @@ def _write_all(
         if path is not None and path not in contents:
             contents[path], said = _write(path, part, reassignment, now, until=until)
             lines += said
-    return lines, {
+    files = {
         broker: WrittenFile(str(path), contents[path], parse_quotas(contents[path], source=str(path)))
         for broker, (path, _) in parts.items()
         if path is not None
     }
+    return Written(lines, files)
 
 
 def _write(

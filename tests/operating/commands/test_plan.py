@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
+    from tests.proxy.fake_sidecar import FakeSidecar
+
     Sidecar = Callable[..., Result]
 
 MB = 1_000_000
@@ -261,6 +263,18 @@ def test_a_fleet_has_each_part_where_its_brokers_read(generated: Path, sidecar: 
     assert (own["brokers"].keys(), own["topics"]["orders"].keys()) == ({"104"}, {"follower"})
     assert (fleet.parent / "b.toml").read_text().startswith("# ours\n")
     assert result.output.count("could not ask: http://127.0.0.1:") == 3
+
+
+def test_a_sidecar_that_has_not_in_force_what_was_written_is_status_1(
+    generated: Path, sidecar: Sidecar, fleet: Path, fake: FakeSidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of `set`. A script would go on and execute the reassignment, unthrottled on that broker."""
+    monkeypatch.setattr("operating.commands.confirming.WAIT_SECONDS", 0.0)
+    fleet.write_text(fleet.read_text().replace("http://127.0.0.1:1", fake.url))
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet)
+    assert f"broker 101 ({fake.url}): not in force after 0 s: it has hash abc" in result.output
+    assert result.exit_code == 1
+    assert "101" in tomllib.loads((fleet.parent / "a.toml").read_text())["brokers"]
 
 
 def test_a_fleet_is_written_everywhere_or_nowhere(generated: Path, sidecar: Sidecar, fleet: Path) -> None:
