@@ -188,14 +188,23 @@ def _text(content: bytes, place: Place) -> str:
 def _wait(
     cluster: Cluster, proposed: Assignment, places: Places, found: Verification, *, seconds: float
 ) -> Verification:
-    """Until it is done or the time is over; says on stderr what changes."""
-    deadline, said = time.monotonic() + seconds, ""
+    """Until it is done or the time is over; says on stderr what changes.
+
+    Raises what `_look` does, if nobody answers when the time is over: who restarts in between is back before that.
+    """
+    deadline, said, told = time.monotonic() + seconds, "", summary(found)
     while not found.done and time.monotonic() < deadline:
-        if summary(found) != said:
-            said = summary(found)
+        if told != said:
+            said = told
             say(said, err=True)
         time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
-        found = _look(cluster, proposed, places)
+        try:
+            found = _look(cluster, proposed, places)
+            told = summary(found)
+        except (ClusterError, UnreachableError) as error:
+            if time.monotonic() >= deadline:
+                raise
+            told = f"{error}: looking again until the time is over"
     return found
 
 

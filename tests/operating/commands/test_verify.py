@@ -11,6 +11,7 @@ from operating.commands import verify as verify_command
 from operating.moves.cluster import Cluster
 from operating.moves.kafka_python import KafkaError
 from operating.moves.verification import SidecarLeftover
+from proxy.errors import UnreachableError
 from tests.operating.moves.fake_client import FakeClient
 
 if TYPE_CHECKING:
@@ -151,6 +152,42 @@ def test_waiting_ends_when_it_is_done_and_tells_what_changes(bench: Bench) -> No
         "0 of 1 partitions are in place, 600 B left", "0 of 1 partitions are in place, 100 B left",
     ]  # fmt: skip
     assert bench.now == 4
+
+
+def test_a_broker_that_is_away_for_a_while_does_not_end_the_waiting(bench: Bench) -> None:
+    """One that restarts in the night would leave the throttle of a move that is done by then."""
+    bench.under_way()
+    bench.quotas.write_text(QUOTAS)
+    away = KafkaError("broker 104 is not available")
+    bench.events = {
+        2.0: lambda: bench.client.errors.update(describe_log_dirs=away),
+        4.0: bench.ends,
+        6.0: bench.client.errors.clear,
+    }
+    result = bench.verify("--wait", "1h", "--remove")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.splitlines() == [
+        "0 of 1 partitions are in place, 600 B left",
+        "describing log dirs: KafkaError: broker 104 is not available: looking again until the time is over",
+    ]
+    assert (bench.now, bench.quotas.read_text()) == (6, "# ours\n")
+
+
+def test_a_sidecar_that_is_away_until_the_time_is_over_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.under_way()
+    answers = iter([[], []])
+
+    def asked(url: str, _: object) -> list[SidecarLeftover]:
+        found = next(answers, None)
+        if found is None:
+            raise UnreachableError(f"{url}/config: no answer from a sidecar: refused")
+        return found
+
+    monkeypatch.setattr(verify_command, "still_throttled", asked)
+    result = bench.verify("--wait", "90s", "--url", "http://b:1")
+    assert (result.exit_code, bench.now) == (3, 90)
+    assert result.stderr.splitlines()[-1] == "Error: http://b:1/config: no answer from a sidecar: refused"
+    assert len(result.stderr.splitlines()) == 3
 
 
 def test_waiting_ends_when_the_time_is_over(bench: Bench) -> None:
