@@ -45,12 +45,16 @@ class RoleRate:
             now: the same in seconds, by a clock that is never set.
         """
         least = None
-        if source.deadline is not None:
+        if source.deadline is None:
+            # Nobody follows the catch-up that a deadline was of: it may end unseen, and another one begin.
+            self._deadline = DeadlineRate()
+        else:
             need = self._deadline.need(source, observed, since=since, wall=wall, now=now)
             least = self._by_deadline(source, observed, held, need)
         if not source.auto:
             if least is None:
                 raise AssertionError("a rate source without a deadline that is not automatic")
+            self._auto, self._behind_at = AutoRate(), None
             return least
         does_not_hurt = self._by_signals(source, observed, held, now)
         if least is None:

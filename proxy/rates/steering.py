@@ -151,6 +151,9 @@ class Steering:
         steered = self._roles[role]
         source = steered.throttle.quota.source
         if source is None:
+            if steered.choice is not None:
+                # What follows is not looked at: the catch-up that was chosen for may end unseen, and another one begin.
+                steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None
             steered.throttle.timings.are_wanted = False
             return False

@@ -25,12 +25,12 @@ class Looks:
     """One role under one rate source; seconds since `BEGAN`."""
 
     def __init__(self, source: RateSource) -> None:
-        self._source, self._rate, self.held = source, RoleRate(), source.least
+        self.source, self._rate, self.held = source, RoleRate(), source.least
         self.wall_is_ahead = timedelta()
 
     def look(self, seconds: float, observed: Observed) -> Choice:
         wall = BEGAN + timedelta(seconds=seconds) + self.wall_is_ahead
-        found = self._rate.choose(self._source, observed, self.held, since=BEGAN, wall=wall, now=seconds)
+        found = self._rate.choose(self.source, observed, self.held, since=BEGAN, wall=wall, now=seconds)
         self.held = found.bytes_per_second
         return found
 
@@ -121,3 +121,15 @@ def test_a_rate_that_is_as_good_as_what_holds_stays() -> None:
     held = looks.look(0, SOME).bytes_per_second
     assert looks.look(1, Observed(1, 1000, 7200 * MIB * 1.01)).bytes_per_second == held
     assert looks.look(2, Observed(1, 1000, 7200 * MIB * 1.1)).bytes_per_second > held
+
+
+def test_a_catch_up_under_a_rate_without_a_deadline_is_not_followed() -> None:
+    """What the deadline before was of may have ended meanwhile: one that is said again is of what is behind then."""
+    looks = Looks(DAILY)
+    assert looks.look(0, SOME).finish_by == BEGAN + timedelta(hours=8)
+    looks.source = RateSource(10 * MIB, MIB, auto=True)
+    looks.look(3600, NOTHING)
+    looks.look(24 * 3600, SOME)
+    looks.source = DAILY
+    found = looks.look(24 * 3600 + 1, SOME)
+    assert (found.finish_by, found.late) == (BEGAN + timedelta(hours=32), False)

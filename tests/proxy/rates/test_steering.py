@@ -185,6 +185,31 @@ async def test_a_change_of_the_file_is_chosen_within_its_bounds(path: Path, nurs
     assert [reason for _, reason, rate in rig.told if rate == rig.rate()][-1] == "change"
 
 
+async def test_a_catch_up_that_nobody_followed_is_over_when_a_deadline_holds_again(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """By day another rate holds, under which that of the night has ended: what is behind now began since."""
+    rig = Rig(path)
+    nightly = WITHIN.replace('within = "1000s"', 'finish_by = "06:00"')
+    await rig.write(nightly)
+    nursery.start_soon(rig.steering.apply_changes, Role.LEADER)
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(10)
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert (choice.finish_by, choice.late) == (datetime(2026, 11, 2, 6, tzinfo=UTC), False)
+    await rig.write(f"[brokers.default]\n{KEY} = 1000000\n{LISTED}")
+    rig.looks.found = RoleSurvey()
+    await trio.sleep(24 * 3600)
+    rig.looks.found = BEHIND
+    await rig.write(nightly)
+    await trio.sleep(10)
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert (choice.finish_by, choice.late) == (datetime(2026, 11, 3, 6, tzinfo=UTC), False)
+    assert rig.rate() < MIB
+
+
 async def test_a_restart_does_not_begin_within_anew(path: Path, nursery: trio.Nursery) -> None:
     rig = Rig(path)
     nursery.start_soon(rig.keeper.run)
