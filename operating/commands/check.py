@@ -138,6 +138,7 @@ def _load(
     try:
         settings = load_settings(config_path, overrides, os.environ)
         quotas_path = quotas_path or settings.quotas.file
+        problems += _about_journal(settings)
         keys = load_keys(settings)
     except ConfigurationError as error:
         problems += error.problems
@@ -148,6 +149,18 @@ def _load(
     if settings is None or quota_file is None or quotas_path is None or problems:
         raise ConfigurationError(problems)
     return settings, quota_file, quotas_path, keys
+
+
+def _about_journal(settings: Settings) -> list[str]:
+    """What `run` would refuse of its directory, as far as that is told without writing: it is made if it is not there,
+    and who may write there is the sidecar's user, who may be another one."""
+    if settings.journal is None:
+        return []
+    directory = settings.journal.directory
+    place = next(each for each in (directory, *directory.absolute().parents) if os.path.lexists(each))
+    if place.is_dir():
+        return []
+    return [f"journal.directory: expected a directory, found {place}, which is none"]
 
 
 def report_on(

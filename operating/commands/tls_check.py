@@ -1,4 +1,5 @@
-"""What ``check`` says of keys: that files can be read, whose names certificates have, and who will not take them.
+"""What ``check`` says of keys, a password and a token: that files can be read, whose names certificates have, and who
+will not take them.
 
 Reads the files, needs no network. Invariant: whatever ``run`` would refuse of them is a problem here.
 """
@@ -6,16 +7,18 @@ Reads the files, needs no network. Invariant: whatever ``run`` would refuse of t
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from proxy.config.tls_reading import is_loopback
 from proxy.errors import ConfigurationError
+from proxy.http.bearer_token import read_answering_token
 from proxy.network.login import Login
 from proxy.tls.contexts import load
 from proxy.tls.legs import unanswered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from proxy.config.settings import Address, Settings
     from proxy.tls.contexts import Loaded
@@ -25,7 +28,7 @@ SOON_DAYS = 14
 
 
 def load_keys(settings: Settings) -> dict[str, Loaded]:
-    """Every leg's files by its name. Raises ConfigurationError with every problem."""
+    """Every leg's files by its name. Raises ConfigurationError with every problem, those of other secrets as well."""
     problems: list[str] = []
     found = {}
     legs = [leg for role in settings.tls for leg in role.legs]
@@ -39,13 +42,20 @@ def load_keys(settings: Settings) -> dict[str, Loaded]:
         except ConfigurationError as error:
             problems += (f"{leg.name}: {problem}" for problem in error.problems)
     if settings.login is not None:
-        try:
-            Login.open(settings.login)
-        except ConfigurationError as error:
-            problems += error.problems
+        problems += _problems(partial(Login.open, settings.login))
+    if settings.http.token_file is not None:
+        problems += _problems(partial(read_answering_token, settings.http.token_file))
     if problems:
         raise ConfigurationError(problems)
     return found
+
+
+def _problems(read: Callable[[], object]) -> tuple[str, ...]:
+    try:
+        read()
+    except ConfigurationError as error:
+        return error.problems
+    return ()
 
 
 def keys_report(loaded: Mapping[str, Loaded]) -> Json:

@@ -52,6 +52,13 @@ def read_token(path: Path) -> bytes:
     return content.strip()
 
 
+def read_answering_token(path: Path) -> bytes:
+    """The same for who is not to wait for a disk that hangs: that is an error, too."""
+    if not answers(path):
+        raise ConfigurationError(f"http.token_file: {no_answer(path)}")
+    return read_token(path)
+
+
 def _problem(mode: int, content: bytes) -> str | None:
     if not stat.S_ISREG(mode):
         return "expected a file"
@@ -78,9 +85,7 @@ class BearerToken:
     @classmethod
     def open(cls, path: Path, log: Log) -> BearerToken:
         """Blocking. Raises ConfigurationError."""
-        if not answers(path):
-            raise ConfigurationError(f"http.token_file: {no_answer(path)}")
-        return cls(path, read_token(path), log)
+        return cls(path, read_answering_token(path), log)
 
     @property
     def is_known(self) -> bool:

@@ -215,7 +215,7 @@ def test_a_missing_quotas_file_fails_the_check(config: Path, sidecar: Sidecar) -
     assert "quotas.toml: cannot be read: No such file or directory" in result.stderr
 
 
-def test_a_file_whose_name_is_no_text_is_told_as_json(config: Path, sidecar: Callable[..., Result]) -> None:
+def test_a_file_whose_name_is_no_text_is_told_as_json(config: Path, sidecar: Sidecar) -> None:
     odd = config.with_name("proxy-\udcff.toml")
     result = sidecar("check", "--json", "--config", odd)
     assert result.exit_code == 1
@@ -232,7 +232,7 @@ ENCRYPTED = (
 )
 
 
-@pytest.mark.parametrize("hangs", ["proxy.toml", "quotas.toml", "own.pem", "password", "token"])
+@pytest.mark.parametrize("hangs", ["proxy.toml", "quotas.toml", "own.pem", "password", "token", "own-token"])
 @pytest.mark.parametrize("options", [(), ("--json",)])
 def test_a_disk_that_hangs_is_told_and_not_waited_for(
     config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch, hangs: str, options: tuple[str, ...]
@@ -240,16 +240,19 @@ def test_a_disk_that_hangs_is_told_and_not_waited_for(
     """It waited for as long as the disk hung, and did not say for what."""
     Authority(config.parent).issue("own.pem", ["kafka-101", "127.0.0.1"])
     (config.parent / "password").write_text("sesame")
-    (config.parent / "token").write_text("0123456789abcdef-secret")
+    for token in ("token", "own-token"):
+        (config.parent / token).write_text("0123456789abcdef-secret")
+        (config.parent / token).chmod(0o600)
     monkeypatch.setenv("THROTTLE_TOKEN_FILE", str(config.parent / "token"))
     config.write_text(config.read_text().replace('upstream = "127.0.0.1:19092"\n', ENCRYPTED))
+    options = (*options, "--set", f"http.token_file={config.parent / 'own-token'}")
     began = time.monotonic()
     with hanging_disk(monkeypatch, lambda file: file.name == hangs, most_seconds=0.2):
         result = sidecar("check", "--config", config, "--url", "http://127.0.0.1:9", *options)
         assert time.monotonic() - began < 5
     assert result.exit_code == 1
     assert f"{config.parent / hangs}: cannot be read: no answer within 0.2 s" in result.output
-    assert not options or json.loads(result.output)["ok"] is False
+    assert "--json" not in options or json.loads(result.output)["ok"] is False
 
 
 def test_kept_starts_whose_disk_hangs_are_none(config: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,3 +268,44 @@ def test_kept_starts_whose_disk_hangs_are_none(config: Path, sidecar: Sidecar, m
         assert time.monotonic() - began < 5
     assert result.exit_code == 0
     assert "counted from now, if the sidecar reads it now" in result.output
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (None, 0o600, "cannot be read: No such file or directory"),
+        ("s" * 32, 0o644, "expected permissions that keep others out, found 0644: chmod o= it"),
+        ("s" * 8, 0o600, "expected 16 to 4096 characters, found 8"),
+    ],
+)
+def test_a_token_that_run_would_refuse_is_a_problem(
+    config: Path, sidecar: Sidecar, content: str | None, mode: int, said: str
+) -> None:
+    token = config.parent / "token"
+    config.write_text(config.read_text() + 'token_file = "token"\n')
+    if content is not None:
+        token.write_text(content)
+        token.chmod(mode)
+    checked, run = sidecar("check", "--config", config), sidecar("run", "--config", config)
+    assert (checked.exit_code, checked.output) == (1, f"Error: http.token_file: {token}: {said}\n")
+    assert (run.exit_code, run.output) == (checked.exit_code, checked.output)
+    token.write_text("s" * 32)
+    token.chmod(0o600)
+    assert sidecar("check", "--config", config).exit_code == 0
+
+
+@pytest.mark.parametrize("directory", ["proxy.toml", "proxy.toml/journal"])
+def test_a_file_in_the_place_of_the_journals_directory_is_a_problem(
+    config: Path, sidecar: Sidecar, directory: str
+) -> None:
+    config.write_text(config.read_text() + f'[journal]\ndirectory = "{directory}"\n')
+    checked = sidecar("check", "--config", config)
+    said = f"Error: journal.directory: expected a directory, found {config}, which is none\n"
+    assert (checked.exit_code, checked.output) == (1, said)
+    assert sidecar("run", "--config", config).exit_code == 1
+
+
+def test_a_journals_directory_that_is_yet_to_be_made_is_none(config: Path, sidecar: Sidecar) -> None:
+    config.write_text(config.read_text() + '[journal]\ndirectory = "a/b"\n')
+    assert sidecar("check", "--config", config).exit_code == 0
+    assert not (config.parent / "a").exists()
