@@ -7,6 +7,7 @@ no command and `[/red]` no style, whatever a topic is called.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +15,11 @@ import msgspec
 import rich.console
 from rich.segment import Segment
 
+from proxy.errors import ConfigurationError, UnreachableError
 from proxy.terminal_text import LAYOUT, printable, printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rich.console import ConsoleOptions, RenderableType
 
@@ -52,6 +54,19 @@ def encoded(document: object) -> bytes:
         return msgspec.json.encode(document)
     except UnicodeEncodeError:
         return json.dumps(msgspec.to_builtins(document)).encode()
+
+
+@contextmanager
+def problems_as_json(*, as_json: bool) -> Iterator[None]:
+    """With --json what is wrong is an object as well: whoever reads standard output as JSON finds some in any case. The
+    error goes on, to be told to people."""
+    try:
+        yield
+    except (ConfigurationError, UnreachableError) as error:
+        if as_json:
+            problems = error.problems if isinstance(error, ConfigurationError) else [str(error)]
+            click.echo(encoded({"ok": False, "problems": problems}))
+        raise
 
 
 def say_json(document: bytes) -> None:

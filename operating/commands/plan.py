@@ -38,7 +38,7 @@ from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import DURATION, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..terminal import Console, say
+from ..terminal import Console, problems_as_json, say
 from .deadline import about_deadline, deadline_to_come
 from .fleet_plan import Written, until_of, write_fleet
 
@@ -136,8 +136,9 @@ def command(
     """
     what = Asked(**asked)
     _refuse_what_does_not_go_together(rate, within, what.finish_by, writes=(write, per_broker, fleet_path))
-    deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
-    ground = _ground_or_refused(what)
+    with problems_as_json(as_json=as_json):
+        deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
+        ground = _ground_or_refused(what)
     plan = _planned(ground, rate, within, capacity)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:

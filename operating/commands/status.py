@@ -19,7 +19,7 @@ from proxy.errors import UnreachableError
 
 from ..asking import DEFAULT_URL
 from ..fleet.file import load_fleet
-from ..terminal import Console, encoded, say_json
+from ..terminal import Console, encoded, problems_as_json, say_json
 from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
@@ -99,7 +99,8 @@ def command(
     if as_json:
         _refuse_what_is_of_the_table(roles, topics, watch=watch)
     which = Filter(frozenset(roles), frozenset(brokers), topics)
-    asked = [each for each in _asked(urls, config_path, fleet_path) if which.has_sidecar(each)]
+    with problems_as_json(as_json=as_json):
+        asked = [each for each in _asked(urls, config_path, fleet_path) if which.has_sidecar(each)]
     if not asked:
         raise click.UsageError(
             f"--broker {brokers[0]}: {fleet_path or config_path or DEFAULT_CONFIG} has no such broker"

@@ -29,7 +29,7 @@ from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
-from ..terminal import Console, say
+from ..terminal import Console, problems_as_json, say
 from .options import SIDECAR_URL, fleet_option
 from .telling import tell
 
@@ -123,7 +123,7 @@ def command(
     if not bootstrap:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
     removed: list[str] = []
-    with _exit_statuses(ctx):
+    with _exit_statuses(ctx, as_json=as_json):
         proposed, places = _read(reassignment), Places.of(quotas, urls, fleet_path)
         # Before a cluster is asked: it may take long to answer.
         _in_files(proposed, places)
@@ -139,10 +139,11 @@ def command(
 
 
 @contextmanager
-def _exit_statuses(ctx: click.Context) -> Iterator[None]:
+def _exit_statuses(ctx: click.Context, *, as_json: bool) -> Iterator[None]:
     """Print what is wrong, and end with the status for it."""
     try:
-        yield
+        with problems_as_json(as_json=as_json):
+            yield
     except (ClusterError, UnreachableError) as error:
         say(f"Error: {error}", err=True)
         ctx.exit(_NOT_REACHABLE)

@@ -279,8 +279,8 @@ def test_a_sidecar_that_has_not_in_force_what_was_written_is_status_1(
 
 def test_a_fleet_is_written_everywhere_or_nowhere(generated: Path, sidecar: Sidecar, fleet: Path) -> None:
     (fleet.parent / "b.toml").write_text("[nonsense]\n")
-    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet)
-    assert result.exit_code == 1
+    result = sidecar("plan", generated, "--bytes", "120MB", "--rate", "5MB/s", "--fleet", fleet, "--json")
+    assert (result.exit_code, "moves" in json.loads(result.stdout)) == (1, True)
     assert "b.toml: nonsense: unknown" in result.output
     assert (fleet.parent / "a.toml").read_text() == "# ours\n"
 
@@ -349,6 +349,11 @@ def test_a_wrong_file_is_an_error_without_a_traceback(
     result = sidecar("plan", tmp_path / "new.json", "--current", tmp_path / "old.json")
     assert (result.exit_code, result.stdout) == (1, "")
     assert problem in result.stderr
+    as_json = sidecar("plan", tmp_path / "new.json", "--current", tmp_path / "old.json", "--json")
+    assert (as_json.exit_code, as_json.stderr) == (1, result.stderr)
+    assert problem in json.loads(as_json.stdout)["problems"][0]
+    past = sidecar("plan", tmp_path / "new.json", "--rate", "1", "--finish-by", "2020-01-01T00:00:00Z", "--json")
+    assert "expected a time to come" in json.loads(past.stdout)["problems"][0]
     assert sidecar("plan", tmp_path / "gone.json").stderr.endswith(
         "gone.json: cannot be read: No such file or directory\n"
     )

@@ -14,6 +14,7 @@ from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from click.testing import Result
 
@@ -110,3 +111,10 @@ def test_json_is_printed_once_and_not_watched(sidecar: Callable[..., Result]) ->
     result = sidecar("status", "--json", "--watch", "--url", "http://127.0.0.1:1")
     assert result.exit_code == 2
     assert "--json prints each answer once: leave out --watch" in result.output
+
+
+def test_json_of_a_file_that_is_wrong_says_so(tmp_path: Path, sidecar: Sidecar) -> None:
+    result = sidecar("status", "--json", "--fleet", tmp_path / "fleet.toml")
+    (said,) = json.loads(result.stdout)["problems"]
+    assert (result.exit_code, result.stderr) == (1, f"Error: {said}\n")
+    assert said.endswith("fleet.toml: cannot be read: No such file or directory")

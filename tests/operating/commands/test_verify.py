@@ -266,8 +266,13 @@ def test_a_topic_that_is_gone_is_not_asked_for_its_configs(bench: Bench) -> None
     ],
 )
 def test_wrong_input_is_said(bench: Bench, sidecar: Sidecar, arguments: list[str], code: int, problem: str) -> None:
-    result = sidecar(*(argument.format(move=bench.move, quotas=bench.quotas) for argument in arguments))
+    typed = [argument.format(move=bench.move, quotas=bench.quotas) for argument in arguments]
+    result = sidecar(*typed)
     assert (result.exit_code, problem in result.stderr) == (code, True), result.output
+    if code != 2:
+        as_json = sidecar(*typed, "--json")
+        (said,) = json.loads(as_json.stdout)["problems"]
+        assert (as_json.exit_code, as_json.stderr) == (code, f"Error: {said}\n") == (code, result.stderr)
 
 
 def test_a_fleet_is_asked_and_cleaned_as_a_whole(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
