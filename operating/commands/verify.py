@@ -191,7 +191,8 @@ def _wait(
 ) -> Verification:
     """Until it is done or the time is over; says on stderr what changes.
 
-    Raises what `_look` does, if nobody answers when the time is over: who restarts in between is back before that.
+    Raises what `_look` does, if it does so when the time is over: who restarts in between is back before that, and what
+    was good when the waiting began will be again.
     """
     deadline, said, told = time.monotonic() + seconds, "", summary(found)
     while not found.done and time.monotonic() < deadline:
@@ -202,7 +203,7 @@ def _wait(
         try:
             found = _look(cluster, proposed, places)
             told = summary(found)
-        except (ClusterError, UnreachableError) as error:
+        except (ConfigurationError, UnreachableError) as error:
             if time.monotonic() >= deadline:
                 raise
             told = f"{error}: looking again until the time is over"

@@ -173,6 +173,21 @@ def test_a_broker_that_is_away_for_a_while_does_not_end_the_waiting(bench: Bench
     assert (bench.now, bench.quotas.read_text()) == (6, "# ours\n")
 
 
+def test_a_file_that_somebody_is_writing_does_not_end_the_waiting(bench: Bench) -> None:
+    """Nor kubectl, while the server of a ConfigMap is away: both were good when the waiting began."""
+    bench.under_way()
+    bench.quotas.write_text(QUOTAS)
+    bench.events = {
+        2.0: lambda: bench.quotas.write_text("[[[") and None,
+        4.0: bench.ends,
+        6.0: lambda: bench.quotas.write_text(QUOTAS) and None,
+    }
+    result = bench.verify("--wait", "1h", "--remove")
+    assert result.exit_code == 0, result.output
+    assert f"{bench.quotas}: not TOML: " in result.stderr
+    assert (bench.now, bench.quotas.read_text()) == (6, "# ours\n")
+
+
 def test_a_sidecar_that_is_away_until_the_time_is_over_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.under_way()
     answers = iter([[], []])
