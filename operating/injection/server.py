@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.errors import ConfigurationError
 from proxy.http.bounds import Bounds
 from proxy.http.routing import JSON, TEXT, Answer, Request, Route, Routes, json_answer
@@ -122,6 +123,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     """Raises ConfigurationError: a file cannot be read, is none, or they do not belong together."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ecdh_curve(KEY_AGREEMENT)
     try:
         for path in (certificate, key):
             path.open("rb").close()

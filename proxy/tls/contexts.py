@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..config.tls_ciphers import KEY_AGREEMENT
 from ..config.tls_settings import ClientAuth
 from ..errors import ConfigurationError
 from .identity import read_authorities, read_identity
@@ -105,6 +106,7 @@ def _context(settings: LegSettings, identity: Identity | None, trusted: str | No
     # What Kafka's truststore holds is trusted, be it no root: an authority between, or a broker's own certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.listens:
+        context.set_ecdh_curve(KEY_AGREEMENT)
         context.verify_mode = _AUTH[settings.client_auth]
     else:
         context.check_hostname = settings.verifies_names

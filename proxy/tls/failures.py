@@ -38,7 +38,7 @@ ADVICE = {
     "ssl.client.auth",
     Reason.NOT_ALLOWED: "its certificate is good, and none of its names is in allowed_names: add one if it is a broker",
     Reason.NOTHING_IN_COMMON: "no TLS version or cipher suite that both ends allow: compare ssl.enabled.protocols and "
-    "ssl.cipher.suites",
+    "ssl.cipher.suites; who dials a sidecar has to have secp256r1 (jdk.tls.namedGroups)",
     Reason.REFUSED: "it does not accept what was presented here: see its log; usually ssl.keystore.location here is of "
     "an authority that its ssl.truststore.location lacks, or without the name it dialled",
     Reason.TIMEOUT: "it did not finish in time",

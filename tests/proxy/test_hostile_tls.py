@@ -20,6 +20,7 @@ import pytest
 import trio
 
 from protocol.wire.framing import with_length
+from proxy.config.tls_ciphers import KEY_AGREEMENT
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0
 from tests.proxy.test_server import until
@@ -49,7 +50,9 @@ def dial(to: Address) -> socket.socket:
 
 def hello(name: str = NAME) -> bytes:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname=name)
+    context = ssl.create_default_context()
+    context.set_ecdh_curve(KEY_AGREEMENT)  # one that costs a signature
+    client = context.wrap_bio(incoming, outgoing, server_hostname=name)
     with contextlib.suppress(ssl.SSLWantReadError):
         client.do_handshake()
     return outgoing.read()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 import socket
 import ssl
+import struct
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -38,6 +41,29 @@ def keys(tmp_path: Path) -> Keys:
 def stranger(tmp_path: Path) -> Keys:
     """Of an authority that nobody else believes."""
     return Keys(tmp_path / "stranger", name="stranger")
+
+
+def extension(kind: int, content: bytes) -> bytes:
+    return struct.pack(">HH", kind, len(content)) + content
+
+
+def hello_by(group: int, share: bytes, *, padding: int = 0) -> bytes:
+    """A ClientHello of TLS 1.3 that agrees on keys by this group alone (RFC 8446, 4.1.2), without its record."""
+    extensions = [
+        extension(43, b"\x02\x03\x04"),
+        extension(13, b"\x00\x06\x08\x04\x04\x03\x04\x01"),
+        extension(10, struct.pack(">HH", 2, group)),
+        extension(51, struct.pack(">HHH", 4 + len(share), group, len(share)) + share),
+        extension(21, bytes(padding)),
+    ]
+    told = b"".join(extensions)
+    body = b"\x03\x03" + os.urandom(32) + b"\0" + b"\0\2\x13\x01" + b"\1\0" + struct.pack(">H", len(told)) + told
+    return b"\1" + len(body).to_bytes(3, "big") + body
+
+
+def in_records(message: bytes, size: int) -> bytes:
+    pieces = (message[at : at + size] for at in range(0, len(message), size))
+    return b"".join(b"\x16\x03\x01" + struct.pack(">H", len(piece)) + piece for piece in pieces)
 
 
 async def refused(leg: Leg, peer_does: Callable[[socket.socket], object], *, dials: bool = False) -> HandshakeError:
@@ -325,3 +351,33 @@ async def test_what_is_known_of_whom_it_told_is_bounded(keys: Keys, monkeypatch:
             await leg.accept(plain.sock, peer=str(number))
     assert len(leg._told) <= 2
     assert len(log.lines) == 5
+
+
+@pytest.mark.parametrize(("group", "share_bytes"), [(0x0104, 1024), (0x0102, 512), (0x0100, 256), (0x001E, 56)])
+async def test_who_dials_has_no_choice_of_how_keys_are_agreed_on(keys: Keys, group: int, share_bytes: int) -> None:
+    """By ffdhe8192, which OpenSSL offers as well, a hello of 1.2 KB cost 120 ms of a core: eight in a second stopped
+    the loop."""
+    leg, _ = made(keys.listen())
+    hello = in_records(hello_by(group, b"\x40" + os.urandom(share_bytes - 1)), 16_384)
+
+    def dial(peer: socket.socket) -> None:
+        peer.sendall(hello)
+        peer.recv(100)
+
+    began = time.thread_time()
+    error = await refused(leg, dial)
+    assert error.reason is Reason.NOTHING_IN_COMMON
+    assert time.thread_time() - began < 0.1
+
+
+@pytest.mark.parametrize("curve", [None, "prime256v1"])
+@pytest.mark.parametrize("newest", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_whoever_has_p_256_agrees_on_keys(keys: Keys, newest: ssl.TLSVersion, curve: str | None) -> None:
+    """Also who had hoped for X25519, as OpenSSL does."""
+    leg, _ = made(keys.listen())
+    client = keys.client()
+    client.maximum_version = newest
+    if curve is not None:
+        client.set_ecdh_curve(curve)
+    async with connected(leg, client) as (_, peer):
+        assert peer.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[newest]
