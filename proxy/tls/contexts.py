@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from ..config.tls_ciphers import KEY_AGREEMENT
 from ..config.tls_settings import ClientAuth
 from ..errors import ConfigurationError
+from .crumbs import MOST_SMALL_RECORDS, comes_in_crumbs
+from .failures import HandshakeError, Reason
 from .identity import read_authorities, read_identity
 
 if TYPE_CHECKING:
@@ -76,6 +78,14 @@ class AcceptedSocket(ssl.SSLSocket):
     """Of a listening leg's contexts. `asked` is the name by which the other end dialled, if it said so by SNI."""
 
     asked: str | None = None
+
+    def do_handshake(self, block: bool = False) -> None:
+        """One step. Raises HandshakeError for one that would take long by what was sent."""
+        if comes_in_crumbs(self):
+            raise HandshakeError(
+                Reason.OTHER, f"it comes in crumbs: expected at most {MOST_SMALL_RECORDS} small records"
+            )
+        super().do_handshake(block)
 
 
 class _Choosing:

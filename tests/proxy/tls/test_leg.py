@@ -381,3 +381,62 @@ async def test_whoever_has_p_256_agrees_on_keys(keys: Keys, newest: ssl.TLSVersi
         client.set_ecdh_curve(curve)
     async with connected(leg, client) as (_, peer):
         assert peer.version() == {ssl.TLSVersion.TLSv1_2: "TLSv1.2", ssl.TLSVersion.TLSv1_3: "TLSv1.3"}[newest]
+
+
+@pytest.mark.parametrize("before", [0, 1, 4, 100])
+async def test_a_hello_in_crumbs_is_refused(keys: Keys, before: int) -> None:
+    """60 KB of it in records of one byte each cost 95 ms of a core in one step. `before`: bytes of it that OpenSSL has
+    taken already, so that what is looked at begins anywhere in a record."""
+    leg, _ = made(keys.listen())
+    crumbs = in_records(hello_by(0x0017, b"\x04" + bytes(64), padding=3000), 1)
+    plain, peer = pair()
+    with peer:
+        peer.sendall(crumbs[:before])
+        async with trio.open_nursery() as nursery:
+            if before:
+                nursery.start_soon(send_later, peer, crumbs[before:])
+            else:
+                peer.sendall(crumbs)
+            with pytest.raises(
+                HandshakeError, match="it comes in crumbs: expected at most 128 small records"
+            ) as raised:
+                await leg.accept(plain.sock, peer="10.0.0.2")
+    assert raised.value.reason is Reason.OTHER
+    assert leg.failures == {Reason.OTHER: 1}
+
+
+async def send_later(peer: socket.socket, data: bytes) -> None:
+    await trio.sleep(0.1)
+    peer.sendall(data)
+
+
+@pytest.mark.parametrize("size", [1, 16, 300])
+async def test_a_hello_in_some_pieces_is_taken(keys: Keys, size: int) -> None:
+    """100 of them that are here at once: a record may have as little as one byte."""
+    leg, _ = made(keys.listen())
+    context, plain, own = keys.client(), *pair()
+    with own:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = context.wrap_bio(incoming, outgoing, server_hostname=NAME)
+
+        def shake_hands() -> None:
+            while True:
+                try:
+                    client.do_handshake()
+                except ssl.SSLWantReadError:
+                    pass
+                else:
+                    own.sendall(outgoing.read())
+                    return
+                said = outgoing.read()
+                if said[:1] == b"\x16":
+                    message = said[5 : 5 + int.from_bytes(said[3:5], "big")]
+                    rest = said[5 + len(message) :]
+                    said = in_records(message[:100], size) + in_records(message[100:], 16_384) + rest
+                own.sendall(said)
+                incoming.write(own.recv(65_536))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.to_thread.run_sync, shake_hands)
+            shaken = await leg.accept(plain.sock, peer="10.0.0.2")
+        shaken.sock.close()
