@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 SIDES: tuple[Side, ...] = ("leader", "follower", "both")
 RELOADS = 1000
 FIRST_CONTACT_SECONDS = 1.5
+UNWATCHED_SECONDS = 1.0
+"""So often the file itself is looked at, where the kernel says nothing of changes (proxy/files/watching.py)."""
+RELOAD_SECONDS = 5.0
+QUESTION_BYTES = 2 * 1034
+"""More than the one batch of this topic that an answer has whose request asked for one byte: of a replica that was left
+out for five seconds the high watermark is asked for, so that its lag is true at quota 0 (proxy/throttle/link.py)."""
 
 
 def held(side: Side, *, mebibytes: int = 24) -> Move:
@@ -92,7 +98,8 @@ async def test_ten_changes_in_a_row_are_each_on_the_wire_within_250_ms(
             delays.append(await move.wait_first_byte(raised))
             stopped = move.write_quota(0)
             await trio.sleep(0.8 + 0.037 * turn)
-            assert move.moved(stopped + EFFECT_SECONDS) == []
+            late = move.moved(stopped + EFFECT_SECONDS)
+            assert sum(event.size_bytes for event in late) <= QUESTION_BYTES
         move.write_quota(None)
         assert_intact(await move.finish(timeout_seconds=30))
     record_property("delays", [round(delay, 3) for delay in delays])
@@ -139,21 +146,24 @@ def hang_up(sidecar: Sidecar) -> None:
     sidecar.process.signal(signal.SIGHUP)
 
 
+def do_nothing(_: Sidecar) -> None:
+    """It is looked at all the same, though later."""
+
+
 @pytest.mark.system
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("ask", [post, hang_up])
-async def test_a_change_that_no_watch_sees_is_taken_when_asked_for(
-    sidecar_cluster: Cluster, ask: Callable[[Sidecar], None]
+@pytest.mark.parametrize(("ask", "seconds"), [(post, 0.0), (hang_up, 0.0), (do_nothing, UNWATCHED_SECONDS)])
+async def test_a_change_that_no_watch_sees_is_taken_when_asked_for_and_soon_by_itself(
+    sidecar_cluster: Cluster, ask: Callable[[Sidecar], None], seconds: float
 ) -> None:
     sidecar = sidecar_cluster.sidecars[101]
     async with open_move(sidecar_cluster, held("leader")) as move:
         unwatched = UnwatchedFile(sidecar.quotas_file, sidecar_cluster.home / f"elsewhere-{move.topic}")
         await wait_silent(move)
+        changed = time.monotonic()
         unwatched.write(move.quotas(4 * MIB))
-        await wait_silent(move)
-        asked = time.monotonic()
         await trio.to_thread.run_sync(ask, sidecar)
-        assert await move.wait_first_byte(asked) <= EFFECT_SECONDS
+        assert await move.wait_first_byte(changed) <= seconds + EFFECT_SECONDS
         move.write_quota(None)
         assert_intact(await move.finish(timeout_seconds=30))
 
@@ -184,11 +194,20 @@ async def test_a_bad_file_changes_nothing_and_says_why(sidecar_cluster: Cluster)
         assert metrics["replication_throttle_config_last_reload_successful"][""] == 1
 
 
+def changes(sidecar: Sidecar) -> float:
+    return sidecar.metrics()["replication_throttle_config_reloads_total"]['outcome="changed"']
+
+
 def reload_often(sidecars: list[Sidecar], texts: list[str]) -> None:
+    """By signals: who asks over HTTP shares a reload with whoever asked in the last 0.2 s."""
+    taken = [changes(sidecar) for sidecar in sidecars]
     for turn in range(RELOADS):
         for sidecar in sidecars:
             sidecar.write_quotas(texts[turn % len(texts)])
-            assert sidecar.reload()["error"] is None
+            sidecar.process.signal(signal.SIGHUP)
+        ends = time.monotonic() + RELOAD_SECONDS
+        while [changes(sidecar) for sidecar in sidecars] != [before + turn + 1 for before in taken]:
+            assert time.monotonic() < ends, f"change {turn} is not in force, or more than that is"
 
 
 @pytest.mark.system
@@ -197,12 +216,12 @@ async def test_a_thousand_reloads_under_load_lose_nothing(sidecar_cluster: Clust
     """Quotas that come, go, rise, fall and stop everything, while a move and an acks=all producer go on."""
     sidecars = [sidecar_cluster.sidecars[broker] for broker in (101, 102)]
     async with (
-        open_move(sidecar_cluster, Move("sidecar strict", "both", 8 * MIB, bytes_per_partition=20 * MIB)) as move,
+        open_move(sidecar_cluster, Move("sidecar strict", "both", 8 * MIB, bytes_per_partition=40 * MIB)) as move,
         busy_partitions(sidecar_cluster, {0: [101, 102]}) as producers,
     ):
         closed = [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars]
         # No quota at all now and then only: the move is to last longer than the reloads.
-        rates = [8.0 * MIB, 1.0 * MIB, 0.0, 20.0 * MIB] * 12 + [None]
+        rates = [1.0 * MIB, 0.0, 20.0 * MIB, 8.0 * MIB] * 12 + [None]
         texts = [move.quotas(rate) for rate in rates]
         await trio.to_thread.run_sync(reload_often, sidecars, texts)
         reloaded = move.write_quota(None)
