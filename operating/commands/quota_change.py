@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from proxy.errors import InvalidValueError
 from proxy.files.toml_reading import load_toml
 from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
-from proxy.quotas.keys import BROKER, RACK, TOPIC_OR_GLOB
+from proxy.quotas.keys import RACK, TOPIC_OR_GLOB, is_broker_id
 from proxy.suggestions import did_you_mean
 
 from ..editing.asks import Ask
@@ -49,7 +49,7 @@ class Whose(NamedTuple):
         if len(named) > 1:
             raise InvalidValueError("--peer, --rack and --topic: one of them at a time: each has rates of its own")
         for kind, name in named:
-            if kind == "peers" and not BROKER.fullmatch(name):
+            if kind == "peers" and not is_broker_id(name):
                 raise InvalidValueError(f"--peer: expected the other broker's id, found {shown(name)}")
             if kind == "racks" and not RACK.fullmatch(name):
                 raise InvalidValueError(f"--rack: expected a rack without quotes and backslashes, found {shown(name)}")

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import InvalidValueError
+from proxy.quotas.keys import MOST_BROKER_ID
 from proxy.quotas.replicas import parse_replicas
 from proxy.quotas.section_reading import SCHEDULES
 from proxy.quotas.sections import DEFAULT, REPLICAS_KEYS
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from .editing import Wish
     from .facts import Path
-
-_LARGEST_ID = 2**31 - 1
 
 
 class Ask(NamedTuple):
@@ -68,7 +67,7 @@ class Brokers(NamedTuple):
             sections = (path[2:4] if path[0] == SCHEDULES else path[:2] for path in found)
             ids |= {broker for section in sections for broker in _id_in(section)}
             ids |= {broker for ask in asks for broker in _listed(ask, found)}
-        other = next(broker for broker in range(_LARGEST_ID, 0, -1) if broker not in ids)
+        other = next(broker for broker in range(MOST_BROKER_ID, 0, -1) if broker not in ids)
         return cls((*((broker, broker) for broker in sorted(ids)), (None, other)), shared=True)
 
     def named_by(self, ask: Ask, file: QuotaFile, now: datetime) -> list[tuple[int | None, int]]:

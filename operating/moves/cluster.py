@@ -74,7 +74,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
                 f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts, found nothing there"
             )
         known_addresses(connection.hosts)
-        arguments["proxy_url"] = f"hosts://{connection.hosts.resolve()}"
+        arguments["proxy_url"] = connection.hosts.resolve().as_uri().replace("file", "hosts", 1)
     _refuse_unknown_names(connection)
     why = _Why()
     log.addHandler(why)

@@ -12,7 +12,7 @@ import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from .names import known_addresses
 
@@ -74,7 +74,7 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
 
     def __init__(self, proxy_url: str) -> None:
         super().__init__(proxy_url)
-        self._addresses = known_addresses(Path(urlparse(proxy_url).path))
+        self._addresses = known_addresses(Path(unquote(urlparse(proxy_url).path)))
 
     def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> object:
         return super().dns_lookup(self._addresses.get(host, host), port, raise_error)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 TOPIC_OR_GLOB = re.compile(r"[A-Za-z0-9._*?\[\]!-]{1,249}", re.ASCII)
 GLOB_WILDCARD = re.compile(r"[*?\[]")
-BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+MOST_BROKER_ID = 2**31 - 1
+_BROKER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 RACK = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,249}")
 """broker.rack is any text; one with quotes, backslashes or control characters is refused, for the sake of messages and
 labels, which show it as it is."""
@@ -31,6 +32,11 @@ def flattened(
             yield from flattened(value, f"{prefix}{key}.", whole=whole)
         else:
             yield prefix + key, value
+
+
+def is_broker_id(text: str) -> bool:
+    """Whether it is an int32 of at least 0, as node.id is, written without a sign or a zero before it."""
+    return _BROKER.fullmatch(text) is not None and int(text) <= MOST_BROKER_ID
 
 
 def quoted(name: str) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ConfigurationError, InvalidValueError, beginning
 from ..files.toml_reading import parse_toml
 from ..suggestions import did_you_mean
-from .keys import BROKER, GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, quoted
+from .keys import GLOB_WILDCARD, RACK, TOPIC_OR_GLOB, flattened, is_broker_id, quoted
 from .priorities import parse_priorities
 from .query_signals import parse_signals
 from .section_reading import SCHEDULES, UNTIL, Draft, Of, parse_until
@@ -172,7 +172,7 @@ class _Reader:
             section = self._section(path, self._table(table, key, path), found, Of.BROKER)
             if key == DEFAULT:
                 found.default = section
-            elif BROKER.fullmatch(key):
+            elif is_broker_id(key):
                 found.brokers[int(key)] = section
             else:
                 self._refuse(path, f'expected a broker id or "{DEFAULT}", found {shown(key)}')
@@ -181,7 +181,7 @@ class _Reader:
         for key in table:
             path = f"{found.prefix}peers.{key}"
             section = self._section(path, self._table(table, key, path), found, Of.PEER)
-            if BROKER.fullmatch(key):
+            if is_broker_id(key):
                 found.peers[int(key)] = section
             else:
                 self._refuse(path, f"expected the other broker's id, found {shown(key)}")

@@ -60,7 +60,7 @@ def parse_answer(content: bytes) -> float:
         raise AbsurdError("the query has no value")
     absurd = next((text for text, value in zip(values, found, strict=True) if not 0 <= value < math.inf), None)
     if absurd is not None:
-        raise AbsurdError(f"expected numbers of at least 0, found {absurd}")
+        raise AbsurdError(f"expected numbers of at least 0, found {absurd[:40]}")
     return max(found)
 
 

@@ -202,6 +202,18 @@ def test_why_nobody_could_be_asked_is_said(monkeypatch: pytest.MonkeyPatch) -> N
     assert not left & {name for name, of in vars(cluster_module).items() if isinstance(of, type)}
 
 
+def test_a_hosts_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To kafka-python it is part of a URL, in which these characters end a path."""
+    monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
+    hosts = tmp_path / "ho?sts #1 %20"
+    hosts.write_text("127.0.0.1 kafka-101.invalid\n")
+    with (
+        pytest.raises(ClusterError, match=r"kafka-101\.invalid:1: no broker answers: KafkaConnectionError: 111"),
+        connect(Connection(("kafka-101.invalid:1",), None, hosts)),
+    ):
+        pass
+
+
 def test_kafka_python_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
     (tmp_path / "hosts").write_text("")

@@ -98,6 +98,8 @@ def test_the_hash_is_of_the_bytes() -> None:
         ("[brokers.abc]", 'brokers.abc: expected a broker id or "default", found "abc"'),
         ("[brokers.007]", "brokers.007: expected a broker id"),
         ("[brokers.-1]", "brokers.-1: expected a broker id"),
+        ("[brokers.2147483648]", "brokers.2147483648: expected a broker id"),
+        ("[peers.9999999999]", "peers.9999999999: expected the other broker's id"),
         (f"[brokers.1]\n{LEADER_RATE} = -1", f"brokers.1.{LEADER_RATE}: expected bytes per second"),
         (
             f'[brokers.1]\n{LEADER_RATE} = 1\n"{LEADER_RATE}" = 2',

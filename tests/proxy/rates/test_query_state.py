@@ -32,6 +32,7 @@ def test_the_largest_of_several_values_counts() -> None:
         (vector("NaN"), "expected numbers of at least 0, found NaN"),
         (vector("0.1", "+Inf"), r"found \+Inf"),
         (vector("-1"), "found -1"),
+        (vector("-1" + "0" * 200_000), "found -1[0]{38}$"),
         (vector("much"), "expected an answer of Prometheus' API"),
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "the query is refused: parse error"),
         (b'{"status":"success","data":{"resultType":"matrix","result":[]}}', "an instant vector, found matrix"),
