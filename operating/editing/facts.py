@@ -7,6 +7,8 @@ Bytes in, values out. Invariant: two files with the same facts mean the same to 
 
 from __future__ import annotations
 
+from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.files.toml_reading import load_toml
@@ -48,14 +50,18 @@ def written(section: Path) -> str:
     return ".".join([kind, *map(quoted, name)])
 
 
-def facts(content: bytes) -> dict[Path, Any]:
-    """Raises what `load_toml` does."""
+@lru_cache(maxsize=4)
+def facts(content: bytes) -> MappingProxyType[Path, Any]:
+    """Raises what `load_toml` does.
+
+    A change asks a dozen times what its two texts say: what they said is kept, and nobody changes it.
+    """
     document = load_toml(content.decode())
     found = dict(_layer_facts(document))
     schedules = document.get(SCHEDULES)
     for number, table in enumerate(schedules if isinstance(schedules, list) else ()):
         found |= {(SCHEDULES, number, *path): value for path, value in _layer_facts(table)}
-    return found
+    return MappingProxyType(found)
 
 
 def section_facts(found: Mapping[Path, Any], section: Path) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from .facts import Place, facts, schedule_count, section_facts, written
 from .rewriting import rewritten
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .facts import Path
 
 _A_VALUE_AND_ITS_END = 2
@@ -53,7 +55,7 @@ def is_over(until: object, now: datetime) -> bool:
     return isinstance(until, datetime) and until.tzinfo is not None and until <= now
 
 
-def _sections(found: dict[Path, object]) -> dict[Path, dict[str, object]]:
+def _sections(found: Mapping[Path, object]) -> dict[Path, dict[str, object]]:
     """The file's own, in one pass: there may be thousands."""
     sections: dict[Path, dict[str, object]] = {}
     for path, value in found.items():
