@@ -125,7 +125,8 @@ def _outlier(one: Outlier, facts: Facts) -> str:
     ]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
     spec = outlier_plot(one, facts.units, facts.seconds_per_point)
-    plot = figure(spec, f"Rates, quotas and lag of broker {one.broker} as leader and as follower")
+    title = f"Rates, quotas and lag of broker {one.broker} as leader and as follower"
+    plot = "" if spec is None else figure(spec, title)
     return f"<figure><h3>Broker {one.broker}</h3><ul>{items}</ul>{plot}</figure>"
 
 

@@ -70,11 +70,12 @@ def broken(
     return seconds, drawn
 
 
-def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> Spec:
-    """A broker's rates against its quotas, and below them what it is behind, as leader and as follower."""
+def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> Spec | None:
+    """A broker's rates against its quotas, and below them what it is behind, as leader and as follower: each if there
+    is something of it, because Vega-Lite fails at a plot without a line. None: there is neither."""
     points = [point for side in one.sides for point in side.points]
-    first = min(point.time for point in points)
-    last = max(point.time for point in points) + seconds_per_point
+    first = min((point.time for point in points), default=0)
+    last = max((point.time for point in points), default=0) + seconds_per_point
     reach = max((_ahead(side) for side in one.sides), default=0.0)
     across = clock((first, max(last, reach)))
     rate = amounts("value", ROOM * _most_rate(one, seconds_per_point, last), units, units.rate)
@@ -83,15 +84,20 @@ def outlier_plot(one: Outlier, units: Units, seconds_per_point: int) -> Spec:
     lags = [layer for side in one.sides for layer in _lag(side, seconds_per_point, across, lag)]
     rows, titles = _told(one, units, seconds_per_point)
     changes = [layer for side in one.sides for layer in _changes(side, first, last, units, across)]
+    views = [
+        (AT_RATE, {"title": "rate", "height": 190, "layer": [*rates, pointed_at(AT_RATE, titles, across), *changes]}),
+        (AT_LAG, {"title": "behind", "height": 120, "layer": [*lags, pointed_at(AT_LAG, titles, across)]}),
+    ]
+    drawn = [view for view, lines in zip(views, (rates, lags), strict=True) if lines]
+    if not drawn:
+        return None
+    names = [name for name, _ in drawn]
     return {
-        "params": [zoom(AT_RATE, AT_LAG), nearest(AT_RATE), nearest(AT_LAG)],
+        "params": [zoom(*names), *map(nearest, names)],
         "datasets": {TOLD: rows},
         "spacing": 6,
-        "vconcat": [
-            {"title": "rate", "height": 190, "layer": [*rates, pointed_at(AT_RATE, titles, across), *changes]},
-            {"title": "behind", "height": 120, "layer": [*lags, pointed_at(AT_LAG, titles, across)]},
-        ],
-    }  # fmt: skip
+        "vconcat": [view for _, view in drawn],
+    }
 
 
 def _line(values: list[dict[str, object]], side: Side, across: Spec, up: Spec, **mark: object) -> Spec:

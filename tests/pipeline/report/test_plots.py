@@ -43,7 +43,9 @@ def layers(spec: Spec, kind: str) -> Iterator[Spec]:
 
 
 def drawn(one: Side, units: Units = Units.DECIMAL) -> Spec:
-    return outlier_plot(Outlier(101, (one,), 0, ()), units, 1)
+    found = outlier_plot(Outlier(101, (one,), 0, ()), units, 1)
+    assert found is not None
+    return found
 
 
 def lines(one: Side) -> list[list[dict[str, Any]]]:
@@ -77,7 +79,7 @@ def test_a_point_alone_is_seen_for_as_long_as_it_stands_for() -> None:
 def test_of_a_schedule_each_change_is_in_the_line_of_the_quota_alone() -> None:
     quotas = tuple((FIRST + 30 * at, (5.0 + at % 2) * MB) for at in range(20))
     spec = drawn(side(rates=True, quotas=quotas))
-    assert {layer["name"] for layer in layers(spec, "rule")} == {"at_rate", "at_lag"}
+    assert {layer["name"] for layer in layers(spec, "rule")} == {"at_rate"}
     assert len(lines(side(rates=True, quotas=quotas))[1]) == 21
 
 
@@ -88,10 +90,7 @@ def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None
     assert marked == ["5 MB/s → 8 MB/s", "8 MB/s → unlimited"]
     _, limits = lines(side(rates=True, quotas=quotas))
     assert [row["value"] for row in limits] == [5 * MB, 8 * MB, None, None]
-    assert {layer["name"] for layer in layers(drawn(side(rates=True, quotas=quotas[:1])), "rule")} == {
-        "at_rate",
-        "at_lag",
-    }
+    assert {layer["name"] for layer in layers(drawn(side(rates=True, quotas=quotas[:1])), "rule")} == {"at_rate"}
 
 
 @pytest.mark.parametrize(("left", "shown"), [(0.0, [3e6, 9e6]), (2e6, [3e6, 2e6])])
@@ -134,6 +133,21 @@ def test_a_pointer_is_told_in_the_units_of_the_quotas_and_both_plots_move_togeth
     axis = next(layers(spec, "line"))["encoding"]["y"]["axis"]
     assert axis["values"] == [0, 2 * MIB, 4 * MIB, 6 * MIB, 8 * MIB]
     assert axis["labelExpr"].startswith('({"0": "0 B/s", "2097152": "2 MiB/s"')
+
+
+@pytest.mark.parametrize(
+    ("one", "views"), [(side(lags=True), ["at_lag"]), (side(rates=True), ["at_rate"])], ids=["lag", "rate"]
+)
+def test_where_nothing_moved_or_nobody_was_behind_the_other_plot_stands_alone(one: Side, views: list[str]) -> None:
+    """Vega-Lite fails at a plot without a line: `report` ended in a traceback."""
+    spec = drawn(one)
+    assert [param.get("views") for param in spec["params"]] == [views] * 2
+    assert len(spec["vconcat"]) == 1
+    assert 'role="img"' in figure(spec, "one of two")
+
+
+def test_where_there_is_nothing_to_draw_nothing_is_drawn() -> None:
+    assert outlier_plot(Outlier(101, (side(),), 0, ()), Units.DECIMAL, 1) is None
 
 
 def test_bars_are_as_long_as_the_moves_and_as_dark_as_they_ended() -> None:
