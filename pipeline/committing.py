@@ -71,10 +71,9 @@ def remove_replaced(turn: Turn, *, keep_seconds: int | None = None, now: float |
     """
     storage = turn.storage
     before = replaced_files(storage)
-    if keep_seconds is not None:
-        before = before._replace(keep_seconds=keep_seconds)
-    kept = still_kept(before, now=time.time() if now is None else now)
-    if kept == replaced_files(storage):
+    keep_seconds = before.keep_seconds if keep_seconds is None else keep_seconds
+    kept = still_kept(before._replace(keep_seconds=keep_seconds), now=time.time() if now is None else now)
+    if kept == before:
         return
     for place, names in before.places.items():
         for name in names.keys() - kept.places.get(place, {}).keys():

@@ -62,6 +62,11 @@ class Scope(NamedTuple):
         return [one for one in directories if (first is None or one >= first) and (last is None or one <= last)]
 
 
+def moment_text(seconds: float) -> str:
+    """``2026-11-21T03:10:12Z``."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
 def _before(until: int | None) -> int | None:
     return None if until is None else until - 1
 

@@ -85,7 +85,9 @@ class Staging(NamedTuple):
         return [
             move
             for directory in self._below(self._staged(name), depth=len(PARTITION_COLUMNS))
-            for move in ([_place(name, directory)] if directory in crowded else self._files(name, directory))
+            for move in (
+                [_move(name, directory, takes_place=True)] if directory in crowded else self._files(name, directory)
+            )
         ]
 
     def together(self, name: str, directories: Sequence[str]) -> list[Move]:
@@ -95,11 +97,11 @@ class Staging(NamedTuple):
 
     def replaced(self, name: str, *, depth: int) -> list[Move]:
         """What is staged of the table, `depth` directories deep: each takes the place of the one there."""
-        return [_place(name, directory) for directory in self._below(self._staged(name), depth=depth)]
+        return [_move(name, directory, takes_place=True) for directory in self._below(self._staged(name), depth=depth)]
 
     def _files(self, name: str, directory: str) -> list[Move]:
         files = self.tables.storage.files(f"{self._staged(name)}/{directory}")
-        return [Move(*(f"{name}/{directory}/{file}",) * 2) for file in files]
+        return [_move(name, f"{directory}/{file}") for file in files]
 
     def _staged(self, name: str) -> str:
         return f"{self.stage}/{name}"
@@ -115,8 +117,8 @@ class Staging(NamedTuple):
         return [f"{name}/{below}" for name in names for below in self._below(f"{path}/{name}", depth=depth - 1)]
 
 
-def _place(name: str, directory: str) -> Move:
-    return Move(*(f"{name}/{directory}",) * 2, takes_place=True)
+def _move(name: str, below: str, *, takes_place: bool = False) -> Move:
+    return Move(f"{name}/{below}", f"{name}/{below}", takes_place)
 
 
 def _without(lines: DataFrame, rows: DataFrame) -> DataFrame:

@@ -6,7 +6,7 @@ Invariant: a table that is not there yet reads as one without rows, with its sch
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -15,7 +15,7 @@ from .errors import InputError
 from .paths import literal
 from .replaced import REPLACED, Replaced, counts, living, replaced_files
 from .schema import EVENTS, FILES, QUARANTINE, SECOND_ROWS, SUMMARIES, TRAFFIC, kept
-from .scope import Scope
+from .scope import Scope, moment_text
 from .settled import settled
 from .storage import Storage
 
@@ -69,7 +69,7 @@ class Tables:
 
     def last_second(self) -> int | None:
         """Return the last second of all that has traffic, whatever the scope; None if there is none."""
-        newest = settled(self.storage, lambda: self.partitions("seconds", self._dates("seconds")[-1:]))
+        newest = settled(self.storage, lambda: self._newest("seconds", 1))
         found = None if newest is None else newest.agg(F.max("time").alias("last")).first()
         return None if found is None else found.last
 
@@ -124,8 +124,13 @@ class Tables:
         return [f"{day}/broker={broker}" for day in days for broker in self.scope.brokers]
 
     def _dates(self, name: str) -> list[str]:
-        found = [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
-        return found if self.scope.as_of is None else [one for one in found if self._paths(name, [one])]
+        return [one for one in self.storage.directories(self.storage.under(name)) if one.startswith("date=")]
+
+    def _newest(self, name: str, days: int) -> DataFrame | None:
+        """The last so many dates of a table; None if there are none."""
+        dates = reversed(self._dates(name))
+        there = dates if self.scope.as_of is None else (date for date in dates if self._paths(name, [date]))
+        return self.partitions(name, islice(there, days))
 
     def partitions(self, name: str, directories: Iterable[str]) -> DataFrame | None:
         """Read only those partitions of a table, named as they are below it; None if none of them is there."""
@@ -144,8 +149,9 @@ class Tables:
         replaced, as_of = replaced_files(self.storage), self.scope.as_of
         if as_of is not None and as_of < replaced.since:
             raise InputError(
-                f"{self.storage.root}: expected a moment as of which the tables are known, {_text(replaced.since)} or"
-                f" later (`python -m pipeline compact --keep` says for how long they are), found {_text(as_of)}"
+                f"{self.storage.root}: expected a moment as of which the tables are known,"
+                f" {moment_text(replaced.since)} or later (`python -m pipeline compact --keep` says for how long they"
+                f" are), found {moment_text(as_of)}"
             )
         places = (f"{name}/{one}".rstrip("/") for one in directories)
         found = (living(self.storage, one, replaced.places, as_of) for one in places)
@@ -163,7 +169,7 @@ class Tables:
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""
-        found = settled(self.storage, lambda: self.partitions(name, self._dates(name)[-2:]))
+        found = settled(self.storage, lambda: self._newest(name, 2))
         return self._spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     @property
@@ -188,10 +194,6 @@ class Tables:
     @property
     def quarantine(self) -> DataFrame:
         return self.read("quarantine")
-
-
-def _text(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def accounted_bytes() -> Column:

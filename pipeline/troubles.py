@@ -5,12 +5,13 @@ DataFrames in, at most `MOST_TOLD` lines of text of each out. Invariant: what is
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from journal_schema import Kind
+
+from .scope import moment_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,9 +75,8 @@ def of_clocks(lines: DataFrame) -> list[str]:
 
 
 def _clock(row: Row) -> str:
-    when = datetime.fromtimestamp(row.time, UTC)
     return (
-        f"broker {row.broker}: its clock was set by {row.seconds:+.0f} s at {when:%Y-%m-%dT%H:%M:%SZ};"
+        f"broker {row.broker}: its clock was set by {row.seconds:+.0f} s at {moment_text(row.time)};"
         " seconds it tells twice are told apart, none is lost"
     )
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import click
 
 from proxy.config.settings import load_settings
-from proxy.config.settings_values import parse_duration_seconds
+from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import InvalidValueError
 from proxy.quotas import shown
 
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LEAST_AFTER_SECONDS = 0.5
-_MOST_PORTS = 15
+MAX_PORTS = 15
 """Of a multiport match; a range counts twice."""
 _PORT = re.compile(r"[1-9][0-9]{0,4}", re.ASCII)
-_MOST_PORT = 65535
 _MOST_UID = 4294967294
 
 
@@ -107,13 +106,13 @@ def _refuse_what_are_no_ports(text: str) -> None:
     """As redirect.sh does. The kernel is told of them when the sidecar is dead, too late for a typo."""
     ranges = [each.split(":") for each in text.split(",")]
     right = all(len(ends) <= 2 and all(map(_is_port, ends)) and int(ends[0]) <= int(ends[-1]) for ends in ranges)
-    if not right or sum(map(len, ranges)) > _MOST_PORTS:
-        expected = f"expected at most {_MOST_PORTS} ports, 1 to {_MOST_PORT}, with commas (9092,9094)"
+    if not right or sum(map(len, ranges)) > MAX_PORTS:
+        expected = f"expected at most {MAX_PORTS} ports, 1 to {MAX_PORT}, with commas (9092,9094)"
         raise click.BadParameter(f"{expected}, found {shown(text)}", param_hint="'--ports'")
 
 
 def _is_port(text: str) -> bool:
-    return _PORT.fullmatch(text) is not None and int(text) <= _MOST_PORT
+    return _PORT.fullmatch(text) is not None and int(text) <= MAX_PORT
 
 
 def _duration(text: str) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proxy.config.settings_values import parse_duration_seconds
+from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas import parse_rate, parse_size, parse_span, shown
 from proxy.url_text import without_user
@@ -66,7 +66,6 @@ SPAN = Quantity("duration", _parse_span)
 FILE = click.Path(path_type=Path, readable=False)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """Where no port is named it is 9092."""
-_MOST_PORT = 65535
 
 
 def cluster_options(command: _Command) -> _Command:
@@ -117,7 +116,7 @@ def connected(
 def _is_address(server: str) -> bool:
     """Kafka's own tools take a protocol before it, too."""
     found = _ADDRESS.fullmatch(server)
-    if found is None or not 0 < int(found["port"] or 1) <= _MOST_PORT:
+    if found is None or not 0 < int(found["port"] or 1) <= MAX_PORT:
         return _is_ipv6(server)
     return found["v6"] is None or _is_ipv6(found["v6"])
 

@@ -18,13 +18,13 @@ from pyspark.sql import SparkSession
 
 from ..causes import jvm_ended
 from ..errors import InputError
-from ..scope import Scope
+from ..scope import Scope, moment_text
 from ..session import open_session
 from ..storage import Storage
 from ..tables import EARLIER_LAYOUT, LAYOUT, Tables
 from ..terminal import cell, printable
 from ..troubles import of_tables
-from .quantities import MOMENT, Moment, moment_text
+from .quantities import MOMENT, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -135,7 +135,3 @@ class EndType(click.ParamType[datetime]):
 
 MOMENT = MomentType()
 END = EndType()
-
-
-def moment_text(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"

@@ -15,7 +15,7 @@ _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%a-z]+)\]|([^\s:\[\]/]+)):([0-9]{1,5})
 _HOST_NAME = re.compile(r"\*|(?:\*\.)?[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?", re.ASCII)
 _DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ms|s|m|h)", re.ASCII)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_MAX_PORT = 65535
+MAX_PORT = 65535
 _ANY = {"0.0.0.0": False, "::": True}
 """Wildcard hosts, and whether they are IPv6."""
 
@@ -46,8 +46,8 @@ def parse_address(value: object) -> Address:
     if match is None:
         raise InvalidValueError(f"expected host:port, found {shown(value)}")
     port = int(match[3])
-    if port > _MAX_PORT:
-        raise InvalidValueError(f"expected a port of at most {_MAX_PORT}, found {shown(value)}")
+    if port > MAX_PORT:
+        raise InvalidValueError(f"expected a port of at most {MAX_PORT}, found {shown(value)}")
     if match[2] is not None and not can_be_looked_up(match[2]):
         raise InvalidValueError(f"expected a host name whose parts have 1 to 63 characters, found {shown(value)}")
     return Address(match[1] or match[2], port)
