@@ -15,6 +15,7 @@ import trio
 
 from .compare import compare
 from .errors import LabError
+from .high_watermarks import high_watermarks
 from .load import fill
 from .native import throttle_natively, unthrottle_natively
 from .records import SMALL
@@ -137,3 +138,22 @@ async def until_equal(cluster: Cluster, name: str, *, timeout_seconds: float) ->
         if time.monotonic() > deadline:
             raise LabError(f"{name}: replicas differ: {different}")
         await trio.sleep(_POLL_SECONDS)
+
+
+async def until_committed(
+    cluster: Cluster, name: str, offsets: Mapping[int, int], *, broker: int, timeout_seconds: float
+) -> None:
+    """Wait until this replica's high watermark has reached these offsets, by partition. Raises LabError.
+
+    A follower that holds every record may not yet know that they are committed: it hears so with its next fetch. Made
+    a follower anew before that, it drops them again at a protocol before KIP-101, and elected then, it would lead
+    with an empty log.
+    """
+    log_dir = cluster.brokers[broker].log_dir
+
+    def committed() -> bool:
+        found = high_watermarks(log_dir)
+        return all(found.get((name, partition), -1) >= offset for partition, offset in offsets.items())
+
+    what = f"broker {broker} knows high watermarks {dict(offsets)} of {name}"
+    await until(committed, what=what, timeout_seconds=timeout_seconds)

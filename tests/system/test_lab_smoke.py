@@ -13,7 +13,7 @@ from lab.cluster_plan import ClusterPlan
 from lab.mover import Mover
 from lab.moves import MIB, Move
 from lab.releases import release
-from lab.scenes import fill_topic, topic, until_equal
+from lab.scenes import fill_topic, topic, until_committed, until_equal
 
 if TYPE_CHECKING:
     from lab.cluster import Cluster
@@ -62,11 +62,9 @@ async def test_a_broker_comes_back(native_cluster: Cluster) -> None:
 async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluster) -> None:
     admin = native_cluster.admin
 
-    def put_in_another_order(name: str) -> None:
+    def work(name: str) -> None:
         admin.reassign(name, {0: [102, 101]})
         admin.wait_moved(name, [0], timeout_seconds=20)
-
-    def work(name: str) -> None:
         admin.elect_preferred_leaders(name, {0: 102})
         admin.wait_in_sync(name, timeout_seconds=20)
         # Two batches of 16 messages of 1034 bytes.
@@ -80,8 +78,7 @@ async def test_records_can_be_deleted_and_leaders_elected(native_cluster: Cluste
         # A replica that has just been made is in sync by name before it has fetched anything: elected then, it would
         # begin with an empty log, and the records would be gone.
         await until_equal(native_cluster, name, timeout_seconds=20)
-        # Told so, it becomes a follower once more, and at this protocol (before KIP-101) is truncated to the high
-        # watermark it knows of, which may be 0: elected before it has fetched again, its log would be empty as well.
-        await trio.to_thread.run_sync(put_in_another_order, name)
-        await until_equal(native_cluster, name, timeout_seconds=20)
+        # In another order of replicas it becomes a follower once more, and at this protocol (before KIP-101) drops
+        # what is above the high watermark it knows of.
+        await until_committed(native_cluster, name, {0: 32}, broker=102, timeout_seconds=20)
         await trio.to_thread.run_sync(work, name)

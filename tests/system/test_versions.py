@@ -15,7 +15,7 @@ from lab.measure import Answer
 from lab.mover import Mover
 from lab.moves import MIB, Move
 from lab.releases import EVERY_RELEASE, Release, release
-from lab.scenes import fill_topic, topic, until, until_equal
+from lab.scenes import fill_topic, topic, until, until_committed, until_equal
 
 from .busy import assert_undisturbed, busy_partitions
 
@@ -70,6 +70,7 @@ async def administer(running: Cluster) -> None:
         await fill_topic(running, name, {0: 101}, bytes_per_partition=100_000)
         # A replica that has just been made is in sync by name before it has fetched anything.
         await until_equal(running, name, timeout_seconds=20)
+        await until_committed(running, name, {0: 100}, broker=102, timeout_seconds=20)
         await trio.to_thread.run_sync(work)
 
 
