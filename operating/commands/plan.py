@@ -35,7 +35,7 @@ from ..editing.facts import Place, Value
 from ..editing.rewriting import Said, rewritten
 from ..editing.sweeping import is_over, swept
 from ..moves.in_force import WrittenFile, in_force
-from ..moves.options import DURATION, FILE, RATE, SIZE, SPAN, cluster_options, connected
+from ..moves.options import CAPACITY, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..terminal import Console, problems_as_json, say
@@ -83,14 +83,14 @@ class Asked:
 @click.argument("reassignment", type=FILE, metavar="REASSIGNMENT.json")
 @click.option("--current", type=FILE, metavar="FILE", help="What is now, in the same form: no cluster is asked then.")
 @cluster_options
-@click.option("--measure", type=DURATION, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
+@click.option("--measure", type=SPAN, metavar="TIME", help="Watch producers so long, for IN: such as 30s.")
 @click.option(
     "--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, such as 300GiB, without a cluster."
 )
 @click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
 @click.option("--finish-by", metavar="TIME", help="Let sidecars find the least rates that end by then, up to --rate.")
 @click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
-@click.option("--capacity", type=RATE, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
+@click.option("--capacity", type=CAPACITY, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
 @click.option("--per-broker", type=FILE, metavar="DIRECTORY", help="Write quotas-N.toml for each broker there instead.")
 @click.option(
@@ -191,7 +191,7 @@ def _ground(what: Asked) -> Ground:
             raise click.UsageError("--bootstrap asks the cluster: leave out --current and --bytes")
         with connected(what.bootstrap, what.properties, what.hosts) as cluster:
             return _ask(cluster, proposed, what.measure)
-    if what.measure:
+    if what.measure is not None:
         raise click.UsageError("--measure needs a cluster: --bootstrap")
     if what.current:
         current = read_assignment(read_text(what.current), str(what.current), wanted=Heading.CURRENT)
@@ -204,7 +204,7 @@ def _ground(what: Asked) -> Ground:
 
 def _planned(ground: Ground, rate: float | None, within: float | None, capacity: float | None) -> MovePlan:
     factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
-    carries = Capacity(capacity, factor) if capacity else Capacity(replication_factor=factor)
+    carries = Capacity(capacity, factor) if capacity is not None else Capacity(replication_factor=factor)
     return plan_move(ground, Wanted(rate, within, carries))
 
 
@@ -215,7 +215,7 @@ def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
     if others:
         view = cluster.look(sorted(topics | others))
     written = inflow = None
-    if measure:
+    if measure is not None:
         every = cluster.every_partition()
         at_leaders = {partition: state.leader for partition, state in every.items() if state.leader is not None}
         before, began = cluster.sizes(every, view.brokers), time.monotonic()

@@ -6,6 +6,7 @@ Knows click, not what the options are for. Invariant: what is typed wrong is a u
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,7 +59,16 @@ def _parse_span(value: object) -> float:
     return seconds
 
 
+def _parse_capacity(value: object) -> float:
+    found = parse_rate(value)
+    if found <= 0 or math.isinf(found):
+        raise InvalidValueError(f"expected what a network carries, such as 1.25GB/s, found {shown(value)}")
+    return found
+
+
 RATE = Quantity("rate", parse_rate)
+CAPACITY = Quantity("rate", _parse_capacity)
+"""A rate of more than nothing that ends somewhere."""
 SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)

@@ -1,4 +1,4 @@
-"""Whatever command is given a URL with a password, the password is in nothing that it prints."""
+"""Whatever command is given a URL: a password in it is in nothing that it prints, and none is no default."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RATE = "leader.replication.throttled.rate"
 URL = "http://admin:geheim@kafka-101:9404"
 
 
-@pytest.mark.parametrize(
+THAT_ASK = pytest.mark.parametrize(
     "arguments",
     [
         ["status", "--once"],
@@ -29,6 +29,20 @@ URL = "http://admin:geheim@kafka-101:9404"
         ["verify", "move.json", "--bootstrap", "kafka-101:9092"],
     ],
 )
+
+
+@THAT_ASK
+def test_no_url_where_one_is_to_be_is_refused(
+    sidecar: Callable[..., Result], config: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the sidecar beside, which is another one: `--url "$SIDECAR"` was meant."""
+    monkeypatch.chdir(config.parent)
+    result = sidecar(*arguments, "--url", "")
+    assert result.exit_code == 2
+    assert "'--url': expected a URL, found nothing" in result.output
+
+
+@THAT_ASK
 def test_a_password_in_a_url_is_refused_and_not_shown(
     sidecar: Callable[..., Result], config: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
