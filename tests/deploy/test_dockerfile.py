@@ -9,8 +9,13 @@ import sysconfig
 import tomllib
 from pathlib import Path
 
+import pyspark
+import pytest
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+OF_THE_PIPELINE = (ROOT / "deploy" / "spark" / "Dockerfile").read_text()
+BOTH = pytest.mark.parametrize("dockerfile", [DOCKERFILE, OF_THE_PIPELINE], ids=["sidecar", "pipeline"])
 LIBRARY_FILES = """
 import sys, operating.cli, operating.running, proxy.tls.leg
 from proxy.observing.late import load_late
@@ -26,29 +31,54 @@ def packages() -> set[str]:
     return set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
 
-def test_every_package_of_the_wheel_is_in_the_image() -> None:
+@BOTH
+def test_every_package_of_the_wheel_is_in_the_image(dockerfile: str) -> None:
     """hatchling says nothing of one that is missing."""
-    copied = re.findall(r"^COPY (\w+) \./\1$", DOCKERFILE, re.MULTILINE)
+    copied = re.findall(r"^COPY (\w+) \./\1$", dockerfile, re.MULTILINE)
     assert set(copied) == packages()
+
+
+def test_whatever_is_copied_is_let_through() -> None:
     let_through = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    assert packages() <= let_through
+    for dockerfile in (DOCKERFILE, OF_THE_PIPELINE):
+        copied = {
+            path for line in re.findall(r"^COPY (?!--)(.+) \S+$", dockerfile, re.MULTILINE) for path in line.split()
+        }
+        assert copied <= let_through
+    assert (ROOT / "deploy" / "spark" / "jars").is_dir()
 
 
 def test_its_uv_is_the_one_of_the_makefile_and_has_hashes() -> None:
     pinned = (ROOT / "uv.requirements.txt").read_text()
     assert re.findall(r"^uv==[0-9.]+ ", pinned, re.MULTILINE)
     assert len(set(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", pinned))) >= 4
-    for text in (DOCKERFILE, (ROOT / "Makefile").read_text()):
+    for text in (DOCKERFILE, OF_THE_PIPELINE, (ROOT / "Makefile").read_text()):
         installs = re.findall(r"pip install (.*)$", text, re.MULTILINE)
         assert [line.endswith("--require-hashes -r uv.requirements.txt") for line in installs] == [True]
     assert "!uv.requirements.txt" in (ROOT / ".dockerignore").read_text().splitlines()
 
 
-def test_nothing_of_it_floats() -> None:
-    (base,) = re.findall(r"^ARG BASE_IMAGE=(\S+)$", DOCKERFILE, re.MULTILINE)
+@BOTH
+def test_nothing_of_it_floats(dockerfile: str) -> None:
+    (base,) = re.findall(r"^ARG BASE_IMAGE=(\S+)$", dockerfile, re.MULTILINE)
     assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm@sha256:[0-9a-f]{64}", base)
-    assert set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)) == {"${BASE_IMAGE}"}
-    assert "latest" not in DOCKERFILE
+    assert set(re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)) == {"${BASE_IMAGE}"}
+    assert "latest" not in dockerfile
+
+
+def test_both_images_have_one_base() -> None:
+    first, second = (
+        re.findall(r"^ARG BASE_IMAGE=(\S+)$", each, re.MULTILINE) for each in (DOCKERFILE, OF_THE_PIPELINE)
+    )
+    assert first == second
+
+
+def test_the_jars_for_s3_are_of_the_hadoop_that_spark_brings() -> None:
+    """hadoop-aws works with its own version of Hadoop alone."""
+    pom = (ROOT / "deploy" / "spark" / "jars" / "pom.xml").read_text()
+    (wanted,) = re.findall(r"<artifactId>hadoop-aws</artifactId>.*?<version>([0-9.]+)</version>", pom, re.DOTALL)
+    (brought,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    assert brought.name == f"hadoop-client-api-{wanted}.jar"
 
 
 def test_what_is_left_out_of_the_librarys_bytecode_is_nothing_that_a_command_loads() -> None:

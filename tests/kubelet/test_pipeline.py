@@ -1,0 +1,61 @@
+"""The pipeline by spark-submit on a node: a driver and two executors, and a job in one pod, all restricted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.generate import Cluster
+from tests.deploy.containers import Containers
+
+from .spark_jobs import SparkJobs, archive_image, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lab.kubernetes.control_plane import ControlPlane
+    from lab.kubernetes.node import Node
+
+pytestmark = [pytest.mark.kubelet, pytest.mark.timeout(1500)]
+
+GENERATED = Cluster(brokers=2, partitions=4, seconds=60)
+SIZE = ("--brokers", "2", "--partitions", "4", "--hours", str(GENERATED.seconds / 3600), "--files", "4")
+
+
+@pytest.fixture
+def jobs(cluster: tuple[ControlPlane, Node], tmp_path: Path) -> Iterator[SparkJobs]:
+    servers, node = cluster
+    archive = archive_image(Containers(), tmp_path)
+    node.import_image(archive)
+    archive.unlink()
+    made = SparkJobs(servers, node, tmp_path)
+    try:
+        made.make()
+        yield made
+    finally:
+        made.delete()
+
+
+def test_a_driver_and_two_executors_do_what_one_process_does(jobs: SparkJobs) -> None:
+    """What they answer is the generated truth; a job that fails says so with its status."""
+    status, said = jobs.submit("generate", "generate", "/data/journal", *SIZE)
+    assert status == 0, said
+    assert f"{GENERATED.lines} lines of traffic" in said
+    status, said = jobs.submit("ingest", "ingest", "/data/journal", "--into", "/data/tables")
+    assert status == 0, said
+    assert "of them set aside: 0" in said
+    assert jobs.executors("ingest") == ["Succeeded", "Succeeded"]
+    phase, table = jobs.run_alone("audit", "audit", "/data/tables")
+    assert phase == "Succeeded", table
+    assert rows(table, ("broker", "role", "worst_11s", "kept")) == [
+        (broker, role, "1.000", "True") for broker in ("101", "102") for role in ("follower", "leader")
+    ]
+    # By the exact model, which is Python on executors.
+    status, said = jobs.submit("replay", "replay", "--flow", "1:2:20MB", "--leader", "1MB/s")
+    assert status == 0, said
+    assert round(float(said.split()[-1])) == 20
+    status, said = jobs.submit("nothing", "ingest", "/data/nowhere", "--into", "/data/tables")
+    assert status != 0
+    assert "/data/nowhere" in said
