@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 
 _LIMIT = itemgetter(0)
 MOST_SHARED = 2000
-"""So many replicas of one fetch are granted something at once, where not all of them can have all they wish for: to
-work it out for so many takes 0.5 ms, in which no other connection has its turn. The others go first the next time."""
+"""If there is not enough for all replicas of one fetch, at most this many are granted something. To work out so many
+grants takes 0.5 ms, and no other connection has its turn meanwhile. The other replicas go first at the next fetch."""
 FIRST_ADDED = 50
-"""Wishes that are added up first: as a rule these are more than there is, or there is enough for all."""
+"""How many wishes are added up first. As a rule these alone are more than the budget has, and the rest need not be
+added up; or the budget has enough for all wishes."""
 
 
 class Wish(NamedTuple):
-    """What one out-of-sync partition would like: at most `limit_bytes`, of use only from `need_bytes` on.
+    """What one partition that is out of sync asks of a budget.
 
-    Where there is not enough for everybody it gets no more than it is `likely_bytes` to bring: what is reserved and
-    does not come, others could have had.
+    It can use at most `limit_bytes`, and a grant below `need_bytes` would bring it no records. Its answer will probably
+    bring `likely_bytes`. If there is not enough for all partitions, it is granted no more than that: other partitions
+    could have used the bytes that are reserved for it and do not come.
     """
 
     limit_bytes: int
@@ -61,14 +63,17 @@ class Budget(Protocol):
         """Tell whether `admit` would grant anything now; the claim asks for it."""
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
-        """Return the bytes granted to the first so many of `wishes`, each reserved until settled.
+        """Return the bytes granted to each of the first `wishes`, reserved until they are settled; later wishes, for
+        which nothing is left, are not in the list.
 
-        `rides`: the fetch goes on anyway, for replicas that are in sync and should not wait for much beside them.
+        `rides`: the fetch is forwarded in any case, for replicas in sync. Their records come in the same answer and
+        should not have to wait for many others, so the grant is small.
         """
 
     def room(self, claim: Claim, now: float, *, rides: bool = False) -> float:
-        """Return the bytes that `admit` would share out now, 0 if none, inf if as many as are wished for; the claim
-        asks for them. For who needs them of several budgets (`stakes`), and then has them `take`."""
+        """Return how many bytes `admit` would share out now: 0 for none, inf for as many as are wished for. The claim
+        counts as asking for them. `stakes` needs bytes of several budgets for one grant, so it calls this for each of
+        them, and then `take` instead of `admit`."""
 
     def take(self, claim: Claim, granted: int, now: float) -> None:
         """`granted` bytes of the room are granted, to be settled."""
@@ -77,7 +82,7 @@ class Budget(Protocol):
         """Return when it is worth asking again; inf if never at this rate."""
 
     def has_spare(self, now: float) -> bool:
-        """Tell whether so much is left that those who go first cannot use it all."""
+        """Tell whether so much is left that the connections of the greatest urgency cannot use all of it."""
 
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
@@ -123,7 +128,8 @@ class StrictBudget:
         return self.room(claim, now, rides=rides) > 0
 
     def admit(self, claim: Claim, wishes: Sequence[Wish], now: float, *, rides: bool = False) -> list[int]:
-        """What rides along comes in small pieces: an acks=all record behind a whole gate's worth would wait for it."""
+        """A grant beside replicas in sync (`rides`) is a small piece: a record with acks=all that comes behind a whole
+        gate's worth of catch-up in the same answer would have to wait for all of that."""
         room = self.room(claim, now, rides=rides)
         if not room:
             return []
@@ -148,13 +154,15 @@ class StrictBudget:
         return min(most, self._most_riding_bytes(claim)) if rides else most
 
     def _goes_later(self, claim: Claim, now: float) -> bool:
-        # Who is more urgent cannot use it all, where so much is left: nobody waits for it.
+        # `_free` has kept `spared_bytes` for connections of greater urgency. What is left beside that they cannot use,
+        # so this connection need not wait for them.
         of_equals = self.turns.urgent > 0 and self._bucket.spared_bytes > 0 and self.turns.yields(claim)
         return self.turns.ahead_of(claim, now, of_equals=of_equals) > 0
 
     def _most_riding_bytes(self, claim: Claim) -> float:
-        """What comes in until this connection is back, but half a gate at least and a gate at most. Of two that are
-        130 ms away each had half a gate in a round trip, and a third of the rate was nobody's."""
+        """As many bytes as the bucket gains until this connection is back, but at least half a gate and at most a gate.
+        When it was always half a gate, two connections that are 130 ms away had half a gate each in a round trip, and a
+        third of the rate went to nobody."""
         bucket = self._bucket
         most = max(bucket.piece_bytes, min(bucket.rate * claim.absence_seconds, bucket.gate_bytes))
         return min(most, claim.most_riding_bytes)
@@ -163,8 +171,9 @@ class StrictBudget:
         self._bucket.reserve(granted, apart=granted - self.turns.serve(claim, granted, now))
 
     def _kept(self, claim: Claim, now: float) -> float:
-        """What stays in the bucket for connections that have had less. As much as it holds beyond a gate: then it opens
-        for this one all the same before it is full, and nothing of the rate is lost."""
+        """How many bytes stay in the bucket for connections that have had less. It is at most what the bucket holds
+        beyond a gate: so the bucket opens for this connection when it is full at the latest, and nothing of the rate is
+        lost."""
         bucket = self._bucket
         if self.turns.urgent and self.turns.yields(claim):
             return bucket.spared_bytes
@@ -174,7 +183,7 @@ class StrictBudget:
         """Return what the bucket has beside what is kept for others; 0 if that is less than `least`."""
         bucket = self._bucket
         kept = 0.0 if self.turns.is_one else self._kept(claim, now)
-        # All but a gate of a full bucket may be kept: for a rounding error it must not stay shut.
+        # All of a full bucket but a gate may be kept. A rounding error in this sum must not keep it shut for ever.
         wanted, burst = least + kept, bucket.burst_bytes
         if wanted > burst:
             wanted = burst

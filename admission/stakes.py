@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 
 SHUT_SECONDS = 0.08
-"""A little less than a default gate: of several budgets of a connection's own, one that is shut for longer is waited
-for alone. With 50 ms a peer with a quarter of its rack's rate lost its turns there and had 0.69 of its own; with 110 ms
-four connections of it kept those of another peer from a quarter of what the rack had for them (both in simulation)."""
+"""A little less than a default gate. If one of a connection's several own budgets is shut for longer than this, the
+connection waits for that one alone and stands back in the others. With 50 ms a peer that had a quarter of its rack's
+rate lost its turns in the rack's budget and had 0.69 of its own rate. With 110 ms four connections of one peer kept
+those of another peer from a quarter of what the rack had for them (both in simulation)."""
 _SEVERAL = 2
 
 
@@ -49,8 +50,9 @@ class Stake(NamedTuple):
 
 
 class Stakes:
-    """Of one connection: `role` in the budget of all, `own` in those of all that this connection fetches. Those of a
-    part of what it fetches come with the wishes."""
+    """The stakes of one connection. `role`: in the role's budget, which all connections share. `own`: in the budgets
+    that bound everything that this connection fetches (of its peer and of its peer's rack). Stakes in budgets that
+    bound only a part of it (of a topic) come with the wishes."""
 
     __slots__ = ("_asked", "_parts", "own", "role")
 
@@ -58,9 +60,10 @@ class Stakes:
         self.role = role
         self.own = own
         self._asked: Collection[Stake] = ()
-        """Of the parts that something was wished of last."""
+        """The stakes in the budgets of parts that the last wishes were for."""
         self._parts: Collection[Stake] = ()
-        """The same where nothing was wished for beside them, so that one of them at least has to have room."""
+        """The same, if each of the last wishes was for such a part: then at least one of these budgets must have room.
+        Otherwise empty."""
 
     def may_admit(self, now: float, *, rides: bool = False) -> bool:
         """Tell whether anything would be granted that no budget of a part bounds; the claims ask for it."""
@@ -85,7 +88,7 @@ class Stakes:
             part.budget.turns.place(part.claim, self.role.claim.urgency)
         room = self._own_room(now, rides=rides)
         if not room:
-            # Of two that are each first in one of two budgets, each would wait for the other in both.
+            # Two connections, each of them first in one of two budgets, would otherwise wait for each other in both.
             _stand_back(found, now)
             return []
         left = {part: part.budget.room(part.claim, now, rides=rides) for part in found}
@@ -103,8 +106,9 @@ class Stakes:
         return grants
 
     def _leave_what_is_left(self, now: float) -> None:
-        """Where one of its own budgets is shut for a while, or each of the parts that are all it wants, nobody waits
-        for it in the others while it is away: it could not be granted anything there."""
+        """Stand back in the other budgets while this connection is away, if one of its own budgets is shut for a while,
+        or if it wants nothing but parts whose budgets are all shut. The other budgets could grant it nothing anyway, so
+        nobody is to wait for it there."""
         if any(_seconds(stake, now) > GRACE_SECONDS for stake in self.own):
             _stand_back((self.role, *self._asked), now)
             self._stands_back_for_shut(now)
@@ -112,8 +116,8 @@ class Stakes:
             _stand_back((self.role, *self.own), now)
 
     def _stands_back_for_shut(self, now: float) -> bool:
-        """Where one of several budgets of its own is shut for longer than a gate takes, it waits for that one alone;
-        return whether one is."""
+        """If one of several own budgets is shut for longer than `SHUT_SECONDS`, stand back in the others and wait for
+        that one alone; return whether one is."""
         if len(self.own) < _SEVERAL:
             return False
         shut = [stake for stake in self.own if _seconds(stake, now) > SHUT_SECONDS]
@@ -130,7 +134,8 @@ class Stakes:
             stake.claim.most_arrears_bytes = burst_bytes
 
     def _own_room(self, now: float, *, rides: bool) -> float:
-        """Where one of them has none the connection stands back in the others, and in the role's."""
+        """Return the least room in the connection's own budgets. If one of them has none, the connection stands back in
+        the others and in the role's budget."""
         for stake in (self.role, *self.own):
             stake.claim.due = now
         if self.role.claim.rests_seconds(now):
@@ -207,7 +212,7 @@ class _Sharing:
         self._room = room
         self._left = left
         self._begun: set[Stake | None] = set()
-        """Who has been granted something: a part; None: anybody."""
+        """The parts of which something has been granted; None is among them once anything at all has."""
 
     def share(self, wishes: Sequence[Wish], parts: Sequence[Stake | None]) -> list[int]:
         """The first of all, and of each part, gets what it needs even if that is more (KIP-74). What is left when
@@ -224,7 +229,7 @@ class _Sharing:
             left = math.inf if part is None else self._left[part]
             if left <= 0 or (left < least and part in self._begun):
                 if part is not None:
-                    self._left[part] = 0.0  # whoever needs less does not go before whoever needs more
+                    self._left[part] = 0.0  # a later wish that needs less must not go before this one
                 continue
             grants[place] = self._hand_out(int(min(most, max(least, min(self._room, left)))), part)
         for place, (wish, part) in enumerate(zip(wishes, parts, strict=True)):

@@ -17,13 +17,15 @@ LEAST_GATE_BYTES = 64 * 1024
 
 FLIGHT_SECONDS = 0.125
 """An answer that comes no later than this costs no throughput: while half of a default burst is on its way, the other
-half can be asked for. At low rates the burst is no larger than the gate; then so much may be on its way besides."""
+half can be asked for. At low rates the burst is no larger than the gate; then as many bytes as the rate brings in this
+time may be on their way in addition to the gate."""
 LOOK_AGAIN_SECONDS = 0.01
 """When to ask again while the bucket is shut only because of what is on its way, which may settle at any moment."""
 
 SPARED = 0.75
-"""Of what a bucket holds beyond its gate. With all of it the bucket would be full, and nothing would go in while what
-the others are granted is on its way; with less, who is urgent and far away finds little when it is back."""
+"""The share of what a bucket holds beyond its gate that is kept for urgent connections (`spared_bytes`). If all of it
+were kept, the others would be granted nothing before the bucket is full, and a full bucket gains nothing. If less were
+kept, an urgent connection that is far away would find little when it is back."""
 
 
 class TokenBucket:
@@ -90,7 +92,7 @@ class TokenBucket:
 
     @property
     def spared_bytes(self) -> float:
-        """What is to be there beside a gate's worth before others have what the most urgent leave."""
+        """How many bytes must be there beside a gate before connections of less urgency are granted any."""
         return SPARED * (self.burst_bytes - self.gate_bytes)
 
     def reserve(self, size: float, *, apart: float = 0.0) -> None:

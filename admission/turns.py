@@ -3,8 +3,9 @@
 Least attained service first: of the connections that want throttled bytes, the one that has had the fewest goes next.
 A connection is *away* while its fetch waits at the broker, or is on its way to a follower in another region. It keeps
 its place, but the others wait for it no longer than `GRACE_SECONDS`. That is less than the burst of the bucket, which
-goes on filling meanwhile, so the wait costs no throughput. What it has had less than they is its *arrears*: so much
-they leave in the bucket for it, in which there is room for more than a gate, and take what comes on top.
+goes on filling meanwhile, so the wait costs no throughput. The bytes by which a connection has had less than the others
+are its *arrears*. The others leave as many bytes in the bucket for it, and take only what the bucket has beyond them;
+there is room for both, since a bucket holds more than a gate.
 
 Pure; knows nothing of partitions (they take turns inside a connection, see `replica`) nor of bytes per second.
 Invariant: between two connections that always want more, and of which each is back before the bucket is full, attained
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GRACE_SECONDS = 0.05
-"""Half a default gate. An answer and the follower's next request take less on a busy host, and a default bucket that
-has opened can fill for longer (burst less gate) before it is full."""
+"""Half a default gate. Even on a busy host an answer and the follower's next request together take less. And a default
+bucket that has just opened goes on filling for longer than this before it is full (150 ms: its burst less its gate)."""
 
 AWAY_SECONDS = 1.0
-"""So long after it asked last a connection's arrears are kept. It is back by then from a fetch that waited at its
-leader for max_wait_ms (500 ms by default), and from a region that is 240 ms away."""
+"""A connection's arrears are kept for so long after it last asked. By then it is back even from a fetch that waited at
+its leader for max_wait_ms (500 ms by default), and from a region that is 240 ms away."""
 ABSENCE_GROWTH = 1.25
 
 LATE_SECONDS = 0.1
@@ -41,18 +42,19 @@ REST_SECONDS = 0.12
 """A little more than a default gate: after it, a sidecar or a quota at the other end may let the next grant pass. The
 bucket does not fill up in that time."""
 LEAST_REST_SECONDS, MOST_REST_SECONDS = 0.015, 2.0
-"""How long a connection rests whose grants bring nothing again and again while others want bytes: twice as long each
-time, until something comes. Its answers are not late, since its requests go on for the partitions in sync beside. So
-with a leader at quota 0 it had the whole of the burst in its hands all the time, and the other leaders sent nothing."""
+"""How long a connection rests if its grants bring nothing again and again while others want bytes: each time twice as
+long, until a grant brings something. `LATE_SECONDS` does not find such a connection: its requests go on in any case,
+for partitions in sync, and are answered in time. Without a rest, a connection to a leader at quota 0 held all of the
+burst all the time, and the other leaders sent nothing."""
 APPETITE_GROWTH = 4
 """After a late answer a connection is granted at most so many times what that answer brought. So it is back at a burst
 within a few fetches, once its leader brings more."""
 LEAST_APPETITE_BYTES = 64 * 1024
 
 FIRST_SHARE = 0.95
-"""Of what a budget allows, so much is for the connections of the greatest urgency while they want it, and so much of
-the rest for the next; the others have what is left. So none starves, and what is in greatest need is done with before
-the others have moved a tenth of as much."""
+"""The share of a budget that goes to the connections of the greatest urgency, while they want bytes. Of the rest, the
+same share goes to those of the next urgency, and so on; the least urgent have what is left. So no connection starves,
+and the replicas in greatest need have caught up before the others have moved a tenth of as many bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,13 +84,14 @@ class Claim:
     _granted_bytes: float = 0.0
     _brought_bytes: float = 0.0
     _uses_grants: bool = True
-    """Most of the grant before the one that is on its way came."""
+    """At least half of the last grant but one came; the last grant may still be on its way."""
     most_arrears_bytes: float = math.inf
-    """So much that it has had less than others is kept for it: little where another budget lets it have little."""
+    """The most arrears that are kept for it. This is little if another of its budgets lets it have only little, since
+    it could not use more."""
     urgency: int = 0
     """A connection of greater urgency goes before others, but for their share (`FIRST_SHARE`)."""
     charge: float = 1.0
-    """What a byte that it is granted counts for: less, the more urgent it is."""
+    """How much each byte granted to it adds to `attained_bytes`: the more urgent the connection, the less."""
     _away: bool = False
     _stands_back: bool = False
     """It wants bytes, and another budget that it needs them of has none for it."""
@@ -123,8 +126,8 @@ class Claim:
         self._stands_back = False
 
     def stand_back(self, now: float) -> None:
-        """Another budget has nothing for it now: nobody waits for it here, and nothing is kept for it. What it has had
-        less it keeps, so that it is early in the line when it asks again."""
+        """Another budget has nothing for it now, so here nobody waits for it and nothing is kept for it. Its attained
+        bytes stay as they are: a connection that has had little is early in the line when it asks again."""
         self.wants, self._stands_back, self.asked_at = False, True, now
 
     def due_seconds(self, now: float) -> float:
@@ -202,8 +205,9 @@ class Turns:
             claim.urgency = urgency
 
     def _charge(self, claim: Claim) -> float:
-        """Each class of urgency has `FIRST_SHARE` of what it and all below it have together, and in a class all have
-        alike: so bytes count for as much less as a connection may have more of them than one of the least urgency."""
+        """The connections of one urgency have `FIRST_SHARE` of what they and all less urgent ones have together, and
+        among themselves equal parts. A connection that may have n times as many bytes as one of the least urgency is
+        charged a part 1/n of each byte."""
         waiting: dict[int, int] = {}
         for each in self._claims:
             if each.wants or each is claim:
@@ -217,7 +221,8 @@ class Turns:
         return waiting[claim.urgency] / share
 
     def level(self) -> None:
-        """The rate fell: a grant of before may be worth seconds of now. Nobody catches up on it, all start level."""
+        """The rate was lowered, and one grant at the old rate may be worth seconds at the new one. The connections that
+        had less must not catch up on that, so all of them start level."""
         self._level_bytes = max([self._level_bytes, *(claim.attained_bytes for claim in self._claims)])
         self._last_grant_bytes = 0.0
         for claim in self._claims:
@@ -225,9 +230,10 @@ class Turns:
             claim.asked_at = -math.inf  # nothing was kept for it at this rate
 
     def ask(self, claim: Claim, now: float, *, most_arrears_bytes: float = 0.0) -> None:
-        """`claim` wants bytes. One that wanted none for long starts level with those that wait or were served. One
-        that waits is behind by a grant at most, and one that asked lately by `most_arrears_bytes`, since the others
-        have kept them for it: what nobody kept, it cannot catch up on."""
+        """`claim` wants bytes. A connection that has wanted none for long starts level with those that wait or were
+        served. One that has been waiting counts as behind by at most one grant. One that asked lately may count as
+        behind by up to `most_arrears_bytes`, since the others have kept these for it in the bucket; it cannot catch up
+        on bytes that nobody kept."""
         if now - claim.asked_at <= AWAY_SECONDS:
             last, most = self._last_grant_bytes, claim.most_arrears_bytes
             arrears_bytes = last if last > most_arrears_bytes else most_arrears_bytes
@@ -244,8 +250,8 @@ class Turns:
         claim.ask(now)
 
     def kept_from(self, claim: Claim, rate: float, now: float) -> float:
-        """Return the bytes that others, less served than `claim` and expected back, have had less than it, but for
-        what comes into the bucket at `rate` until they are back."""
+        """Return how many bytes are to be kept from `claim`: for each connection that has had less and is expected
+        back, the difference, but for what comes into the bucket at `rate` until that connection is back."""
         attained_bytes, kept = claim.attained_bytes, 0.0
         for other in self._claims:
             arrears = attained_bytes - other.attained_bytes

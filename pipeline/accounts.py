@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 CLOSED = ".ndjson.gz"
 BEST_FIRST = ("whole", "damaged", "torn", "open", "corrupt", "unreadable", "unread")
-"""Of two files that are the same, which tells more."""
+"""States of a file, best first. If two files are the same journal file, the one whose state comes first here counts:
+more of its lines are known."""
 
 
 def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[str, str]]) -> DataFrame:
@@ -56,7 +57,8 @@ def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[s
 
 
 def best(known: DataFrame, read: DataFrame) -> DataFrame:
-    """The files table after a run: of each file what tells most of it, and of what tells as much what was read last."""
+    """Return the files table after a run. Of several rows for the same journal file the one with the best state is
+    kept, and of equally good ones the one that was read last."""
     rank = F.array_position(F.array(*map(F.lit, BEST_FIRST)), F.col("state"))
     runs = known.withColumn("turn", F.lit(0)).unionByName(read.where("state != 'gone'").withColumn("turn", F.lit(1)))
     same = Window.partitionBy(journal()).orderBy("rank", F.desc("turn"), F.desc("lines"), "path")
@@ -65,8 +67,8 @@ def best(known: DataFrame, read: DataFrame) -> DataFrame:
 
 
 def to_read(found: DataFrame, known: DataFrame) -> tuple[list[str], int]:
-    """Return the paths that are to be read, one of each file and size, and how many files need not be."""
-    # Of a file that was whole no copy can have more; a torn one may have become longer.
+    """Return the paths that are to be read, one for each journal file and size, and how many files need not be read."""
+    # No copy of a file that was whole can have more lines than it. A torn file is read again if its size has changed.
     whole = known.where("state = 'whole' and quarantined = 0").select(journal().alias("journal")).distinct()
     torn = known.where("state = 'torn' and quarantined = 0").select("source", "size_bytes").distinct()
     new = (

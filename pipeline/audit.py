@@ -88,8 +88,9 @@ def _window(promise: Promise) -> Column:
 
 
 def _burst_of_changes(promise: Promise) -> Column:
-    """What the seconds of changes in a window may bring on top: a quota that has only begun brings its burst at once,
-    which a second may have, and which eleven seconds of the same quota have room for."""
+    """How many bytes more a window may have because quotas changed in it. A quota that has just begun brings its burst
+    at once. The promise for one second allows for that. The tighter promise for eleven seconds does so only if the
+    quota held in all of them, so a window in which it began is allowed the difference."""
     more = max(STRICT_PROMISES[0].factor - promise.factor, 0.0)
     first = F.col("time") - (promise.seconds - 1)
 
@@ -102,8 +103,9 @@ def _burst_of_changes(promise: Promise) -> Column:
 
 
 def _quota_of_window(seconds: int, of_change: str) -> Column:
-    """The sum of the quotas of so many seconds that end with this one, silent ones as well: in the second of a change
-    the `least` or the `most` that held in it. What held before the first word is unknown, and counts as the first."""
+    """The sum of the quotas of the last `seconds` seconds up to this one, seconds without traffic included. For the
+    second of a change it takes the `least` or the `most` quota that held in it, as `of_change` says. Which quota held
+    before the first one that the journal tells of is unknown; that first one is taken for it."""
     first = F.col("time") - (seconds - 1)
     nothing = F.lit(0.0)
 
@@ -131,7 +133,8 @@ def violations(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMIS
 
 
 def incidents(over: DataFrame) -> DataFrame:
-    """Windows over their bound that follow each other, as one: `first` and `last` second, the worst of them."""
+    """One row for each run of consecutive windows over their bound: its `first` and `last` second, how many windows it
+    has, and the figures of the worst of them."""
     who = (*ROLE, "window_seconds", "cause")
     in_order = Window.partitionBy(*who).orderBy("time")
     begins = F.coalesce(F.col("time") - F.lag("time").over(in_order) > 1, F.lit(True))
@@ -149,7 +152,8 @@ def incidents(over: DataFrame) -> DataFrame:
 
 
 def _cause() -> Column:
-    """In-sync replicas are never held back (KIP-73), so that they alone may take more than the quota."""
+    """Say why a window is over its bound. Replicas in sync are never held back (KIP-73), so their traffic alone may be
+    more than the quota, and that is no fault of the throttle."""
     return (
         F.when(~F.col("enforce"), "observed only: the quota was not enforced")
         .when(F.col("runs_overlap"), "two runs of this broker's sidecar at once, each with the quota for itself")

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 ROLES: tuple[RoleName, ...] = ("leader", "follower")
 LEAST_SECONDS = 10
-"""Journals tell by the second: what was shorter has no duration to be tested with."""
+"""The shortest move that is tested. Journals count in whole seconds, so a shorter move's duration is too inexact."""
 HELD = 0.5
-"""`plan` says what quota ends a move in time. Where it was not the quota that set the pace, it said nothing."""
+"""The least part of a move's time in which the quota must have set the pace. `plan` says which quota ends a move in
+time; if something else set the pace, the recorded time says nothing about that."""
 
 
 class Tested(NamedTuple):
-    """said: seconds of the model, or bytes per second of `plan`; was: what it was."""
+    """said: the seconds that the model said, or the bytes per second that `plan` said. was: what was recorded."""
 
     what: str
     said: float

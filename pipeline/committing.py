@@ -2,13 +2,15 @@
 
     stage: everything new is written below OUT/_staging/7    killed here: the next run removes it
     seal:  the list of moves is written, whole               from here on the next run finishes the moves
-    apply: each staged file takes its place, by a name that tells when; so does the list of those that do not count any
-           more (`replaced`); the commit is counted in OUT/_commits; then list of moves and stage are removed
+    apply: each staged file is moved into its place, under a name that says when it was added; so is the list of the
+           files that no longer count (`replaced`); the commit is counted in OUT/_commits; then the list of moves and
+           the stage are removed
 
-Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. One writer at a time
-per OUT (`sole_writer`), each below the number of its own turn: one that had stopped for a minute, or whose JVM outlives
-it for a moment, writes nothing among what its successor stages. Readers list files while there is no list of moves,
-and once more if the count has risen meanwhile (`settled`): they see all of a commit or nothing of it.
+Invariant: what is staged exists until it is in place, so `apply` may be repeated from any point. There is one writer at
+a time per OUT (`sole_writer`), and each stages below the number of its own turn. A writer that had stopped for a
+minute, or whose JVM outlives it for a moment, therefore writes nothing among the files that its successor stages.
+Readers list files only while there is no list of moves, and list them once more if the count of commits has risen
+meanwhile (`settled`): so they see all of a commit or nothing of it.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class Move(NamedTuple):
     target: str
     """Below the root."""
     takes_place: bool = False
-    """It is a directory, whose files take the place of all that the target has."""
+    """`staged` is a directory, and its files replace all files that are in `target` now."""
 
 
 def begin(storage: Storage, *, turn: int) -> str:
@@ -49,7 +51,7 @@ def begin(storage: Storage, *, turn: int) -> str:
 
 
 def commit(storage: Storage, moves: Sequence[Move], *, turn: int, now: float | None = None) -> None:
-    """Put what is staged in place. Only for who is the sole writer. now: seconds since 1970."""
+    """Put what is staged in place. Only the sole writer may call this. now: seconds since 1970."""
     before, at = replaced_files(storage), int(time.time() if now is None else now)
     places = before.places
     sealed = []
@@ -65,9 +67,10 @@ def commit(storage: Storage, moves: Sequence[Move], *, turn: int, now: float | N
 
 
 def remove_replaced(turn: Turn, *, keep_seconds: int | None = None, now: float | None = None) -> None:
-    """Remove what was replaced so long ago that nobody reads it any more. For who has just begun.
+    """Remove files that were replaced so long ago that nobody reads them any more. A writer calls this at the beginning
+    of its turn.
 
-    keep_seconds: how long what is replaced stays from now on; None: as long as before. now: seconds since 1970.
+    keep_seconds: how long replaced files stay from now on; None: as long as before. now: seconds since 1970.
     """
     storage = turn.storage
     before = replaced_files(storage)
@@ -103,12 +106,12 @@ def _apply(storage: Storage) -> None:
 
 
 def commits(storage: Storage) -> int | None:
-    """Return how many there were; None while one is being put in place."""
+    """Return how many commits there were; None while one is being put in place."""
     return None if storage.exists(storage.under(STAGING, SEAL)) else _counted(storage)
 
 
 def _counted(storage: Storage) -> int | None:
     path = storage.under(COMMITS)
     text = storage.read_text(path) if storage.exists(path) else "0"
-    # Where a file cannot be replaced at once it is empty for a moment.
+    # Some file systems cannot replace a file in one step: a reader may find it empty for a moment.
     return int(text) if text else None

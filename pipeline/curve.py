@@ -37,7 +37,7 @@ Period = tuple[float, float, float]
 """(since, until, bytes per second; infinity: none)."""
 MOST_FACTOR = 1024.0
 EXACT = 1.0001
-"""How near two factors are that count as one."""
+"""Two factors count as the same if the larger is no more than this times the smaller."""
 
 
 class Recorded(NamedTuple):
@@ -68,7 +68,7 @@ class Recorded(NamedTuple):
 
     @property
     def share_held(self) -> float:
-        """Of all moves' seconds those in which a quota set the pace, by the bytes of each link."""
+        """The part of the moves' time in which a quota set the pace; each link counts by its bytes."""
         whole = sum(pair.bytes for pair in self.pairs)
         return sum(pair.share_held * pair.bytes for pair in self.pairs) / whole if whole else 0.0
 
@@ -102,14 +102,14 @@ class Recorded(NamedTuple):
 
     @property
     def error(self) -> float | None:
-        """By how much the model's answer for the recorded quotas is beside what was recorded, as a part of it; None if
-        that did not end, or took no time."""
+        """The error of the model: how much longer its answer for the recorded quotas is than the recorded time, as a
+        part of that time. None if the recorded moves did not end, or took less than a second."""
         if not self.finished or self.seconds < 1:
             return None
         return self.seconds_modelled / self.seconds - 1
 
     def factor_for(self, seconds: float) -> float | None:
-        """The least factor with which it takes no longer; None if none of them does."""
+        """Return the least factor with which all of it takes at most `seconds`; None if `MOST_FACTOR` is too little."""
         if self.seconds_at(MOST_FACTOR) > seconds:
             return None
         low, high = 1 / MOST_FACTOR, MOST_FACTOR

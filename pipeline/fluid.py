@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 FEW_STREAMS = 200
-"""Of so many each begins and ends at its own time, which is soon worked out; of more some do so together."""
+"""With at most so many streams, each begins and ends at its own time, since that is soon worked out. With more, streams
+that begin or end shortly after each other change the rates in one step."""
 AT_ONCE = 1 / 100
-"""Of how long the catch-ups under way take: what ends within as much of each other changes the rates at once. Of the
-time since the first of all it would be hours after a month, and catch-ups of minutes would be told as hours."""
+"""How long such a step may be, as a part of the time that the catch-ups under way take. It is not a part of the time
+since the first catch-up began: after a month that would be hours, and catch-ups of minutes would be told as hours."""
 SHORTER = 0.1
-"""How many of them take less than the one by which that is measured: the shortest one would make each end a step."""
+"""A tenth of the catch-ups under way take less time than the one by which the step is measured. If it were measured by
+the shortest one, each end would be a step of its own."""
 BEGINS_LATE = 1 / 50
-"""Of the least that a stream can take, and no later it begins in the model."""
+"""How much later than in truth a stream may begin in the model, as a part of the least time that it can take."""
 NEAR = 1 - 1e-9
 DONE_BYTES = 1.0
 
@@ -44,7 +46,7 @@ DONE_BYTES = 1.0
 class Stream(NamedTuple):
     """One link's catch-up.
 
-    starts: in seconds since whenever all are told from.
+    starts: in seconds since a moment that is the same for all streams.
     written_seconds: for how long from its start `written_bytes_per_second` is written to its partitions.
     """
 

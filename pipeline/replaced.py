@@ -5,9 +5,9 @@
                            {"traffic/date=2026-11-21/broker=101": {"t1795250000-part-0.parquet": 1795250400}}}
 
 A job lists the files of a table once, when it begins, and reads them for as long as it takes. So a file is not removed
-when others have its rows, but by whoever has the turn an hour later, or when else `keep_seconds` are over; until then
-this list, which changes with the commit that replaces, tells which files of a directory count. As a file's name tells
-when it was added, both together tell which ones did at any moment since `since`.
+at the moment when other files replace it, but by the first writer that has its turn after `keep_seconds` (an hour by
+default). Until then this list, which changes in the same commit, says which files of a directory no longer count. A
+file's name says when it was added. So name and list together say which files counted at any moment from `since` on.
 
 Invariant: between two commits the files that count have each row once. A file is off the list only once it is removed.
 """
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 REPLACED = "_replaced.json"
 KEPT_SECONDS = 3600
-"""After a file was replaced, unless the tables are told otherwise: as long a job may take after it has listed it."""
+"""How long a replaced file is kept, unless an operator sets another time. A job may take that long to read the files
+that it has listed."""
 KEPT_FILES_SECONDS = 60
-"""Of the table `files`, which each commit writes anew, and which is read at once."""
+"""The same for the table `files`: each commit writes it anew, and a job reads it as soon as it has listed it."""
 _ADDED = re.compile(r"t(\d+)-")
 
 Places = dict[str, dict[str, int]]
@@ -60,7 +61,8 @@ def added(target: str, at: int) -> str:
 
 
 def counts(name: str, replaced_at: int | None, as_of: int | None) -> bool:
-    """Tell whether a file of that name did; as_of: None is now. What is called otherwise was always there."""
+    """Tell whether a file of that name counts, or counted `as_of` a moment; None is now. A file whose name does not say
+    when it was added counts as having always been there."""
     if as_of is None:
         return replaced_at is None
     match = _ADDED.match(name)
@@ -68,7 +70,7 @@ def counts(name: str, replaced_at: int | None, as_of: int | None) -> bool:
 
 
 def living(storage: Storage, place: str, places: Mapping[str, Mapping[str, int]], as_of: int | None) -> list[str]:
-    """Return the paths below the root that together are the files of `place` that count: itself, if all of them do."""
+    """Return the paths below the root of all files in `place` that count; if all of them do, only `place` itself."""
     above = {one[:end] for one in places for end in range(len(one)) if one[end] == "/"}
     return _living(storage, place, places, above, as_of)
 
@@ -95,7 +97,8 @@ def with_files_below(places: Places, storage: Storage, place: str, *, at: int) -
 
 
 def still_kept(replaced: Replaced, *, now: float) -> Replaced:
-    """Return of the list what somebody may still read, and since when the tables are known without the rest."""
+    """Return the list with only those files that a job may still be reading. `since` moves on: without the files that
+    are left out, the tables cannot be read as of an earlier moment."""
     places = {place: _kept(place, names, replaced.keep_seconds, now) for place, names in replaced.places.items()}
     gone = [
         at
@@ -108,6 +111,6 @@ def still_kept(replaced: Replaced, *, now: float) -> Replaced:
 
 
 def _kept(place: str, names: Mapping[str, int], keep_seconds: int, now: float) -> dict[str, int]:
-    # Replaced in the future, by a clock that was ahead, is not of the last hour either.
+    # A file that was replaced "in the future", by a clock that was ahead, is not kept: it would stay for too long.
     seconds = KEPT_FILES_SECONDS if place == "files" else keep_seconds
     return {name: at for name, at in names.items() if 0 <= now - at < seconds}

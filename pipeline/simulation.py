@@ -38,7 +38,7 @@ NEED_BYTES = 64 * 1024
 ROUND_TRIP_SECONDS = 0.001
 LEAST_WAIT_SECONDS = 0.002
 CLOCK_DIGITS = 6
-"""Two that wait for the same moment meet in it."""
+"""Moments are rounded to so many digits, so that two flows that wait for the same moment really have the same one."""
 POLICIES = ("strict", "kip73")
 
 Quotas = dict[tuple[str, str], float]
@@ -112,7 +112,7 @@ class _Side(NamedTuple):
 class _Running:
     flow: Flow
     sides: list[_Side]
-    """The follower's first, as on the wire; only those with a quota."""
+    """The flow's ends that have a quota. The follower's end comes first, since a request meets it first."""
     moved: float = 0.0
     grants: list[int] = field(default_factory=list)
     carries: float = 0.0
@@ -147,7 +147,7 @@ def simulate(flows: Sequence[Flow], scenario: Scenario) -> Outcome:
     inside = [(bound, _budget(scenario, bound.bytes_per_second)) for bound in scenario.bounds]
     running = [_Running(flow, _sides(flow, budgets, inside)) for flow in flows]
     outcome = Outcome([None] * len(flows))
-    # Of those that wake at once it is not always the same that goes first: here it is the one that got least.
+    # If several flows wake at the same moment, the one that has moved least goes first, not always the same one.
     moments = [(flow.starts, 0.0, index) for index, flow in enumerate(flows)]
     heapq.heapify(moments)
     while moments:
@@ -236,8 +236,9 @@ def _wait(one: _Running, refuses: _Side, now: float) -> float:
 
 
 def _arrive(one: _Running, outcome: Outcome, now: float) -> None:
-    """On its way back the answer meets the leader's side first. Where a side is over quota by now it takes the records
-    out, and the other side behind it never sees them: two that were admitted at once under `kip73` do not both pass."""
+    """Bring an answer back, through the leader's side first. If a side is over quota by now it takes the records out,
+    and the side behind it never sees them. So of two fetches that were admitted at once under `kip73`, the second one
+    brings nothing."""
     size = round(one.carries)
     granted = {side.role: (side, grant) for side, grant in zip(one.sides, one.grants, strict=True)}
     for role, broker in (("leader", one.flow.source), ("follower", one.flow.destination)):

@@ -5,8 +5,9 @@
     in_order(keys, age)                the same as `sorted(keys, key=age)`, in the same way
     let_go(wanted)                     frees what a loop was over, in the same way
 
-A rule that loops neither knows nor cares: run by itself it runs through. What cuts it says so for its own context
-(PEP 567) by `in_slices`. Nobody asks what time it is here.
+The code that loops need not know whether it is cut: without `in_slices` a loop runs through at once. Whoever wants to
+cut it calls `in_slices` in its own context (PEP 567), with a function that decides when to pause. Nothing here reads a
+clock.
 
 Invariant: what is looped over is the collection as it was when the loop began.
 """
@@ -25,8 +26,8 @@ T = TypeVar("T")
 FEW = 64
 """So many are looped over without a pause, at up to some microseconds each."""
 CHEAP = 1000
-"""So many where each takes some hundredths of a microsecond: to read an attribute, to be compared. 1000 are put in
-order in 0.06 ms, and in pieces in three times as long (measured)."""
+"""The same if each takes only some hundredths of a microsecond: an attribute is read, or two items are compared. To
+sort 1000 items takes 0.06 ms, and three times as long in pieces (measured)."""
 _PAUSE: ContextVar[Callable[[], None] | None] = ContextVar("pause", default=None)
 
 
@@ -65,8 +66,9 @@ def in_order(items: Collection[T], key: Callable[[T], float]) -> list[T]:
 
 
 def let_go(*spent: list[Any] | dict[Any, Any] | set[Any]) -> None:
-    """Empty collections that nobody needs any more, in between others may have their turn: to free what a Fetch of
-    25 000 partitions was worked out with takes 5 ms without a pause (measured). Without `in_slices` nothing is done."""
+    """Empty collections that nobody needs any more, with pauses in which others have their turn. A Fetch of 25 000
+    partitions leaves collections behind that take 5 ms to free in one go (measured). Without `in_slices` nothing is
+    done here, and Python frees them as usual."""
     may_pause = _PAUSE.get()
     if may_pause is None:
         return

@@ -1,4 +1,4 @@
-"""SaslHandshake (api key 17) and SaslAuthenticate (36, KIP-152): how we log in where we have a question of our own.
+"""SaslHandshake (api key 17) and SaslAuthenticate (36, KIP-152): how the sidecar logs in to ask a broker something.
 
 The requests that we send, and what their responses say. Must not know mechanisms: what they exchange is bytes here.
 Invariant: names, order and versions are those of SaslHandshakeRequest.json, SaslAuthenticateRequest.json and their

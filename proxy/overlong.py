@@ -1,9 +1,9 @@
-"""Ends a call of OpenSSL's that does not end: the loop that relays everything waits for it.
+"""Cuts a call of OpenSSL that does not return, since the loop that relays every connection waits for that call.
 
-OpenSSL goes on reading for as long as what comes is no data. A peer that asks for new keys again and again (KeyUpdate,
-RFC 8446 4.6.3), 27 bytes each time, kept one read for 0.7 s with half a megabyte, and for as long as it went on
-(measured). Nothing can be said to OpenSSL against it by way of Python, but its next read of the socket can be made to
-find an end: the socket's number leads to a closed one until the call is over.
+OpenSSL goes on reading as long as what comes is not data. A peer that asks for new keys again and again (KeyUpdate,
+RFC 8446 4.6.3), 27 bytes each time, kept one read busy for 0.7 s with half a megabyte, and could have done so for ever
+(measured). Python has no way to tell OpenSSL to stop. But OpenSSL's next read of the socket can be made to find the end
+of the stream: until the call is over, the socket's number leads to a closed socket.
 
     loop:    begin ── OpenSSL reads, reads, reads, finds an end ── end: puts the socket back, and says that it was cut
     watcher:                      cut ─┘
@@ -22,8 +22,8 @@ import threading
 import time
 
 READ_SECONDS = 0.05
-"""Of a core, from when the call was first seen. Sixteen full records take 0.2 ms of it, and 13 ms on a core that does
-AES by itself at 20 MB/s: whoever sends nothing but data is never cut."""
+"""How much time of a core a read may take, from when the watcher first saw it. Sixteen full records take 0.2 ms, and
+13 ms on a core that has no instructions for AES (20 MB/s). So a peer that sends nothing but data is never cut."""
 HANDSHAKE_SECONDS = 0.5
 """A signature of an RSA key of 8192 bits takes 30 ms of a fast core, and several times as much of a slow one."""
 LOOK_SECONDS = 0.01
@@ -48,7 +48,7 @@ class Overlong:
         """A call that reads from this socket begins; `end` follows, whatever comes of it."""
         if self._ended is None:
             self._start()
-        # In this order: a watcher that is about to cut the call before finds another one, or no number yet.
+        # The order matters: a watcher that is about to cut the last call must find another call, or no number yet.
         self._calls += 1
         self._most_seconds = most_seconds
         self._number = number

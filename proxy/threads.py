@@ -1,7 +1,7 @@
-"""Work that blocks, in threads: for each kind of work a few of its own, and no memory of what went wrong in them.
+"""Work that blocks, done in threads: each kind of work has a few threads of its own, and errors leave no garbage.
 
-Trio's shared forty threads may all be waiting for a name server that does not answer, so whoever has something done in
-a thread says of which few.
+Trio's shared forty threads may all be waiting for a name server that does not answer. So each caller says, by its
+`limiter`, to which small group of threads its work belongs.
 
 An error that a thread's work raised through Trio is part of a circle: frames of Trio's hold the error, whose traceback
 holds them. With it, everything that the work had in its hands stays until garbage is looked for, seldom as that is

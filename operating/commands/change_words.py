@@ -35,14 +35,14 @@ NO_COMMAND = "by hand: a command would put it before a schedule that it stood be
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One change, to be told.
+    """One change of a quotas file, to be told to the operator.
 
     Args:
-        change: of one file.
-        source: the file.
-        where: the options that name it, for the undo.
+        change: the change.
+        source: the file's name.
+        where: the options that name the file, for the command that takes the change back.
         now: with an offset.
-        warned: the broker whose new warnings are told; None: nobody's.
+        warned: the broker whose new warnings are told; None: no warnings are told.
     """
 
     change: QuotaChange
@@ -83,7 +83,8 @@ class Told:
         return commands(self.change.undo, self.where, later=self._has_windows())
 
     def _has_windows(self) -> bool:
-        """Then what is taken back at night may hold in the day only, and that is no reason to refuse it."""
+        """Whether the file has schedules with times. If it has, the undo is told with `--later`: an undo that is typed
+        at night may bring back a value that holds only by day, and must not be refused for that."""
         return any(schedule.window is not None for schedule in parse_quotas(self.change.after).schedules)
 
     def _lines_gone(self) -> list[str]:
@@ -91,7 +92,7 @@ class Told:
         return [line for line in self.change.before.decode().splitlines() if line.strip() and line not in after]
 
     def _entries_too(self) -> list[str]:
-        """Not those that were made for it or ended by it."""
+        """Return the schedules' sections that were changed as well, as far as the file had them before."""
         was = facts(self.change.before)
         sections = {written(path[:-1]) for path in was if path[0] == SCHEDULES}
         return [entry for entry in dict.fromkeys(self.change.entries) if entry in sections]
@@ -140,7 +141,7 @@ class Told:
         ]
 
     def warnings(self) -> list[str]:
-        """That were not there before."""
+        """The warnings about the file after the change that were not true of the file before it."""
         if self.warned is None or self._was_wrong() is not None:
             return []
         old, new = (
@@ -149,7 +150,8 @@ class Told:
         return [warning for warning in new if warning not in old]
 
     def as_json(self) -> Json:
-        """Rates in bytes per second, null for one without limit; broker null: every one that is not named."""
+        """The change as `--json` prints it. Rates are in bytes per second, null for one without limit. `broker` null
+        stands for every broker that the file does not name."""
         return {
             "file": self.source,
             "changed": self.change.changes_something,
@@ -176,7 +178,7 @@ class Told:
 
 
 def refusal_lines(error: ShadowedError, where: Sequence[str]) -> list[str]:
-    """What goes first, and the command that does it."""
+    """Say which section goes before the place that was to change, and which command has the wanted effect."""
     lines = list(error.problems)
     if error.instead:
         lines.append(f"this does it: {typed(commands(error.instead, where))}")
@@ -243,7 +245,8 @@ def _whom(effects: Sequence[Effect], everybody: int) -> str:
 
 
 def _said(content: bytes, place: Place, now: datetime) -> str:
-    """The value for good, and those of schedules, which go before it while they hold."""
+    """Say what a file has at one place: the section's own value, and then the values of schedules, which go before it
+    while they hold."""
     said = facts(content)
     own = said.get(place.path)
     told = "not set" if own is None else _shown(own) + _end(said.get((*place.section, UNTIL)), now)

@@ -1,8 +1,9 @@
-"""Waits until sidecars have what a quotas file means for their brokers in force, and says who has and who has not.
+"""Waits until sidecars have a quotas file in force, and says which of them have it and which do not.
 
-Each sidecar is asked what it has in force itself, over /throttle: the file's hash, its rates, whether it enforces.
-Invariant: "in force" is what the broker's own sidecar says. One that cannot be asked is said to be so, and is no
-failure: the file is right all the same; one that answers and does not have it in force in time is a failure.
+Each sidecar is asked over /throttle what it has in force: the file's hash, its rates, whether it enforces them. That is
+compared with what the file means for the sidecar's broker. Invariant: "in force" is what the broker's own sidecar says.
+A sidecar that cannot be asked is named and is no failure, since the file is right all the same. A sidecar that answers
+and does not have the file in force in time is a failure.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _STEP_SECONDS = 0.1
 
 
 class Confirmation(NamedTuple):
-    """in_force: None if the sidecar could not be asked; broker: None then."""
+    """What one sidecar said. `in_force` and `broker` are None if it could not be asked."""
 
     url: str
     broker: int | None
@@ -92,7 +93,8 @@ def _lacking(page: Page, quota_file: QuotaFile, hash: str) -> str | None:  # noq
 
 
 def _is_in_force(state: RoleState, quota: RoleQuota) -> bool:
-    """A rate that sets itself is in force when its source is: what was chosen changes every second."""
+    """Tell whether a role has this quota in force. Of a rate that sets itself its source is compared, not the rate that
+    is chosen at the moment, which changes every second."""
     if quota.source is None:
         return state.rate is None and _rate(state.quota_bytes_per_second) == quota.bytes_per_second
     return state.rate is not None and state.rate.source == str(quota.source)

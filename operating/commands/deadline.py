@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -> Deadline | None:
-    """Of ``--finish-by`` beside the most that the rate may be. Raises ConfigurationError for a time that is none, or
-    has passed."""
+    """Return the deadline that ``--finish-by`` names; None without it, or without `most` (the most that the rate may
+    be). Raises ConfigurationError if the time cannot be read, or has passed."""
     if finish_by is None or most is None:
         return None
     try:
@@ -37,14 +37,15 @@ def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -
 
 
 def refuse_past(deadline: Deadline | None, finish_by: str | None, now: datetime) -> None:
-    """A date of last year is a slip: what falls behind would go at the most there is, from now on."""
+    """Raise ConfigurationError if the date has passed. A date of last year is a slip of the pen, and a dangerous one:
+    after the deadline, replicas that are behind catch up at the most that the rate may be."""
     if deadline is not None and deadline.at is not None and deadline.at <= now:
         found = f"found {finish_by} (it is {now:%Y-%m-%dT%H:%M:%SZ})"
         raise ConfigurationError(f"--finish-by: expected a time to come, {found}")
 
 
 def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> list[str]:
-    """Whether the most would do."""
+    """Say whether the move ends in time if its rate is the most that it may be all the time."""
     if deadline is None or not plan.rates:
         return []
     moment, seconds = deadline.moment(now), plan.total_seconds

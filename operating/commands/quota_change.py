@@ -35,7 +35,8 @@ _NEXT_PAIR = re.compile(r",(?=[^,=\[\]]*=)(?![^\[]*\])(?![^{]*\})")
 
 
 class Whose(NamedTuple):
-    """What was named by options: brokers; or one peer, rack or topic, of which one alone may be."""
+    """Whose quota the options name: some brokers, or one peer, one rack or one topic. Of peer, rack and topic only one
+    may be named."""
 
     brokers: tuple[str, ...] = ()
     peer: str | None = None
@@ -43,7 +44,8 @@ class Whose(NamedTuple):
     topic: str | None = None
 
     def section(self) -> tuple[str, str] | None:
-        """None: of brokers. Raises InvalidValueError for more than one, and for what is no name."""
+        """Return the kind and the name of the section that is named; None if it is a broker's. Raises InvalidValueError
+        if more than one of peer, rack and topic is named, or if a name is not valid."""
         found = [("peers", self.peer), ("racks", self.rack), ("topics", self.topic)]
         named = [(kind, name) for kind, name in found if name is not None]
         if len(named) > 1:
@@ -60,8 +62,8 @@ class Whose(NamedTuple):
 
 
 def places(key: str, whose: Whose) -> list[Place]:
-    """Where `key` stands, for each broker that is named. Raises InvalidValueError for a key that is none, or that does
-    not belong there."""
+    """Return the places in the file where `key` is to be set, one for each named broker. Raises InvalidValueError for
+    an unknown key, and for one that the named section cannot have."""
     section, brokers = whose.section(), whose.brokers
     if key not in KEYS:
         raise InvalidValueError(f"{key}: unknown key; expected one of {', '.join(KEYS)}{did_you_mean(key, KEYS)}")
@@ -142,8 +144,8 @@ def _parse_table(key: str, text: str) -> Value:
 
 
 def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False) -> list[list[str]]:
-    """``throttle-sidecar set …`` as lists of arguments, one after the other; `where` are the options that name the
-    file. Brokers of which the same is asked are in one."""
+    """Return the ``throttle-sidecar set …`` commands to run one after the other, each as a list of arguments. `where`:
+    the options that name the file. If the same is asked for several brokers, one command names all of them."""
     return [
         ["throttle-sidecar", "set", *where, *_whose(list(group)), *(["--later"] if later else []), *_typed(wish, key)]
         for (_, key, wish), group in groupby(asked, lambda ask: (_kind(ask.place), _key(ask.place), ask.wish))
@@ -151,7 +153,7 @@ def commands(asked: Iterable[Ask], where: Sequence[str], *, later: bool = False)
 
 
 def typed(lines: Iterable[Sequence[str]]) -> str:
-    """As a shell takes them, the next only if the one before went well."""
+    """Return the commands as one line for a shell, joined so that each runs only if the last one succeeded."""
     return " && ".join(map(shlex.join, lines))
 
 
@@ -182,5 +184,5 @@ def _typed(wish: Wish, key: str) -> list[str]:
             text = as_inline(value) if isinstance(value, dict) else str(value)
             text = text.lower() if isinstance(value, bool) else text
             ends = [] if until is None else ["--until", until.isoformat()]
-            # A value like "-1", or one that is empty, is no option.
+            # A value such as "-1" would be taken for an option without the "--" before it.
             return [*ends, "--", key, text] if text.startswith("-") else [*ends, key, text]

@@ -59,7 +59,8 @@ class Filter:
     """Names or globs."""
 
     def has_sidecar(self, sidecar: Sidecar) -> bool:
-        """One that does not answer, and of which nobody knows whose it is, may be anybody's."""
+        """Whether the sidecar is shown. If it does not answer and nobody has said which broker it is beside, it may be
+        beside any of the brokers asked for: it is shown."""
         return not self.brokers or sidecar.broker_id is None or sidecar.broker_id in self.brokers
 
     def has_role(self, name: str, role: RoleState) -> bool:
@@ -78,7 +79,7 @@ class RoleRow(NamedTuple):
 
     @property
     def share(self) -> float | None:
-        """Of the quota; None where there is no quota above 0."""
+        """The measured rate as a part of the quota; None if the quota is 0 or unlimited."""
         quota = self.role.quota_bytes_per_second
         return self.role.rate_bytes_per_second / quota if quota and not math.isinf(quota) else None
 
@@ -96,7 +97,8 @@ class RoleRow(NamedTuple):
             or not page.quotas.last_reload_successful
             or bool(role.doubts or role.undecoded)
             or (role.rate is not None and role.rate.late)
-            # What eleven seconds have seen may be more than a rate that has sunk since: that is no fault.
+            # A rate that sets itself may have been lowered within the eleven seconds over which traffic is measured.
+            # Then more may have been measured than the present rate allows, and nothing is wrong.
             or (role.rate is None and (self.share or 0.0) > OVER)
         )
 

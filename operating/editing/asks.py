@@ -1,8 +1,9 @@
 """What an operator asks for, and which brokers it names: those on which it has to hold.
 
-A value of one broker names that one. The default's names every broker that reads the file, also one that has a value
-of its own, unless the default alone is asked for: whoever says no broker means all of them, most of all in a hurry.
-Pure. Invariant: whom a file does not name is asked for by an id that it does not have.
+A value in one broker's section is asked for that broker. A value in the default section is asked for every broker that
+reads the file, even for one that has a value of its own, unless the default alone is asked for: an operator who names
+no broker means all of them, most of all in a hurry. Pure. Invariant: brokers that the file does not name are
+represented by an id that the file does not have.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
 
 
 class Ask(NamedTuple):
-    """One thing that shall be so.
+    """One thing that an operator asks for.
 
     Args:
-        place: of the value, in a section of the file's own.
-        wish: what shall be there.
-        alone: where `place` is the default's: brokers with a value of their own keep it. Otherwise the default is
-            meant for every broker.
+        place: where the value stands, in one of the file's own sections (not in a schedule).
+        wish: what is to stand there.
+        alone: matters only if `place` is in the default section. True: brokers with a value of their own keep it.
+            False: every broker is to have what the default says.
     """
 
     place: Place
@@ -47,8 +48,8 @@ class Ask(NamedTuple):
 
 
 class Brokers(NamedTuple):
-    """Whom a file is for. `every`: each broker as told (None: one that the file does not name), and an id to ask with.
-    `shared`: others may read the file as well."""
+    """The brokers that a file is for. `every`: for each of them how messages name it (None: any broker that the file
+    does not name), and an id by which the rules are asked. `shared`: other brokers may read the file as well."""
 
     every: tuple[tuple[int | None, int], ...]
     shared: bool

@@ -146,7 +146,7 @@ def change(
 
 
 class _Applied(NamedTuple):
-    """stuck: what goes before that which was taken out."""
+    """What came of all the asks. stuck: sections that still say something in place of a value that was taken out."""
 
     content: bytes
     file: QuotaFile
@@ -157,7 +157,8 @@ class _Applied(NamedTuple):
 
 
 def _applied(content: bytes, asks: Sequence[Ask], brokers: Brokers, now: datetime, source: str) -> _Applied:
-    """One after the other, what is over taken out before a value is written and after all."""
+    """Do what is asked, one ask after the other. Sections and schedules that have ended are taken out before each value
+    is written, and once more at the end."""
     text, gone = content, list[str]()
     undo, entries, stuck = list[Ask](), list[str](), list[Shadow]()
     for ask in asks:
@@ -180,7 +181,8 @@ def _applied(content: bytes, asks: Sequence[Ask], brokers: Brokers, now: datetim
 
 
 def _edited(text: bytes, ask: Ask, brokers: Brokers, now: datetime, source: str) -> Edit:
-    """With a value that ends in front of every schedule, if it would not hold until then where it is."""
+    """Return the text with one ask done. A value with an end may be hidden by a schedule before that end; then it is
+    written as a schedule of its own that goes before all others."""
     edited = edit(text, ask.place, ask.wish, now, source=source)
     if isinstance(ask.wish, Assign) and ask.wish.until is not None and ask.wish.until > now:
         file = parse_quotas(edited.content, source=source)
@@ -219,7 +221,8 @@ def _parsed(content: bytes) -> QuotaFile | None:
 
 
 def _shadows(file: QuotaFile, asks: Sequence[Ask], brokers: Brokers, now: datetime) -> list[Shadow]:
-    """Of the values that were written; of one place the last word counts."""
+    """Return what goes before the values that were written. If a place was asked for several times, the last one
+    counts."""
     last = {ask.place: ask for ask in asks}
     return [
         shadow
@@ -231,7 +234,8 @@ def _shadows(file: QuotaFile, asks: Sequence[Ask], brokers: Brokers, now: dateti
 
 
 def _stuck(text: bytes, ask: Ask, edited: Edit, brokers: Brokers, now: datetime) -> list[Shadow]:
-    """What goes before a value that was taken out, so that nothing changes; nothing if that had ended anyway."""
+    """Return the sections that already went before a value that was taken out: taking it out changes nothing on their
+    brokers. Empty if the value had ended anyway."""
     file = _parsed(text)
     ended = all(isinstance(wish, Assign) and wish.until is not None and wish.until <= now for wish in edited.undo)
     if file is None or ended:

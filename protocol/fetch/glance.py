@@ -1,8 +1,8 @@
 """What can be told of a Fetch request without walking it: its session, and whether a replica sent it.
 
 Must not know what is done with a request. Invariant: nothing outside the given bytes is read. What a glance cannot tell
-is None, not a guess; only the replica id from v15 on is one, since the bytes at the end of a request might be another
-tagged field's. It is used for counting alone.
+is None, and never a guess, with one exception: from v15 on the replica id is a guess, since the bytes at the end of a
+request might belong to another tagged field. So that one is used for counting alone.
 """
 
 from __future__ import annotations

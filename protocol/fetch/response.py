@@ -55,8 +55,8 @@ class TopicCount(NamedTuple):
 
 
 class _Template(NamedTuple):
-    """Packs an entry without records: partition, what is always the same, high watermark, the same again, log start
-    offset if the version has one, the same again."""
+    """Packs an entry without records: the partition, constant bytes, the high watermark, constant bytes, the log start
+    offset if the version has one, and constant bytes."""
 
     pack: Callable[..., bytes]
     constants: tuple[bytes, bytes, bytes]

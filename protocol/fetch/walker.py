@@ -120,7 +120,8 @@ def response_walker(version: int, row: type = ResponseEntry) -> Walk:
 
 
 def prepare_walkers(version: int) -> None:
-    """Make both, which otherwise the first frames of this version wait for: 3 ms. Another version is none of ours."""
+    """Make both walkers of a version now. It takes 3 ms, for which otherwise the first frames of that version would
+    wait. For a version that is not supported nothing is done."""
     if version in SUPPORTED_FETCH_VERSIONS:
         request_walker(version)
         response_walker(version, tuple)

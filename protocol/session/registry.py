@@ -67,7 +67,7 @@ class FetchSessions(Generic[E]):
         self._known: OrderedDict[tuple[Hashable, int], KnownSession[E]] = OrderedDict()
         """The one that was used longest ago first."""
         self._abandoned: dict[Hashable, dict[int, None]] = {}
-        """Ended here, perhaps held by the leader still."""
+        """Ids of sessions that have ended here and may still take a place in the leader's cache."""
         self.partitions = 0
         """Of all sessions together."""
 
@@ -78,14 +78,14 @@ class FetchSessions(Generic[E]):
         return self._known.get((leader, session_id))
 
     def at(self, leader: Hashable) -> list[KnownSession[E]]:
-        """All sessions at this leader; as slow as there are sessions."""
+        """Return all sessions at this leader. This looks at every session of the role."""
         return [known for known in self._known.values() if known.leader == leader]
 
     def is_current(self, known: KnownSession[E]) -> bool:
         return self._known.get(known.key) is known
 
     def open(self, known: KnownSession[E]) -> None:
-        """A leader has given out this id: what was known by it before is over."""
+        """A leader has given out a session id. A session that was known by the same id before has ended."""
         self.end(self._known.get(known.key))
         self.closed(*known.key)
         self._known[known.key] = known
@@ -105,7 +105,7 @@ class FetchSessions(Generic[E]):
             self._trim()
 
     def end(self, known: KnownSession[E] | None) -> None:
-        """Whoever goes on with this session finds it unknown."""
+        """Forget the session. A follower that goes on with it is told that the leader does not know it."""
         if known is not None and self.is_current(known):
             del self._known[known.key]
             self._count(known, 0)
@@ -145,7 +145,8 @@ class FetchSessions(Generic[E]):
         return next(iter(self._known.values()))
 
     def _trim(self) -> None:
-        """The newest stays, whatever its size."""
+        """End the sessions used longest ago until the rest is within the limits. The one used last stays in any case,
+        however large it is."""
         while len(self._known) > 1 and (
             len(self._known) > self._most_sessions or self.partitions > self._most_partitions
         ):

@@ -17,9 +17,9 @@ After `forward` the leader's session is the follower's without what was omitted,
 empty. A partition that comes back is listed with the entry that is current then; the leader starts it afresh and so
 sends its high watermark again: nothing is lost by omitting it.
 
-A partition that the follower forgets and lists again before the leader heard of either is only listed: the leader
-then need not repeat a high watermark that it has sent, but this follower has had that one, in this session. Leaving
-the partition out for one request instead would hold up a replica in sync.
+If the follower forgets a partition and lists it again before the leader has heard of either, the leader is only told
+that it is listed. Then the leader need not send its high watermark again; that does no harm, since this follower has
+had it in this session. To forget the partition for one request instead would hold up a replica in sync.
 
 Must not know connections, time or quotas, nor when a session ends. Invariant: the leader's session is never emptied
 by an omission, since the leader would close it and the follower start again with everything, 39 times the quota
@@ -116,7 +116,8 @@ class FetchSession(Generic[E]):
     def _unlike(
         self, choice: Choice, limits: dict[PartitionKey, int], omitted: Set[PartitionKey]
     ) -> list[PartitionKey]:
-        """What must be listed for the leader to have it as chosen: granted first, then the follower's own order."""
+        """Return the partitions that the request must list so that the leader's session becomes what was chosen: the
+        granted ones first, the probes last, and in between the others in the follower's own order."""
         returning = in_wire_order(self._absent - omitted)
         restored = [key for key in paced(self._lowered) if key not in limits]
         wanted = dict.fromkeys(key for key in paced(choice.grants) if self._differs(key, limits))

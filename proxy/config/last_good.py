@@ -5,8 +5,8 @@ again, and with it replication would end. Kept as JSON around the text of the qu
 quotas.toml; with the SHA-256 of the text, so that half a file is none. Blocking: call it from a thread, or before the
 loop starts.
 
-Invariant: whoever reads sees what was kept before or what is kept now, whole; one file is kept, and at most one that
-is being written, whatever ended whom.
+Invariant: a reader sees the whole of what was kept before, or the whole of what is kept now. There is one kept file and
+at most one that is being written, whichever process was ended in between.
 """
 
 from __future__ import annotations

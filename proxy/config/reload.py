@@ -105,7 +105,8 @@ class QuotaWatch:
         self._clock = clock
         self._reading = trio.Lock()
         self._applying = trio.Lock()
-        """Never held by who waits for a disk: what changes by the clock changes while the file's disk hangs."""
+        """Nobody holds this lock while waiting for a disk. So changes by the clock (`until`, schedules) come into force
+        even while the disk of quotas.toml hangs."""
         self._threads = trio.CapacityLimiter(1)
         """One that waits for the file's disk is not joined by another."""
         self._changes = Changes()

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .kept_ends import KeptEnds
 
 LOOK_SECONDS, MOST_LOOK_SECONDS = 0.02, 0.32
-"""A connection may come to rest without anything that tells so. So it is looked at: after the first of these times,
-then each time after twice as long, up to the second."""
+"""Nothing tells when a connection has come to rest. So it is looked at after the first of these times, and then again
+and again, each time after twice as long, at most after the second."""
 TURN_SECONDS = 0.002
 """How long a connection's turn lasts at most before the next connection's begins. One that is at rest at once is on its
 way by then: to take it and to send it takes 0.7 ms, to receive it and go on 1 ms. One that is not yet at rest is sent
@@ -46,7 +46,8 @@ SENT_BYTES = 8 * 1024
 their way, and served by nobody; all others are still served here."""
 BIND_SECONDS = 0.05
 NEXT_SECONDS = 2.0
-"""So long after the other process' end whoever took over from it offers itself, for certain."""
+"""If the other process has ended and a third one has taken over from it, that one certainly offers itself within this
+time."""
 TELL_AFTER = 200
 """After so many tries, in 10 s, a process tells that its address is another one's, and that it cannot offer itself."""
 MOST_REST_SECONDS = 5.0

@@ -1,8 +1,8 @@
-"""Asks a broker how many replicas are in sync, of topics of which some replica is behind and limited.
+"""Asks a broker how many replicas of a partition are in sync, for topics that have throttled replicas behind.
 
-By Metadata, on a connection of its own, as long as there is something to put in order: nobody is asked while nothing is
-behind, or while no quota is finite. What it means is `throttle.needs`. Where no broker answers (the listener wants SASL
-or TLS and there is no login), all replicas are alike, as they are without priorities.
+It asks by Metadata, on a connection of its own, and only while there is something to put in order: not while no replica
+is behind, nor while no quota is finite. What the answers mean is worked out in `throttle.needs`. If no broker answers
+(the listener wants SASL or TLS and there is no login), all replicas are alike, as they are without priorities.
 
 Invariant: asking takes no more than `MOST_SHARE` of the time.
 """
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from .broker_asking import Broker
 
 LOOK_SECONDS = 1.0
-"""So often it is looked which topics are behind."""
+"""How often it is looked which topics have replicas that are behind."""
 MOST_SHARE = 0.02
 """The share of time that asking may take: an answer about 50 topics of 1000 partitions takes a thread half a second."""
 AGAIN_SECONDS = 30.0
-"""After no broker has answered."""
+"""The pause before the next question if no broker has answered."""
 MOST_KEYS_A_STEP = 20_000
 """So many replicas are looked at before others have their turn: a millisecond."""
 

@@ -32,8 +32,8 @@ LOOK_SECONDS = 1.0
 AGAIN_SECONDS = 60.0
 """How old what is known may become: a broker's rack changes with its restart alone."""
 UNKNOWN_SECONDS = 3.0
-"""The same while a rate of a rack waits for a rack that is not known; so long after the start nobody asks without such
-a rate."""
+"""The same while a rate of a rack waits for a rack that is not known. Without such a rate, nothing is asked before this
+time after the start."""
 MOST_SHARE = 0.02
 
 

@@ -106,7 +106,8 @@ class Reception:
             except HandshakeError:  # counted and told by the leg
                 yield None
                 return
-            # Whom the broker beside us means by a redirected connection it says itself, and is to be held to.
+            # A redirected connection has no name in proxy.toml. The broker beside us has named the broker that it means
+            # in its own handshake, and the certificate of that broker must have this name.
             name = name or shaken.asked
             follower = TlsSocket(shaken.sock, shaken.refused)
         with self._dialling(route) as dial:

@@ -26,19 +26,20 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.5
 TOO_MANY = 60_000
-"""So many new objects within `LOOK_SECONDS` are a few long lists, which are alive: a look at them would be a pause of
-20 ms and more."""
+"""If so many objects are new within `LOOK_SECONDS`, most of them are in a few long lists that are still in use. To look
+through them would be a pause of 20 ms and more for everybody."""
 WORTH_IT = 1000
 """A look that finds so many objects to be garbage, some 200 kB, was worth it: the next one is not put off."""
 MOST_SHARE = 0.003
-"""Of the time, for looks that were not."""
+"""The most of the time that may go to looks that were not worth it: after such a look the next one is put off."""
 FULL_SECONDS = 600.0
 
 
 @contextmanager
 def collected_by_hand() -> Iterator[None]:
-    """While the block lasts garbage is looked for by `collect_now_and_then` alone. What was there before is not looked
-    at before `FULL_SECONDS` are over: of a start's it is 0.7 MB, and to find it took a twentieth of its CPU."""
+    """While the block lasts, garbage is looked for by `collect_now_and_then` alone. Objects from before the block are
+    not looked at until `FULL_SECONDS` are over: a start leaves 0.7 MB of garbage, and to find that took a twentieth of
+    the start's CPU."""
     was_enabled = gc.isenabled()
     gc.freeze()
     gc.disable()

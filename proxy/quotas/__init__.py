@@ -1,9 +1,9 @@
 """Quotas: what the operator wants, per role, broker and topic.
 
-The nouns: a *quotas file* has *sections* (`Section`), of brokers and topics, with Kafka's own keys; a
-*replica list* (`ReplicaList`) says which partitions; a *schedule* (`Schedule`) has sections that hold at some times
-only; for one broker at one moment they give one immutable `Quotas`, with a `RoleQuota` for each role. Pure but for the
-time zone database; no Trio, no clock, no files (`config.quota_file` reads them).
+The nouns: a *quotas file* has *sections* (`Section`), of brokers, peers, racks and topics, with Kafka's own keys. A
+*replica list* (`ReplicaList`) says which partitions are throttled. A *schedule* (`Schedule`) has sections that hold at
+some times only. For one broker at one moment, all of these together give one immutable `Quotas`, with a `RoleQuota` for
+each role. Pure but for the time zone database; no Trio, no clock, no files (`config.quota_file` reads them).
 """
 
 from .advice import advise

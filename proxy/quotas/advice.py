@@ -69,7 +69,8 @@ def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
 
 
 def _is_listed(topic: str, quota: RoleQuota) -> bool:
-    """Of a glob it is not told: it may match what another one lists."""
+    """Tell whether a list selects any partition of the topic. Of a glob this is not worked out, and counts as true: a
+    glob that has a rate may match topics that another glob lists."""
     return any(each in topic for each in "*?[") or bool(quota.partitions_of(topic))
 
 

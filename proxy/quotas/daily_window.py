@@ -2,10 +2,11 @@
 
     from 22:00 to 06:00, Europe/Berlin, mon-fri    five nights a week, the last from Friday to Saturday morning
 
-A window belongs to the day on which it begins; one that does not end later on the same day ends on the next. Each
-of its two times is the first moment at which the clock there shows that time *or a later one*: what the clock skips
-in spring begins or ends when it jumps, what it shows twice in autumn counts when it is shown first. So a window of a
-day is one stretch of time, or none (both its times were skipped). Knows no file and no clock; time is an argument.
+A window belongs to the day on which it begins; if it does not end later on the same day, it ends on the next. Each of
+its two times means the first moment at which the clock there shows that time *or a later one*. If the clock skips the
+time in spring, the window begins or ends when the clock jumps; if the clock shows the time twice in autumn, the first
+of the two counts. So the window of a day is one stretch of time, or none (if the clock skipped both its times). Knows
+no file and no clock; time is an argument.
 
 Invariant: `holds` changes at exactly the moments that `next_change` tells.
 """
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EVERY_DAY = frozenset(range(7))
 _BEFORE_DAYS = 2
-"""A window that holds now began yesterday at the earliest, two dates ago where a zone skipped one (Apia, 2011)."""
+"""How many dates back to look for the beginning of the window that holds now. It began yesterday at the earliest, which
+is two dates ago if the zone skipped a date (Apia, 2011)."""
 _AHEAD_DAYS = 15
-"""A window of one day a week whose day is skipped opens a fortnight later."""
+"""How many dates ahead to look for the next change. If a window holds on one day a week and the zone skips that date,
+it opens a fortnight after the last time."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 

@@ -1,9 +1,9 @@
 """Rates inside a role's rate: of the traffic with one broker or one rack, of one topic or of the topics of a glob.
 
 What is sent to a peer, or fetched from it, keeps to the peer's rate, to that of its rack and to the role's; what is of
-a topic keeps to the topic's as well. A glob's rate is that of all its topics together; the most specific section is a
-topic's only one. Pure. Invariant: every rate is finite; a section that says ``unlimited`` has none, and keeps a less
-specific one away.
+a topic keeps to the topic's rate as well. A glob's rate bounds all its topics together. Of several sections that match
+a topic only the most specific one counts. Pure. Invariant: every rate that bounds something is finite. A section that
+says ``unlimited`` bounds nothing, and for its topics no less specific section counts either.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Entity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FinerRates:
-    """Those of one role of one broker, in bytes per second; of a topic `math.inf` where it is to have no rate."""
+    """The finer rates of one role of one broker, in bytes per second. `math.inf` is no rate; for a topic it also keeps
+    away the rate of a less specific glob."""
 
     peers: Mapping[int, float] = field(default_factory=dict)
     topics: Mapping[str, float] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class FinerRates:
                     yield Entity(kind, str(name)), rate
 
     def of_topic(self, topic: str) -> Entity | None:
-        """Return by whose rate a topic is bounded; None: by none of a topic's."""
+        """Return the topic or glob whose rate bounds this topic; None: no rate of a topic or glob does."""
         rate, found = self.topics.get(topic), topic
         if rate is None:
             found, rate = next(

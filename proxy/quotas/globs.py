@@ -1,8 +1,9 @@
 """Topic globs: `*`, `?`, `[abc]`, `[a-c]` and `[!abc]`, with the meaning of Python's fnmatchcase, in bounded time.
 
-A glob is what stands between its stars: the first part begins the name, the last one ends it, and each of the others
-is found as far to the left as it is, which never has to be taken back. A regular expression tries every place of every
-star instead: 120 times `*a` against a name that nearly matches stopped the loop for longer than 20 s (by fuzzing).
+A glob is cut at its stars into parts. The first part must begin the name and the last one must end it. Each part in
+between is taken at the first place where it is found after the part before it; this choice never has to be undone. A
+regular expression tries every place for every star instead: 120 times `*a` against a name that nearly matches stopped
+the loop for longer than 20 s (by fuzzing).
 
 Pure. Invariant: `matches` says what fnmatchcase says, in at most (length of the name) x (length of the glob) steps.
 """
@@ -43,7 +44,8 @@ class _Literal:
 
 
 class _Pattern:
-    """One with `?` or sets in it, each of which is one character: nothing that could be tried another way."""
+    """A part with `?` or sets in it. Each of these matches exactly one character, so the regular expression of a part
+    has only one way to match at a place, and takes no longer than the part is long."""
 
     def __init__(self, text: str) -> None:
         found = _TRANSLATED.fullmatch(translate(text))
@@ -108,8 +110,8 @@ def _between_stars(text: str) -> list[str]:
 
 
 def _characters(text: str) -> list[str]:
-    """What each stands for one character of a name, and the stars: a set is one, a `[` that is not closed stands for
-    itself. As fnmatch reads them."""
+    """Cut the glob into stars and pieces that each match one character of a name. A set is one piece; a `[` that is not
+    closed stands for itself, as in fnmatch."""
     found, at = [], 0
     while at < len(text):
         end = at + 1

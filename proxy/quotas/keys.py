@@ -25,8 +25,9 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 def flattened(
     table: dict[str, Any], prefix: str = "", *, whole: Collection[str] = frozenset()
 ) -> Iterator[tuple[str, Any]]:
-    """TOML nests dotted keys, quoting keeps them whole; both spellings come out as Kafka's dotted name. `whole`: keys
-    whose value may be a table."""
+    """Yield each key of a table as Kafka's dotted name, with its value. TOML makes nested tables of a dotted key unless
+    the key is quoted; both spellings come out alike. `whole`: keys whose value may itself be a table, which is not
+    taken for a dotted key."""
     for key, value in table.items():
         if isinstance(value, dict) and value and prefix + key not in whole:
             yield from flattened(value, f"{prefix}{key}.", whole=whole)

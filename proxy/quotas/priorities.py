@@ -42,7 +42,8 @@ class Need(enum.StrEnum):
     UNDER_REPLICATED = "under-replicated"
     """Fewer are in sync than there are to be."""
     MOVES = "moves"
-    """Nothing: the replica is an added one of a reassignment. Also where nobody tells how many are in sync."""
+    """Nothing is missing: the replica is one that a reassignment adds. A partition also counts as this while no broker
+    has told how many of its replicas are in sync."""
 
 
 class Priorities(NamedTuple):
@@ -50,9 +51,11 @@ class Priorities(NamedTuple):
 
     order: tuple[Need | str, ...] = tuple(Need)
     min_insync_replicas: int = 2
-    """2: a partition of which there is one copy in sync is in need, whatever its topic is configured to."""
+    """With 2, a partition that has several replicas and only one of them in sync is in need, whatever
+    min.insync.replicas its topic has."""
     replication_factor: int | None = None
-    """How many replicas a partition is to have; None: as many as that partition of its topic has that has fewest."""
+    """How many replicas a partition should have. None: as many as that partition of the same topic that has fewest,
+    since a broker's Metadata also counts the replicas that a reassignment adds."""
 
     @property
     def asks_who_is_in_sync(self) -> bool:
@@ -62,7 +65,7 @@ class Priorities(NamedTuple):
 
     @property
     def most_urgency(self) -> int:
-        """Of the first entry; 0: nobody goes first."""
+        """The urgency of the first entry; 0: no replica goes before another."""
         return max(len(self.order) - self._everything_fits, 0)
 
     @property
@@ -74,7 +77,7 @@ class Priorities(NamedTuple):
         return [each.value if isinstance(each, Need) else f"{TOPIC_PREFIX}{each}" for each in self.order]
 
     def urgency_of_topic(self, topic: str) -> int:
-        """Of a topic by its name alone; 0: no entry names it."""
+        """Return the urgency that a topic has by its name alone; 0: no entry names it, or it is among the last."""
         found = (place for place, each in enumerate(self.order) if not isinstance(each, Need) and _fits(each, topic))
         return self._urgency(next(found, None))
 
@@ -85,7 +88,8 @@ class Priorities(NamedTuple):
         return 0 if place is None else self.most_urgency - place
 
     def need_of(self, partition: ReplicaCount, fewest_replicas: int) -> Need:
-        """`fewest_replicas`: of the partitions of its topic."""
+        """Return what is missing of a partition. `fewest_replicas`: the least number of replicas that any partition of
+        its topic has."""
         wanted = fewest_replicas if self.replication_factor is None else self.replication_factor
         wanted = min(wanted, partition.replicas)
         if partition.in_sync < min(self.min_insync_replicas, wanted):

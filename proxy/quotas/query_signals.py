@@ -51,7 +51,7 @@ class QuerySignal(NamedTuple):
     """Of the server, without the API's path."""
     query: str
     target: float
-    """As much as may be: the pressure is the value over it."""
+    """The greatest value at which nothing hurts. The pressure is the query's value divided by it."""
 
 
 def parse_signals(table: object, refuse: Callable[[str, str], None]) -> tuple[QuerySignal, ...]:

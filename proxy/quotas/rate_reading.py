@@ -32,9 +32,11 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*", re.ASCII)
 def parse_rate_or_source(
     value: object, *, path: str = "", window: DailyWindow | None = None
 ) -> tuple[float, RateSource | None]:
-    """Return bytes per second, and the rate source if the rate sets itself: then the former is the most it may be.
+    """Return bytes per second, and the rate source if the rate sets itself. In that case the bytes per second are the
+    most that the rate may be.
 
-    `path`: the key that it is of, with its section; `window`: of the section's schedule. Raises InvalidValueError.
+    `path`: the rate's key, with its section. `window`: the times of the schedule that the section is part of. Raises
+    InvalidValueError.
     """
     if not isinstance(value, dict):
         return parse_rate(value), None

@@ -62,7 +62,8 @@ class Deadline(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RateSource:
-    """Bytes per second; what comes first of `deadline` and `auto` is the floor of what comes second."""
+    """One rate that sets itself. `least` and `most` are in bytes per second. If it has a `deadline` and `auto`, the
+    rate that the deadline needs is the floor of the rate that `auto` chooses."""
 
     most: float
     least: float = LEAST_RATE
@@ -76,8 +77,9 @@ class RateSource:
 
     @property
     def start_key(self) -> str | None:
-        """What the start of `within` is remembered by; None where nothing counts from a start. It leaves out what may
-        be changed while a move goes on: the bounds, and how many schedules stand before this one."""
+        """The name under which the start of `within` is remembered; None if there is no `within`. It leaves out what an
+        operator may change while a move goes on: the bounds, and how many schedules stand before this one in the
+        file. So such a change does not begin the span anew."""
         if self.deadline is None or self.deadline.within is None:
             return None
         return f"{_NUMBERED.sub('schedules', self.path)} {self.deadline}"

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from .daily_window import DailyWindow
 
 MOST_PROBLEMS = 100
-"""Of one file: 200 000 of them were a message of 15 MB, and took 14 s to suggest something for each."""
+"""The most problems told of one file. 200 000 of them made a message of 15 MB, and it took 14 s to work out a
+suggestion for each."""
 MOST_PATH_CHARACTERS, MOST_REASON_CHARACTERS = 500, 1500
-"""Of a problem. The longest path of a key that may be is that of a topic in a schedule, some 320; one without end would
-be in each of a hundred problems: 202 KB of quotas.toml were a message of 20 MB."""
+"""The most characters shown of a problem's key path and of its reason. The longest valid path is that of a topic in a
+schedule, some 320 characters. Without a limit an endless key would stand in each of a hundred problems: a quotas.toml
+of 202 KB made a message of 20 MB."""
 MOST_SCHEDULES = 64
 """The most schedules of a file. Every change ahead looks at each of them, on the loop: 2000 took two seconds a reload,
 64 take 0.1 s at most."""
@@ -39,8 +41,8 @@ MOST_GLOBS = 500
 """The most globs of a file: every topic name that is met may have to be compared with each of them."""
 AUTO = "auto"
 MOST_RATES = 100
-"""The most topics and globs of a layer that have a rate of their own, the most peers and the most racks: a fetch of
-replicas that are behind looks at the budget of each of its topics."""
+"""In one layer, at most this many topics and globs may have a rate of their own, at most this many peers, and at most
+this many racks: a fetch of replicas that are behind looks at the budget of each of its topics."""
 _LAYER_KEYS = ("brokers", "peers", "racks", "topics", "mode")
 PRIORITIES = "priorities"
 _FILE_KEYS = (*_LAYER_KEYS, SCHEDULES, AUTO, PRIORITIES)

@@ -45,7 +45,8 @@ class RoleQuota:
     """One role's budget and which partitions it is for."""
 
     bytes_per_second: float = math.inf
-    """`math.inf` if unlimited. Of a rate that sets itself the rate chosen last; before one was, the most it may be."""
+    """`math.inf` if unlimited. If the rate sets itself, this is the rate that was chosen last; until one has been
+    chosen, the most that it may be."""
     topics: Mapping[str, Partitions] = field(default_factory=dict)
     """By exact name; here also what a broker's ``*`` must not reach (an empty list exempts a topic)."""
     globs: tuple[tuple[str, Partitions], ...] = ()
@@ -66,7 +67,8 @@ class RoleQuota:
         return replace(self, bytes_per_second=bytes_per_second)._knowing(self)
 
     def sharing_lists_of(self, other: RoleQuota) -> RoleQuota:
-        """Return the same, with the very lists of `other` if they are equal: `has_lists_of` tells by a glance then."""
+        """Return the same quota. If its lists are equal to those of `other`, it has the very objects of `other`: so
+        `has_lists_of` need not compare long lists."""
         if (self.topics, self.globs, self.otherwise) != (other.topics, other.globs, other.otherwise):
             return self
         shared = replace(self, topics=other.topics, globs=other.globs, otherwise=other.otherwise)
@@ -105,7 +107,7 @@ class RoleQuota:
 
     @property
     def names_topics(self) -> bool:
-        """Some list is of a topic or a glob, or exempts one: an id alone does not tell."""
+        """Some list names or exempts a topic or a glob: then a topic's id alone does not tell whether it is listed."""
         return bool(self.topics or self.globs)
 
     @property
@@ -130,7 +132,7 @@ class RoleQuota:
         return self.topics is other.topics and self.globs is other.globs and self.otherwise is other.otherwise
 
     def lists(self) -> dict[str, Partitions]:
-        """The same before it is written out, which takes 2 µs for each partition."""
+        """Return the same as `listed`, but not yet as text: to write it out takes 2 µs for each partition."""
         named = {**self.topics, **dict(self.globs)}
         if self.otherwise:
             named.setdefault("*", self.otherwise)

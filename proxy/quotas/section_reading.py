@@ -35,7 +35,7 @@ _OF_SCHEDULE = re.compile(r"schedules\[[0-9]+\]\.")
 
 
 class Of(enum.Enum):
-    """What a section is of."""
+    """What a section is about: a broker, a peer, a rack or a topic."""
 
     BROKER = "brokers"
     PEER = "peers"

@@ -119,17 +119,19 @@ class QuotaFile:
     hash: str
     """Short SHA-256 of the file's bytes."""
     signals: tuple[QuerySignal, ...] = ()
-    """What says whether it hurts, for rates that are to not hurt."""
+    """The operator's own signals, which tell rates with `auto` whether catch-up hurts."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """Who goes first of the replicas that are behind."""
 
     def layers(self, now: datetime) -> list[Layer]:
-        """Those that hold at `now`, the one that goes first first."""
+        """Return the layers that hold at `now`, in the order in which they count: the later of two schedules first, the
+        file's own sections last."""
         return [*(schedule.layer for schedule in reversed(self.schedules) if schedule.holds(now)), self.base]
 
     def start_keys(self, now: datetime) -> list[str]:
-        """Of the sources that count from when they were first read, but for those that are over: who says the same
-        again later, with another `until`, means from then on."""
+        """Return the `start_key` of each source with a `within`, which counts from when the file first said it. Sources
+        in sections that have ended are left out: if somebody later writes the same again with another `until`, the span
+        begins anew then."""
         return [
             source.start_key
             for section in self.sections()

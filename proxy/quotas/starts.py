@@ -2,7 +2,8 @@
 
 A start is kept as long as the same section says the same `within`, whatever else of the file changes, and beside the
 last good quotas (`config.last_good`), so that a restart does not begin it anew. Pure; time is an argument.
-Invariant: there is a start for each such source of the file that was taken last, and no other; none is to come.
+Invariant: there is a start for each such source of the file that was taken last, and no other. When a start is read or
+taken, it is never later than `now`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class RateStarts:
         self.kept = {key: min(self.kept.get(key, moment), moment) for key in keys}
 
     def of(self, source: RateSource, now: datetime) -> datetime:
-        """Return when it was taken first; `now`, if it is not of the file, or nothing of it counts from a start."""
+        """Return when the source was first taken; `now` if the file does not have it, or if it has no `within`."""
         key = source.start_key
         if key is None or key not in self.kept:
             return now

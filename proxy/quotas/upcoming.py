@@ -1,7 +1,7 @@
 """What the quotas of one broker will be: the changes ahead, by `until` and by schedule.
 
-Pure; time is an argument. Invariant: what is told is a change of what traffic meets; a schedule that begins and says
-what holds anyway is none.
+Pure; time is an argument. Invariant: each change told is one that traffic meets. A schedule that begins and says only
+what holds already is not told.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     head ─▶ learn the session ─▶ piece by piece: find the entries in it, edit it, let it go, learn from them ─▶ settle
 
-A piece is what of the frame is in the window; most answers are one. Where records are taken away the frame's length
-is not known before its end: then the pieces are kept instead, and go on together. No I/O.
+A piece is the part of the frame that is in the window; most answers are one piece. A frame begins with its length. If
+records are taken away, that length is not known before the frame's end: then all pieces are kept, and go on together
+at the end. No I/O.
 
 Invariant: an answer is settled once, by `through` or by `lost`.
 """
@@ -84,7 +85,7 @@ class AnswerReader:
         """Where in `_buffer` the frame begins, if it was read in one piece."""
 
     def forget(self) -> None:
-        """An answer passes unread, so that the one before it is the last answer no more."""
+        """An answer has passed unread, so the remembered one is no longer the last answer: forget it."""
         self._last_empty = None
 
     def read(self, window: Window) -> Step:
@@ -150,8 +151,9 @@ class AnswerReader:
         self._settled = True
 
     def lost(self, now: float) -> None:
-        """The connection has ended, perhaps in the middle of the answer. Records of which some have gone on are
-        accounted for whole: a follower that breaks off again and again would have them for nothing otherwise."""
+        """The connection has ended, perhaps in the middle of the answer. If some bytes of a partition's records have
+        gone on, all of its records are accounted for. Otherwise a follower that breaks off again and again would get
+        bytes that no budget pays for."""
         self._unfinished.learn(self._outlook, now)
         self._keeping.end()
         self._outlook.lost(now)
@@ -217,7 +219,7 @@ class AnswerReader:
         unseen = walk.unseen(passed)
         if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
-        # What was peeked at is in the socket still: with the records after it, it goes in one splice.
+        # Bytes that were only peeked at are still in the socket, so they go in one splice with the records after them.
         as_one = window.is_peeked and not additions.owed and not self._keeping.active
         seen = unseen if as_one else min(unseen, window.size)
         self._rows, self._buffer, self._end = rows, window.buffer, window.end

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 UNLIMITED = 2**63
 MOST_KEPT_BYTES = 4 * 2**20
-"""Frames only: what is read from a frame and kept beside it takes ten times as much. Enough for 250 connections that
-ask for 1000 partitions each."""
+"""The most bytes of requests that all connections keep, to compare the next request with. Only the frames count; what
+was parsed from a frame is kept beside it and takes ten times as much. This is enough for 250 connections that ask for
+1000 partitions each."""
 MOST_IN_SLICES = 8
 """Long Fetches that are decided at the same time. Eight of 25 000 partitions each take 60 MiB; without a limit 500 of
 them would take 4 GiB, and the last one would be decided no sooner."""

@@ -58,8 +58,8 @@ class Draining:
     def __init__(self) -> None:
         self.begun = trio.Event()
         self.give: Callable[[Connection], Awaitable[bool]] | None = None
-        """Hands a connection over to another process, in its turn and once it is at rest; false if it is to end here.
-        None: all end."""
+        """Hands a connection over to another process when its turn has come and nothing of it is in flight. Returns
+        false if that connection has to end here. None: no process takes over, so all connections end here."""
 
 
 async def relay(
@@ -80,9 +80,9 @@ async def relay(
 ) -> None:
     """Relay `follower` to `upstream` until either ends or a drain closes it. Never raises but Cancelled.
 
-    `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is told of the end, and
-    after how many seconds. `caretaker` ends it where it stalls or is idle for too long. `restore`: before it goes on
-    it is made what it was in another process.
+    `poller` wakes the two directions; None: Trio does, wherever there is no epoll. `ended` is called when the
+    connection has ended, with the seconds that it lasted. `caretaker` ends the connection if it stalls or is idle for
+    too long. `restore` is called before the connection runs, to give it the state that it had in another process.
     """
     exchange = Exchange(Link(throttle, peer, leader=upstream), changes, log)
     if caretaker is not None:
@@ -295,7 +295,8 @@ class Connection:
 
 
 def _log_end(exchange: Exchange, log: Log, *, seconds: float) -> None:
-    """Replica fetchers' ends are for operators; those of clients on a shared listener for debugging."""
+    """Write the connection's log line. The ends of replica fetchers' connections are of interest to operators; those of
+    clients on a shared listener only when somebody looks for a fault, unless they failed."""
     cause = exchange.cause or Cause.DRAINED
     failed = cause in (Cause.CONNECT_FAILED, Cause.MALFORMED, Cause.FRAME_TIMEOUT)
     write = log.warning if failed else log.info if exchange.replica_fetches else log.debug

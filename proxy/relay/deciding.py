@@ -86,8 +86,8 @@ class Deciding:
             self._last = None
 
     def take(self, frame: bytes, request: FetchRequest, correlation_id: int) -> Step:
-        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here.
-        `request` may be the one before, if this one differs by its correlation id alone."""
+        """Decide a replica's Fetch, the next frame of the window: forward it, hold it, or have it answered here. If it
+        differs from the last Fetch by its correlation id alone, `request` may be what was parsed from that one."""
         exchange, now, total = self._exchange, self._clock(), LENGTH_PREFIX_BYTES + len(frame)
         exchange.fetched(request.head.api_version)
         link, changes = exchange.link, exchange.changes.count

@@ -2,9 +2,10 @@
 
     edit ─▶ (at, remove, insert): at offset `at` of the frame, `insert` stands in place of `remove` bytes
 
-A frame that is whole is edited in one join, one that streams by in pieces of the same edits. Entries of omitted
-replicas stand behind the leader's topics, whose number and whose frame grow. Records over quota leave an entry with
-every field but them, of length 0: never null, which older followers do not survive (KIP-73). Bytes in, bytes out.
+A frame that is whole is edited in one join; a frame that streams by is edited piece by piece, with the same edits.
+Entries of omitted replicas are put behind the leader's topics, so the number of topics and the frame's length grow.
+Records that are over quota are taken out of their entry: every other field stays, and the records have length 0. They
+are never null, which older followers do not survive (KIP-73). Bytes in, bytes out.
 
 Invariant: but for its edits whatever the leader sent stays, in its order.
 """
@@ -89,8 +90,8 @@ def emptied(version: int, buffer: Bytes, row: ResponseEntry, *, start: int, orig
 
 
 def applied(memory: memoryview, origin: int, piece: tuple[int, int], edits: Iterable[Edit]) -> tuple[bytes, int]:
-    """Return the `piece` of the frame, from offset to offset, with these edits made; and the offset up to which the
-    frame is dealt with, which is behind the piece where the last edit removes bytes that are still to come.
+    """Return the `piece` of the frame, from offset to offset, with these edits made, and the offset up to which the
+    frame is dealt with. That offset is behind the piece if the last edit removes bytes that are still to come.
 
     `origin` is the offset in `memory` at which the frame's first byte would be, and may be negative.
     """

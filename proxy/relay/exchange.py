@@ -1,7 +1,7 @@
 """What the two directions of one connection share: requests in flight, and the counters of its one log line.
 
-No I/O of its own. Invariant: `in_flight` is 0 exactly when no response is owed or being sent to the follower, so
-an answer of the sidecar's own may be sent without cutting another answer in two.
+No I/O of its own. Invariant: `in_flight` is false exactly when the follower is owed no response and none is being sent
+to it. Then the sidecar may send an answer of its own without cutting another answer in two.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ MAX_FRAME_BYTES = 2**31 - 1
 
 
 MOST_IN_FLIGHT = 1000
-"""Requests of one connection that are not answered yet. A broker deals with one after the other, so more would only
-wait there; each costs about 250 bytes here."""
+"""The most requests of one connection that may be waiting for their answers. A broker deals with the requests of a
+connection one after the other, so more of them would only wait there. Each costs about 250 bytes here."""
 MOST_DECIDED_IN_FLIGHT = 16
-"""Fetches in flight of one connection whose answers are to be learnt from or edited. A replica fetcher has one
-(KIP-227's sessions allow no more). Each takes up to some megabytes: its grants, and the entries to be added."""
+"""The most fetches that one connection may have in flight whose answers are to be learnt from or edited. A replica
+fetcher has one (KIP-227's sessions allow no more). Each takes up to some megabytes for its grants and for the entries
+that are to be added to its answer."""
 
 
 _Sent: TypeAlias = "tuple[int, Outlook | None]"
-"""A request in flight: its number among its connection's requests, from 1, and what is to be done with its response;
-None: the response passes as it is. A plain tuple, since one is made for each request."""
+"""A request in flight: its number among its connection's requests, counted from 1, and the outlook that says what is to
+be done with its response; None if the response passes as it is. It is a plain tuple, which costs less to make: one is
+made for each request."""
 
 
 class Full(enum.Enum):
@@ -78,9 +80,11 @@ class Undecoded(enum.Enum):
     MALFORMED_REQUEST = "malformed_request"
     MALFORMED_RESPONSE = "malformed_response"
     TOO_MANY_REPLICAS = "too_many_replicas"
-    """Some partitions of a Fetch pass: as many replicas are remembered as may be, of its connection or of all."""
+    """Some partitions of a Fetch pass unthrottled, because no more replicas may be remembered: of this connection, or
+    of all connections."""
     MEMORY = "memory"
-    """A frame would have to be held until it is whole, and all connections hold as much as they may."""
+    """A frame would have to be held until all of it has come, but all connections together already hold as much as they
+    may."""
     REQUEST_TOO_LARGE = "request_too_large"
     RESPONSE_TOO_LARGE = "response_too_large"
     UNKNOWN_TOPIC_ID = "unknown_topic_id"
@@ -158,8 +162,8 @@ class Exchange:
 
     @property
     def has_room_again(self) -> bool:
-        """The follower may be read on: at most half of what one connection may have in flight is left. Reading on at
-        the first answer would stop and start again for each request."""
+        """Reading from the follower may go on, because no more than half of the requests that may be in flight still
+        are. If it went on at the first answer, it would stop and start again for each request."""
         if self.handing or (self.waits_for_answer and self.answering):
             return False
         return self.opaque or (
@@ -213,7 +217,8 @@ class Exchange:
     def received(self, correlation_id: int | None, now: float) -> Outlook | None:
         """A response begins to arrive; return what its request asked to be done with it.
 
-        Leaders answer in order: earlier requests will not be answered any more, their grants are given back.
+        Leaders answer in order. Requests sent before this one will therefore not be answered any more, and their grants
+        are given back.
         """
         self._responding = True
         request = self.correlator.received(correlation_id)

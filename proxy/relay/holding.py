@@ -97,7 +97,8 @@ class Holding:
         self._later(self._requests)
 
     async def run(self) -> None:
-        """Of each held request, wait until its time has come or quotas have changed; until cancelled."""
+        """For each held request, wait until its time has come or quotas have changed, and then have it decided again.
+        Runs until cancelled."""
         changes = self._exchange.changes
         while True:
             await self._held.wait()

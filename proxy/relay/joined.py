@@ -1,5 +1,5 @@
-"""Two transports, each of which gets what comes from the other, unread: what remains of a relay where another process
-decides.
+"""Two transports, each of which gets what comes from the other, unread. This is all that a process still relays of a
+connection that another process decides about.
 
 Invariants: bytes arrive in order and once. Nothing is read of one end while the other has no room. Both ends are closed
 when `run` returns.
@@ -43,7 +43,7 @@ class Unread:
         return rest(window, opaque=True)
 
     def through(self) -> bool:
-        """No frame is known, so that none ends."""
+        """Return false: this reader does not know frames, so no frame ends here."""
         return False
 
 

@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from .transport import Transport
 
 LINGER_SECONDS = 0.001
-"""After events the next ones are usually microseconds away, cheaper waited for here than by way of Trio. epoll counts
-in milliseconds; nothing else that runs under Trio minds one."""
+"""How long the poller waits in epoll for more events before it lets Trio run. The next events are usually microseconds
+away, and to wait for them by way of Trio costs more. A millisecond is the least that epoll can wait, and nothing else
+that runs under Trio is harmed by it."""
 ROUND_SECONDS = 0.003
 """The longest time from one Trio checkpoint to the next, however much the poller has to do: everything else in the
 process runs under Trio (HTTP, quotas, holds)."""
@@ -116,7 +117,8 @@ class Poller:
         self._epoll.close()
 
     async def run(self) -> None:
-        """Serve until cancelled. An error of the poller's own costs a new epoll, and nobody a wake-up."""
+        """Serve until cancelled. After an error of its own the poller opens a new epoll, which reports again whatever
+        is ready: so no direction misses its wake-up."""
         pause_seconds = 0.0
         while True:
             began = trio.current_time()
@@ -153,7 +155,8 @@ class Poller:
         events = self._epoll.poll(0 if waiting else LINGER_SECONDS)
         now = perf_counter()
         allowed, round_ends = TURN_SECONDS, now + TURN_SECONDS
-        # In a line of one it would be its turn at once, whatever it used. To put it there costs a small fetch 1.5 µs.
+        # If nobody waits in line and one socket alone is ready, its direction would be first in line at once, whatever
+        # its connection used. To put it in line would cost a small fetch 1.5 µs, so it has its turn directly.
         wake = self._wake if waiting or len(events) != 1 else self._turn
         for number, told in events:
             end = ends.get(number)
@@ -177,8 +180,8 @@ class Poller:
         return bool(events)
 
     def _wake(self, connection: Advances, direction: Direction, now: float, allowed: float) -> float:
-        """Let a direction go on at once, for `allowed` seconds, if its connection used no more than that above its easy
-        share; else put it in line. Return the time afterwards."""
+        """Let a direction go on at once, for at most `allowed` seconds, if its connection lately used no more than
+        `allowed` seconds above its easy share; else put the direction in line. Return the time afterwards."""
         if connection.share.excess(now) <= allowed:
             return self._turn(connection, direction, now, allowed)
         direction.wants = TURN
@@ -186,8 +189,8 @@ class Poller:
         return now
 
     def _serve_line(self, now: float) -> None:
-        """Let directions in line go on, for one turn in all, the one whose connection used least first: then sockets
-        are looked at again."""
+        """Let directions in line go on, first the one whose connection used least lately. Together they have the time
+        of one turn; then it is looked again which sockets are ready."""
         ends, line = now + TURN_SECONDS, self._waiting
         for _ in range(len(line)):
             _, _, connection, direction = heappop(line)
@@ -203,14 +206,15 @@ class Poller:
         return ended
 
     def _seconds_on_core(self, began: float, ended: float) -> float:
-        """Return for how many seconds of that turn this thread had a core. The system call takes 2 µs, a turn some 20,
-        so it is made for long turns alone."""
+        """Return for how many seconds of a turn this thread had a core. Asking the kernel takes 2 µs, and an ordinary
+        turn only some 20, so this is called for long turns alone."""
         asked, used = self._time_on_core
         self._time_on_core = ended, thread_time()
         return min(max(self._time_on_core[1] - used - (began - asked), 0.0), ended - began)
 
     def _serve_line_soon(self) -> None:
-        """What Trio runs soon after `later` was called while no event was being served."""
+        """Serve the line although no socket has become ready. `later` has Trio call this soon if it put the first
+        direction in line while no event was being served."""
         if self._waiting:
             self._serving = True
             try:

@@ -24,14 +24,15 @@ SLICE_SECONDS = 0.0002
 LONG_SECONDS = 0.0005
 """For a turn that took longer than this the kernel is asked how much of it this thread had a core."""
 LITTLE_SECONDS = 0.0002
-"""Once a round of ready connections has taken a whole turn, those that used no more than this above their easy share
-are still served at once, each for no longer than this; the others wait in line."""
+"""The sockets that are ready together are served in one round. Once a round has taken as long as a turn, a connection
+is still served at once if it used no more than this above its easy share, and for no longer than this. All others wait
+in line."""
 MOST_SECONDS = 0.05
 """The most that is remembered of what a connection used. Without a limit, a connection that had the core alone for a
 minute would wait in line for the next ten minutes."""
 EASY_SHARE = 0.1
-"""In cores. A follower in sync that fetches 400 times a second uses 0.03, and three times as much while other
-connections push its data out of the processor's caches."""
+"""The share of one core that a connection may use without waiting in line. A follower in sync that fetches 400 times a
+second uses 0.03, and three times as much while other connections push its data out of the processor's caches."""
 
 
 class Share:

@@ -114,7 +114,8 @@ class _Stack(Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """The context that `in_slices` was called in refers to this stack, and this stack by its greenlet to that."""
+        """Break a circle of references, so that this stack is freed at once: it refers to its greenlet, the greenlet to
+        the context in which `in_slices` was called, and that context to this stack."""
         self.work = None
         self._greenlet.gr_context = None
 

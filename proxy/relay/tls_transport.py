@@ -44,8 +44,8 @@ takes 0.94 of the CPU (measured)."""
 class TlsSocket:
     """Owns `sock`, which is not blocking and has done its handshake.
 
-    `refused` is told of an error that the peer's first answer was: in TLS 1.3 a client's certificate is judged after
-    the client's handshake is over.
+    `refused` is called if the first thing that the peer says after the handshake is an error. In TLS 1.3 a server
+    judges the client's certificate only when the client's handshake is already over, so a refusal arrives here.
     """
 
     __slots__ = (
@@ -101,7 +101,8 @@ class TlsSocket:
                 count = sock.recv_into(view[received:most])
                 received += count
                 if count < RECORD_BYTES:
-                    # All that the peer wrote, as a rule: it goes on before OpenSSL is asked in vain.
+                    # A record that is not full is usually the last one that the peer wrote. What has come goes on now;
+                    # to ask OpenSSL for more would usually be in vain.
                     self._ended = not count
                     break
         except ssl.SSLWantReadError:
@@ -131,7 +132,7 @@ class TlsSocket:
             self.crossed = ANY_EVENT
         except OSError as error:
             self._hear()
-            # A byte may have been read to no purpose: whoever reads on is told that this connection is over.
+            # `_hear` may have read a byte that nobody gets, so nothing may be read after it: reading raises this error.
             self._failure = self._failure or error
             raise
         finally:
@@ -144,8 +145,9 @@ class TlsSocket:
             self._sock.setsockopt(socket.IPPROTO_TCP, _CORK, on)
 
     def finish_sending(self) -> None:
-        """As a plain socket does. `SSLSocket.shutdown` would have what still comes read as if it were plaintext, and
-        `unwrap` may fail over it; where a frame is cut off, its length tells."""
+        """End this direction as a plain socket does, without a close_notify. After `SSLSocket.shutdown`, what still
+        comes from the peer would be read as if it were plaintext, and `unwrap` may fail because of it. The peer can
+        tell an early end all the same: a frame's length says how long the frame is."""
         self._sending_ended = True
         with contextlib.suppress(OSError):
             socket.socket.shutdown(self._sock, socket.SHUT_WR)
@@ -162,7 +164,8 @@ class TlsSocket:
         self._sock.close()
 
     def _hear(self) -> None:
-        """What the peer said before it hung up, if nothing was read from it yet: a refusal comes before the end."""
+        """Sending has failed: if nothing was read from the peer yet, read once, since a peer that refuses the
+        certificate says so before it hangs up."""
         if self._refused is not None and self._failure is None:
             with contextlib.suppress(OSError):
                 self.receive_into(memoryview(bytearray(1)))

@@ -34,8 +34,8 @@ LEAST_PEEKED_BYTES = 64 * 1024
 """From this size on, it costs less to peek at bytes in the socket and then splice them than to copy them into the
 window and out again."""
 MOST_VAIN_PEEKS = 4
-"""How often in one frame fewer than `LEAST_PEEKED_BYTES` may be found before nothing is peeked at any more: a leader
-with Kafka's own socket buffers never has so much on its way."""
+"""How often in one frame peeking may find fewer than `LEAST_PEEKED_BYTES` before it is given up: from a leader that has
+Kafka's own socket buffers, so many bytes are never there at once."""
 
 
 class Need(NamedTuple):

@@ -61,8 +61,8 @@ class Transport(Protocol):
     splices: bool
     """The kernel can move bytes from and to this socket by itself, and show them before they are read (`peek_into`)."""
     crossed: int
-    """Events of epoll that each report counts as besides its own, since in TLS a read may have to wait for room to
-    write, and a write for something to read; 0: none."""
+    """Further events of epoll that each report stands for; 0: none. In TLS a read may have to wait until there is room
+    to write, and a write until there is something to read; then a report of either event wakes both."""
 
     def fileno(self) -> int: ...
 

@@ -1,8 +1,9 @@
 """The entry of an answer whose records are still on their way: it is learnt from when the last of them has gone on.
 
-A large answer goes on piece by piece, and the piece that shows an entry holds as a rule only the first of its records.
-Were they accounted for then, the budget would open again while they are still coming: where a leader's first answer
-took a tenth of a second to come, a tenth of the quota was too much in one second (1.31 to 1.35 of it, measured).
+A large answer goes on piece by piece, and the piece in which an entry is seen usually holds only the first of its
+records. If all of its records were accounted for at that moment, the budget would open again while they are still
+coming. When a leader's first answer took a tenth of a second to come, a tenth of the quota too much came in one second
+(1.31 to 1.35 of the quota, measured).
 
 No I/O. Invariant: there is at most one such entry, the last one that was read.
 """

@@ -44,8 +44,9 @@ def header_bytes(version: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What is the same of all answers of a version. `body_at`: where their bodies begin in a frame, `least_bytes`: the
-    shortest frame that is long enough to hold the number of its topics; both with the length prefix."""
+    """What all answers of one version have in common. `body_at`: the offset in the frame at which the body begins.
+    `least_bytes`: the length of the shortest frame that can hold the number of its topics. Both count the length
+    prefix."""
 
     walk: Walk
     body_at: int

@@ -58,13 +58,13 @@ class Admission:
         self._precedence = Precedence()
         self._riding = Riding()
         self._granted_bytes = 0
-        """To the last request, where the rate is the one that does not hurt."""
+        """How many bytes the last request was granted, if the rate is one with `auto`; else 0."""
         self._leaves = 0
-        """So many were not even wished for, because others are in greater need."""
+        """How many replicas of the last request asked the budget for nothing, because others are in greater need."""
         self.has_all = False
         """Everything that was wished for last is granted."""
         self.parts: dict[PartitionKey, Stake] = {}
-        """Of what was granted last, what is bounded by its topic's budget too."""
+        """Those of the last grants that a topic's budget bounds too, with the stake in that budget."""
 
     def leave(self) -> None:
         self._throttle.budget.turns.leave(self.claim)
@@ -167,15 +167,16 @@ class Admission:
         return granted
 
     def _within_ride(self, keys: Sequence[PartitionKey], wishes: Sequence[Wish]) -> Sequence[Wish]:
-        """Where so little may come beside records in sync that the first has all of it, it wishes for no more."""
+        """Lower the first wish if only a few bytes may come beside records of replicas in sync: the first replica would
+        be granted all of these, and is to ask for whole batches of them (`wish_within`)."""
         first = self._replicas.known[keys[0]]
         wish = wish_within(self.claim.most_riding_bytes, wishes[0], first.largest_batch_bytes)
         return wishes if wish is wishes[0] else [wish, *wishes[1:]]
 
     def came_back(self, seconds: float, now: float) -> None:
-        """The follower asks again, so long after an answer with records of replicas in sync began to go on to it, and
-        the rate is the one that does not hurt: what it is granted beside them next is more or less by that, but never
-        less than the rate's floor brings in such a time."""
+        """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it, and
+        the rate is one with `auto`. The longer the follower took, the less it is granted beside such records next, but
+        never less than the rate's floor brings in `seconds`."""
         self._riding.came_back(seconds, self._granted_bytes, now)
         floor = self._throttle.floor_bytes_per_second * seconds
         self.claim.most_riding_bytes = max(self._riding.most_bytes, floor)

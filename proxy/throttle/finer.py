@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .topic_names import TopicNames
 
 MOST_RESOLVED = 20_000
-"""For so many topics of one connection it is remembered which bound is theirs."""
+"""The most topics of one connection for which it is remembered which bound is theirs; with one more, remembering starts
+again."""
 
 
 class Bound:
@@ -40,14 +41,15 @@ class Bound:
         self.bytes_per_second = bytes_per_second
         self.budget = budget
         self.rate = rate
-        """Over KIP-73's window, of what passed."""
+        """The rate at which bytes passed, over KIP-73's window."""
         self.passed_bytes = 0
-        """Of throttled replicas, in sync or not, since the bound began."""
+        """How many bytes of throttled replicas, in sync or not, have passed since the bound began."""
 
 
 class FinerBudgets:
-    """Of one role, as one snapshot of the quotas has them: another value whenever it has others, or whenever racks are
-    others, so that each connection takes part in what bounds it now."""
+    """The finer budgets of one role, for one snapshot of the quotas. When the finer rates or the brokers' racks change,
+    another value takes its place. A connection that finds another value than before looks anew which budgets bound
+    it."""
 
     __slots__ = ("_names", "_racks", "_rates", "bounds")
 
@@ -58,7 +60,7 @@ class FinerBudgets:
         self.bounds = bounds
 
     def again(self) -> FinerBudgets:
-        """Return another value with the same budgets."""
+        """Return another value with the same budgets, so that each connection looks anew which of them bound it."""
         return FinerBudgets(self._rates, self.bounds, self._names, self._racks)
 
     def has(self, rates: FinerRates) -> bool:
@@ -160,7 +162,7 @@ class Entered:
         return share
 
     def must_discard(self, keys: Collection[PartitionKey], admitted_at: float, now: float) -> set[PartitionKey]:
-        """Return those of `keys` whose records a bound cannot bear that were asked for at `admitted_at`."""
+        """Return those of `keys` whose records, asked for at `admitted_at`, are over quota in some bound by now."""
         if self.stakes.must_discard(admitted_at, now):
             return set(keys)
         over = {share.stake for share in self._of_topics.values() if share.stake.budget.must_discard(admitted_at, now)}
@@ -169,8 +171,9 @@ class Entered:
         )
 
     def account(self, key: PartitionKey, part: Stake | None, granted: int, used: int, now: float, *, most: int) -> None:
-        """Take `used` bytes of a throttled partition that went on, for `granted` of which there was a grant, in `part`
-        too. No more than `most` are charged: where quotas are only observed, more comes than enforcing would let."""
+        """Account for `used` bytes of a throttled partition that went on to the follower. `granted`: the bytes of its
+        grant, reserved in `part` too; 0: there was none. No more than `most` bytes are charged: where quotas are only
+        observed, more comes than would come if they were enforced."""
         share = self._share_of(key[0]) if self._finer.names_topics else None
         for each in self._own if share is None else (*self._own, share):
             each.bound.passed_bytes += used

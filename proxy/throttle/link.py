@@ -46,8 +46,9 @@ passed on; a scrape every 15 seconds sees three values of the lag."""
 REFRESH_CHECK_SECONDS = 1.0
 """How often it is looked for such replicas: each look goes through all replicas that are behind."""
 LIVE_SECONDS = 5.0
-"""At a rate that does not hurt, what catches up beside partitions that had records so lately comes in small pieces: one
-answer of a whole burst was a tenth of a second for the next record (measured, 50 batches a second)."""
+"""At a rate with `auto`, for so long after records of replicas in sync, what catches up beside them comes in small
+pieces. When it came as a whole burst in one answer, the next record waited a tenth of a second for it (measured, 50
+batches a second)."""
 FIRST_VERSION_WITH_KIP74 = 3
 """Below v3 a partition_max_bytes smaller than a message yields half a message, so it is left as it is."""
 
@@ -70,11 +71,13 @@ class Link:
         self._took_one = False
         """`replicas` is as the last request outside of fetch sessions left it, so an equal request changes nothing."""
         self._is_live = False
-        """Producers write to partitions that are in sync here: answers come before the leader's wait is over."""
+        """Producers write to partitions that are in sync here: the last answer came before the leader's wait was
+        over."""
         self._live_until = -math.inf
-        """The same of a rate that does not hurt, which counts them as such for a while after each of their records."""
+        """The same at a rate with `auto`: until when the connection counts as live after the last records of replicas
+        in sync (`LIVE_SECONDS`)."""
         self._is_timed = False
-        """By the last request the rate was the one that does not hurt, which goes by how soon the follower is back."""
+        """At the last request the rate was one with `auto`, which is chosen by how soon the follower is back."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.admission = Admission(throttle, self.replicas, peer)
@@ -137,7 +140,8 @@ class Link:
         return demand
 
     def _look_at_return(self, now: float) -> None:
-        """The follower is back, where the rate is the one that does not hurt, or was at its last request."""
+        """The follower is back: at a rate with `auto`, take how long that took. If the rate was one with `auto` at the
+        last request and is not any more, end what was bounded by that time."""
         self._is_timed = self.throttle.is_auto
         since = self.replicas.turnaround.take_since()
         if not self._is_timed:

@@ -38,7 +38,7 @@ class Needs:
         self.priorities = Priorities()
         self._told: dict[Topic, Mapping[int, ReplicaCount]] = {}
         self._asked_at: dict[Topic, float] = {}
-        """Of topics of which some replica is behind; minus infinity: never."""
+        """When each topic was last asked for of which some replica is behind; minus infinity: never."""
         self._of_topics: dict[Topic, int] = {}
         self._of_partitions: dict[PartitionKey, int] = {}
         self._of_topic: dict[Topic, list[PartitionKey]] = {}
@@ -55,7 +55,7 @@ class Needs:
             self._work_out()
 
     def urgency_of(self, key: PartitionKey) -> int:
-        """The greater, the earlier."""
+        """Return the replica's urgency: replicas with a greater one go first; 0 is none."""
         return max(self._of_partitions.get(key, 0), self._of_topics.get(key[0], 0))
 
     def look(self, behind: Iterable[Topic]) -> None:
@@ -71,7 +71,7 @@ class Needs:
         self._name_topics()
 
     def due(self, now: float) -> list[Topic]:
-        """Those to ask for now, that was asked for longest ago first."""
+        """Return the topics to ask a broker for now, the one that was asked for longest ago first."""
         if not self.priorities.asks_who_is_in_sync:
             return []
         due = [topic for topic, asked_at in self._asked_at.items() if now - asked_at >= AGAIN_SECONDS]
@@ -91,13 +91,13 @@ class Needs:
         self._name_topics()
 
     def _work_out(self) -> None:
-        """Everything anew: other priorities hold."""
+        """The priorities have changed: work out the need of every known partition anew."""
         for topic in tuple(self._of_topic):
             self._take(topic)
         self._name_topics()
 
     def _take(self, topic: Topic) -> None:
-        """What was told of a topic is another than before."""
+        """Work out the needs of one topic's partitions anew, from what a broker last told of it."""
         for key in self._of_topic.pop(topic, ()):
             self._of_partitions.pop(key, None)
             self.known.pop(key, None)
@@ -127,5 +127,6 @@ class Needs:
         self.is_any = bool(self._of_topics or self._of_partitions)
 
     def _name(self, topic: Topic) -> str:
-        """Empty while nobody knows it, which no entry fits but a glob of everything."""
+        """Return the topic's name, empty while it is not known. No entry of the order fits the empty name, except a
+        glob that fits every name."""
         return topic if isinstance(topic, str) else self._names.of(topic) or ""

@@ -258,8 +258,9 @@ def _look_at_batch(replica: Replica, buffer: Bytes, records_at: int, end: int) -
 
 
 def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[PartitionKey, int]:
-    """Those that were granted less than they may ask for go before the others the next time; otherwise the last of
-    those that share one fetch would have nothing but the rest of the room in each."""
+    """Return the turn that each granted replica takes once it is brought records. Those that were granted less than
+    they may ask for go first the next time: otherwise the last replicas of a fetch would be granted only what the
+    others leave, in every fetch."""
     known = outlook.replicas.known
     cut: list[PartitionKey] = []
     whole: list[PartitionKey] = []
@@ -270,15 +271,17 @@ def _turns(grants: Mapping[PartitionKey, int], outlook: Outlook) -> dict[Partiti
 
 
 def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
-    """Of replicas that all were granted all they asked for, these were brought records and others were not: the others
-    go before them the next time. Had all been, their order would stay as it was."""
+    """Put the replicas that were brought records (`fed`) behind the others. Each replica of the request was granted all
+    that it asked for, but some were brought no records: these go first the next time. If all had been brought records,
+    their order would stay as it was."""
     ordered = in_order(fed, _SERVED)
     for replica, turn in zip(paced(ordered), throttle.next_turns(len(ordered)), strict=True):
         replica.served = turn
 
 
 def _time(outlook: Outlook, now: float, *, in_sync: bool, catches_up: bool) -> None:
-    """A rate that does not hurt goes by how long answers take, and followers to come back."""
+    """Note when records go on. A rate with `auto` is chosen by two times: how long leaders take to answer, and how long
+    followers take to come back."""
     outlook.replicas.turnaround.records_go_on(now, in_sync=in_sync)
     if catches_up and not outlook.is_timed:
         outlook.is_timed = True

@@ -2,10 +2,11 @@
 
 Between connections `admission.turns` sees to the same. Inside one, replicas of the greatest urgency are asked for
 alone, as long as they can use what the budget allows: beside others they would have no more than one limit of theirs in
-each fetch (replica.fetch.max.bytes, a megabyte). The others go along where the budget has so much left that the first
-cannot use it all, and by what they are owed: a nineteenth of what went before them. Of classes that this request does
-not have, each is owed so much, since a sidecar on the other side asks for them now and then; of those that it has, each
-is owed a nineteenth of what the one above it is owed.
+each fetch (replica.fetch.max.bytes, a megabyte). Replicas of less urgency are asked for beside them in two cases: the
+budget has so much left that the first cannot use it all, or enough bytes are owed to their class. A class that has
+replicas in this request is owed a nineteenth of what the class above it was granted or is owed. A class that has none
+in this request is owed a nineteenth of what the first class was granted: a sidecar on the other side lets its replicas
+be asked for only now and then.
 
 Pure. Invariant: every replica that is behind is granted something again and again, whatever goes before it.
 """
@@ -27,12 +28,13 @@ if TYPE_CHECKING:
     from .replica import Replica
 
 MOST_OWED_BYTES = 4 * 2**20
-"""To one class of one connection: what it could not use for long it does not get at once."""
+"""The most bytes that one connection owes to one class: a class that could use nothing for a long time must not get all
+of its share at once."""
 
 
 class Arranged(NamedTuple):
-    """Who may be granted something, in this order, and what each wishes for; the greatest urgency among them; and how
-    many others there are, which are granted nothing now."""
+    """Which replicas may be granted something now. `keys` and `wishes`: these replicas in order, and what each wishes
+    for. `urgency`: the greatest of their urgencies. `left`: how many others there are, which are granted nothing."""
 
     keys: Sequence[PartitionKey]
     wishes: Sequence[Wish]
@@ -47,15 +49,15 @@ class Precedence:
 
     def __init__(self) -> None:
         self._owed: dict[int, float] = {}
-        """Bytes, by urgency, of every class that was met."""
+        """How many bytes are owed to each class that was ever met, by its urgency."""
         self._below: Sequence[int] = ()
-        """Those of the last request that others went before."""
+        """The classes of the last request, by urgency, but for the most urgent one."""
         self._urgency_of: dict[PartitionKey, int] = {}
-        """Of those that were arranged last."""
+        """The urgency of each replica of the last request."""
 
     def arrange(self, order: Sequence[Replica], needs: Needs, *, has_spare: bool) -> Arranged:
-        """`order`: those that are behind or new, who was served longest ago first. `has_spare`: so
-        much is left that all of them may be granted something."""
+        """Put the replicas of a request in order. `order`: those that are behind or new, the one served longest ago
+        first. `has_spare`: so much is left in the budget that replicas of every class may be granted something."""
         urgency_of = self._urgency_of = {replica.key: needs.urgency_of(replica.key) for replica in paced(order)}
         classes: dict[int, list[Replica]] = {}
         for replica in paced(order):
@@ -79,7 +81,8 @@ class Precedence:
         return Arranged(keys, wishes, first, len(order) - len(found))
 
     def _owed_wish(self, replicas: list[Replica], urgency: int) -> tuple[PartitionKey, Wish] | None:
-        """The wish of the replica whose turn it is in a class, as far as bytes are owed; None: not enough are."""
+        """Return the wish of the replica whose turn it is in this class, cut down to what the class is owed; None if it
+        is owed less than that replica needs."""
         replica, owed = replicas[0], self._owed[urgency]
         limit, need, likely = replica.wish
         if owed < min(need, limit, likely):
@@ -87,7 +90,8 @@ class Precedence:
         return replica.key, Wish(min(limit, int(owed)), need, likely)
 
     def granted(self, grants: Mapping[PartitionKey, int]) -> None:
-        """So many bytes each was granted: those below are owed their share of it, and have had what they were."""
+        """Take what each replica was granted. The less urgent classes are now owed their share of that, and what they
+        were granted themselves is taken off what they were owed."""
         first, total, urgency_of = 0, 0.0, self._urgency_of
         for key, size in grants.items():
             urgency = urgency_of[key]

@@ -25,15 +25,18 @@ LEAST_BYTES = LEAST_NEED_BYTES // 2
 two of them: 64 KiB are 3.3 ms of 20 MB/s. With 16 KiB their p99 was no better, for twice as many fetches
 (simulated)."""
 SMALL_BYTES = LEAST_NEED_BYTES
-"""A grant of less is one of whole batches; of a larger one, a part of a batch is little."""
+"""A grant of less than this is made of whole batches. In a larger grant a part of a batch makes little difference."""
 AIM = 0.6
-"""Of the rise that is tolerated: where the rate itself would be lowered only at all of it."""
+"""`most_bytes` is lowered once the follower's pause has risen by more than this part of the rise that is tolerated
+(`tolerated_rise`). The rate itself is lowered only at the whole of that rise, so `most_bytes` gives way first."""
 GROWTH = 1.1
-"""An answer; seven answers make it twice as much."""
+"""`most_bytes` grows by this factor with each answer that was in time, if at least half of it was granted: seven such
+answers double it."""
 LEAST_CUT = 0.5
-"""One answer that took long, for whatever reason, takes no more than half."""
+"""One answer that took long, for whatever reason, takes away no more than half of `most_bytes`."""
 BEST_KEPT_SECONDS = 60.0
-"""The best time is that of one to two such whiles: a route that becomes slower for good counts as slow no longer."""
+"""The best time is that of the last one to two such periods. It is not kept for ever: once a route has become slower
+for good, its times no longer count as long."""
 
 
 class Riding:
@@ -63,8 +66,9 @@ def wish_within(most_bytes: float, wish: Wish, batch_bytes: int) -> Wish:
     """Return what a replica is to wish for beside records in sync, where no more than `most_bytes` may come at once:
     whole batches, as far as their size is known (not 0), and one at least.
 
-    Of another batch a leader sends a part all the same, for which producers wait as well: the follower throws it away
-    and fetches it again. A replica that needs more than was seen of it has just been brought nothing.
+    A leader fills a limit with a part of the next batch. Producers would wait for that part too, and in vain: the
+    follower throws it away and fetches the batch again. If a replica needs more than any batch that was seen of it, its
+    last grant was too small and brought nothing: its wish stays as it is.
     """
     if most_bytes >= SMALL_BYTES or wish.need_bytes > max(batch_bytes, LEAST_NEED_BYTES):
         return wish

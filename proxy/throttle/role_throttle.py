@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 AUTO_GATE_SECONDS = 0.02
-"""What a rate with `auto` is granted in at most, in seconds of the rate: acks=all records on the same connection wait
-for what catches up before them. At 10 MB/s a gate of 100 ms is half a megabyte beside them, 25 ms on a link of
-20 MB/s."""
+"""The longest gate of a rate with `auto`, in seconds of the rate. Records with acks=all wait for what catches up before
+them on the same connection. At 10 MB/s a gate of 100 ms puts half a megabyte before them, which takes 25 ms on a link
+of 20 MB/s."""
 
 
 class OpenLink(Protocol):
@@ -135,8 +135,8 @@ class RoleThrottle:
         self.finer = renewed(self.finer, self.quota.finer, self.selection.names, self.racks, now, make=make)
 
     def racks_changed(self) -> bool:
-        """Brokers are in other racks than was known: connections take part in the budgets of these from now on. Return
-        whether there are such budgets."""
+        """Some brokers are in other racks than was known. From now on their connections take part in the budgets of
+        these racks. Return whether any rack has a budget."""
         if self.finer is not None and self.names_racks:
             self.finer = self.finer.again()
         return self.names_racks
@@ -153,7 +153,8 @@ class RoleThrottle:
         return self.finer is not None and self.finer.names_racks
 
     def rack_doubts(self) -> RackDoubts:
-        """What keeps rates of racks from holding: racks are asked for, and by what is known they are of nobody."""
+        """Return what keeps the rates of racks from holding: connected brokers whose rack nobody has told, and racks
+        that have a rate but no broker."""
         if not self.names_racks:
             return NO_RACK_DOUBTS
         fetching = {link.peer for link in self.links if link.replicas.fetch_version is not None}
@@ -170,7 +171,8 @@ class RoleThrottle:
         self.remembered.count = sum(len(link.replicas) for link in self.links)
 
     def next_turns(self, count: int) -> range:
-        """So many numbers, each larger than all before: by them replicas take their turns."""
+        """Return `count` numbers, each larger than all returned before. The replica with the least number has its turn
+        first."""
         first = self._turn + 1
         self._turn += count
         return range(first, first + count)

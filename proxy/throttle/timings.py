@@ -10,14 +10,16 @@ from statistics import median
 
 MOST_SAMPLES = 256
 LEAST_ANSWER_RISE_SECONDS = 0.005
-"""A leader's answer that takes longer by less says nothing: what is read may be on a disk, or in memory."""
+"""If a leader's answers take longer than at their best, but by less than this, that says nothing: the records may be
+read from a disk or from memory."""
 LEAST_PAUSE_RISE_SECONDS = 0.0015
-"""The same of a follower's pause before its next fetch, which has no disk in it, and for which producers with acks=all
-wait two or three times: where it might be 5 ms longer, their median was 12 ms instead of 5, and the link stayed full
-(measured, docs/benchmarks.md). On a link of 20 MB/s that is full it is 3 ms longer, of which half are the least that
-catches up in one answer: 2 ms would have to be exceeded twice (simulated, tests/proxy/rates/full_link.py)."""
+"""The same for a follower's pause before its next fetch. No disk is in that pause, and producers with acks=all wait for
+it two or three times. When 5 ms more were tolerated, the producers' median was 12 ms instead of 5, and the link stayed
+full (measured, docs/benchmarks.md). On a full link of 20 MB/s the pause is 3 ms longer. Half of these 3 ms are due to
+the least that catches up in one answer: 2 ms would have to be exceeded twice (simulated,
+tests/proxy/rates/full_link.py)."""
 TOLERATED_RISE = 1.0
-"""Twice the best is as much as may be."""
+"""How much longer than at its best something may take, as a part of its best time: it may take twice as long."""
 
 
 def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
@@ -27,13 +29,13 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
 
 
 class Timings:
-    """Samples of one role's connections, while its rate is one that does not hurt (`auto`): no other goes by them."""
+    """Samples of one role's connections, while its rate is one with `auto`: no other rate is chosen by them."""
 
     __slots__ = ("_answers", "_turnarounds", "are_wanted")
 
     def __init__(self) -> None:
         self.are_wanted = False
-        """A rate goes by them now: connections are timed too that carry nothing that is throttled."""
+        """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
         self._answers: list[float] = []
         self._turnarounds: list[float] = []
 
@@ -56,8 +58,9 @@ class Timings:
 
 
 class Turnaround:
-    """Of one connection, which has one fetch on its way at a time: when an answer with records of replicas in sync,
-    listed or not, began to go on. What catches up goes before them in the same answer, and makes them wait."""
+    """Notes for one connection, which has one fetch on its way at a time, when the records of an answer began to go on.
+    It counts only if some are of replicas in sync, listed or not: what catches up goes before these in the same answer
+    and makes them wait."""
 
     __slots__ = ("_has_in_sync", "_since")
 
@@ -78,6 +81,6 @@ class Turnaround:
 
 
 def _upper_quartile(values: list[float]) -> float | None:
-    """Of a link that is full for half of a second it tells as much as of one that is full for all of it, and nothing of
-    one slow fetch."""
+    """The upper quartile: it is as high for a link that is full for half of a second as for one that is full all the
+    time, and a single slow fetch does not raise it."""
     return sorted(values)[3 * (len(values) - 1) // 4] if values else None
