@@ -105,8 +105,7 @@ class QuotaWatch:
         self._clock = clock
         self._reading = trio.Lock()
         self._applying = trio.Lock()
-        """Nobody holds this lock while waiting for a disk. So changes by the clock (`until`, schedules) come into force
-        even while the disk of quotas.toml hangs."""
+        """Nobody who holds it waits for a disk: changes by the clock (`until`, schedules) come even if a disk hangs."""
         self._threads = trio.CapacityLimiter(1)
         """One that waits for the file's disk is not joined by another."""
         self._changes = Changes()
