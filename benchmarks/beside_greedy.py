@@ -2,12 +2,13 @@
 
     python -m benchmarks.beside_greedy --seconds 5 --rounds 3 --load "fetches of 5000 partitions"
 
-The loads are those of the fuzzer's greedy scene, and fetches of 100 to 25 000 partitions: as many as eight connections
-can send, half of them at the ingress and half at the egress. Alone and beside take turns, so that what else the machine
-does meets both; a control, relayed by an idle sidecar, is timed at the same moments.
+The loads are those of the fuzzer's greedy scene, and fetches of 100 to 25 000 partitions, as many as eight connections
+can send, half of them at the ingress and half at the egress. Fetches alone and beside a load are timed in turns, so
+that whatever else the machine does meets both. A control, which an idle sidecar relays, is timed at the same moments.
 
-A follower that waits does not ask, so what it would have asked meanwhile, every 5 ms, is counted as waiting too (as
-HdrHistogram corrects for coordinated omission): otherwise a stall of seconds would be one slow fetch among hundreds.
+A follower that waits for an answer does not ask. What it would have asked meanwhile, every 5 ms, is counted as waiting
+too (as HdrHistogram corrects for coordinated omission). Otherwise a stall of seconds would be one slow fetch among
+hundreds.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ if TYPE_CHECKING:
 ALONE = "alone"
 SETTLE_SECONDS = 0.5
 RECOVERY_SECONDS = 2.0
-"""What was sent before is still to be worked through."""
+"""The pause after a load: what was sent has to be worked through first."""
 ASKED_EVERY_TENTHS = int(PAUSE_SECONDS * 10_000)
 IN_SYNC = 10**9
-"""A fetch offset at the high watermark that the leader of the greedy tells."""
+"""A fetch offset at the high watermark that the greedy connections' leader tells."""
 
 
 def loads() -> dict[str, bytes]:
-    """What is sent again and again, by what it is: replicas that are behind unless it says otherwise."""
+    """Return by name the bytes that are sent again and again. Replicas are behind, unless the name says otherwise."""
     hundred = many_partitions(3, 100)
     return {
         "fetches of 100 partitions": hundred * (BURST_BYTES // len(hundred)),
@@ -72,7 +73,7 @@ class Times:
         return 0.0
 
     def take(self, party: Party) -> None:
-        """What both pairs met since they forgot."""
+        """Add the fetches that both pairs have timed since they were reset."""
         for name in PAIRS:
             for tenths, count in party.observed[name].histogram.items():
                 for waited in range(tenths, -1, -ASKED_EVERY_TENTHS):

@@ -1,6 +1,7 @@
-"""The moves that the sidecar is held to, beside the broker's own quota: one table, for tests and for documents.
+"""The moves at which the sidecar has to keep its bounds, beside the broker's own quota: one table, for tests and
+documents.
 
-A case is a load and the bounds of the `strict` policy on it (DESIGN's promise). Pure: nothing is run here.
+A case is a load and the bounds of the `strict` policy on it (README.md's promise). Pure: nothing is run here.
 Invariant: what differs between a native and a sidecar run of a case is only who throttles.
 """
 
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 KIB = 1024
 QUOTA = 4.0 * MIB
 ONE_MB_BATCHES = replace(BIG, compressed=True)
-"""Format v1 knows batches only as compressed wrappers; the values are random, so they stay 900 kB."""
+"""Format v1 has batches only as compressed wrappers. The values are random, so a batch has 900 kB all the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Ratios over the quota. `batch_bytes` is what one batch may add to the worst second, where batches are larger
-    than the gate. `start_seconds`: so much of the time to the first byte does not lower the mean. In a move of four
-    seconds one second that brokers take to begin would."""
+    """Ratios over the quota. `batch_bytes`: what one batch may add to the worst second, where batches are larger than
+    the gate. `start_seconds`: how much of the time to the first byte is left out of the mean. Otherwise one second that
+    brokers take to begin would lower it in a move of four seconds."""
 
     least_mean: float = 0.95
     most_mean: float = 1.03
@@ -114,9 +115,8 @@ CASES = (
 VERSION_SIDES: tuple[Side, ...] = ("leader", "follower")
 VERSION_BOUNDS = Bounds(least_mean=0.93)
 SHORT_BOUNDS = replace(VERSION_BOUNDS, start_seconds=2.0)
-"""Of moves that take some seconds."""
-"""A short move: its clock starts with the request, and a controller's word takes up to half a second to become a
-fetch."""
+"""For moves of some seconds. A move's clock starts with the request, and it may take half a second until the
+controller's word has become a fetch."""
 
 
 def at_every_version(how: How, side: Side) -> Move:

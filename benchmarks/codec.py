@@ -90,7 +90,7 @@ def contenders(kind: str, version: int, topics: int) -> dict[str, Callable[[], A
 def measure(run: dict[str, Callable[[], Any]]) -> dict[str, float]:
     """Median microseconds per partition of each contender, taken in turns.
 
-    Each walk comes right after a Construct parse, which leaves neither the caches nor the allocator warm for it.
+    Each walk comes right after a parse by Construct, so neither the caches nor the allocator are warm for it.
     """
     seconds: dict[str, list[float]] = {name: [] for name in run}
     baseline = run["Construct"]

@@ -2,11 +2,11 @@
 
     python -m benchmarks.fleet_changes [--changes 20] [--sidecars 3] [--write docs/benchmarks.md]
 
-Sidecars are processes of their own, each with quotas of its own or a ConfigMap that all share; the ConfigMap is on a
-real API server, and shown by mounts that are some seconds late, as a kubelet's are. Every change is one command,
-`throttle-sidecar set --fleet`, or one PUT. Counted from the moment the change was *written* (the last file's rename, by
-its ctime; the end of the first kubectl patch; the PUT's beginning) until the last sidecar says in its log that it is in
-force, and until the command returned.
+Sidecars are processes of their own, each with quotas of its own or with a ConfigMap that all share. The ConfigMap is on
+a real API server, and mounts show it some seconds late, as a kubelet's do. Every change is one command,
+`throttle-sidecar set --fleet`, or one PUT. Times count from the moment the change was *written*: the last file's rename
+(by its ctime), the end of the first kubectl patch, or the beginning of the PUT. They end when the last sidecar's log
+says that it is in force, and when the command has returned.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ class Traffic:
         self.partitions = [_Partition(number, self.numbers) for number in range(PARTITIONS)]
         self.ledger = Ledger(0.0)
         self.reports: list[Callable[[], None]] = []
-        """Of this second, in order: what they cost is measured apart from what it costs to make them up."""
+        """The calls of this second, in order. They are made later, so that their cost is measured apart from that of
+        making them up."""
         self.turn = 0
 
     def carries(self, one: _Partition, size: int, now: float, *, in_sync: bool) -> None:
@@ -107,7 +108,7 @@ def low_quota(traffic: Traffic, second: int) -> None:
 
 
 def high_quota(traffic: Traffic, second: int) -> None:
-    """100 MB/s: every partition has its megabyte, more or less, in every second, and is left out else."""
+    """100 MB/s: every partition gets about a megabyte in every second, and is left out for the rest of it."""
     for one in traffic.partitions:
         for fetch in range(10):
             now = second + (fetch + 0.5) / 10
@@ -159,7 +160,7 @@ def measure(kind: str, seconds: int, folder: Path, *, seed: int = 73) -> Cost:
             time.sleep(QUEUE_FULL_SECONDS)
     writer.finish(FINISH_SECONDS)
     size = sum(path.stat().st_size for path in folder.iterdir())
-    # Only two threads are there: what is not this one's is the writer's.
+    # There are only two threads, so what this one did not use the writer did.
     return Cost(size, calls, told, time.process_time() - time.thread_time() - of_others)
 
 

@@ -1,8 +1,8 @@
 """How the pipeline's jobs grow: journals of known truth at several sizes, every job on each.
 
 `python -m benchmarks.pipeline` prints a table. Each job is a process of its own, started as a person starts it, so that
-its peak is its own; what its tasks took and shuffled is in Spark's event log. Whether the answers are the generated
-truth is checked: a job that loses lines is not fast.
+its peak of memory is its own. What its tasks took and shuffled is in Spark's event log. Answers are compared with the
+generated truth: a job that loses lines does not count as fast.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Cost:
         return self.rows / self.machine.cpu_seconds
 
     def microseconds_per_row_beyond(self, smaller: Cost | None) -> float | None:
-        """CPU of each row that the smaller one did not have: if that stays, cost grows as the rows do."""
+        """CPU for each row that the smaller run did not have. If this stays the same from size to size, cost grows as
+        the rows do."""
         if smaller is None:
             return None
         more = self.machine.cpu_seconds - smaller.machine.cpu_seconds

@@ -2,10 +2,11 @@
 
     python -m benchmarks.scrapes [--replicas 200000] [--connections 200] [--rounds 9] [--write docs/benchmarks.md]
 
-The sidecar's own pages over a real socket, about replicas of which half are behind; no relayed traffic beside them. The
-loop is watched by an instrument of Trio's between two waits for the kernel, by the CPU time of its thread: what other
-processes take is not the page's. "At one go" is the same work without a pause in it. Both in turns, in one run. The
-garbage collector is off: a relay that runs for long has its collections whoever asks.
+The sidecar's own pages over a real socket, about replicas of which half are behind; no traffic is relayed beside them.
+An instrument of Trio's watches the loop from one wait for the kernel to the next, by the CPU time of its thread, so
+what other processes take does not count. "At one go" is the same work without a pause in it. Both are measured in
+turns, in one run. The garbage collector is off: a relay that runs for long has its collections anyway, whoever asks for
+pages.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a start costs: CPU of `throttle-sidecar run` until `/readyz` first answers 200, and of what it is made of.
+"""What a start costs: CPU of `throttle-sidecar run` until `/readyz` first answers 200, and what that is made of.
 
     python -m benchmarks.start [--beside COMMIT] [--rounds 25] [--tls]
 
-The checkout, and the commit to compare it with, are installed as the image has them: what is locked, without what tests
-need, and with bytecode; a program that may not write beside its libraries would compile all of them at each start.
-Each round starts every one once, every second round in the other order. CPU is the process's own clock (user and
-system), read when the answer has come; a start is asked every 3 ms whether it listens.
+The checkout, and the commit to compare it with, are installed as in the image: the locked packages, without those for
+tests, and with bytecode. A program that may not write beside its libraries would otherwise compile all of them at each
+start. Each round starts every program once, every second round in the other order. CPU is the process's own clock (user
+and system), read when the answer has come. A start is asked every 3 ms whether it listens.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def tree_of(commit: str, into: Path) -> Path:
 def started(programs: Path, home: Path, *, tls: bool) -> float:
     """CPU seconds of one start."""
     with ExitStack() as kept:
-        # Free until they are closed; whoever takes one before the sidecar does ends its start with a message.
+        # The ports are free until these sockets are closed. If somebody takes one before the sidecar does, the start
+        # fails.
         sockets = [kept.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
         listen, port = (each.getsockname()[1] for each in sockets)
     config = f'[broker]\nid = 101\n[http]\nlisten = "127.0.0.1:{port}"\n[quotas]\nfile = "quotas.toml"\n'

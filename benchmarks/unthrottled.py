@@ -1,12 +1,13 @@
-"""What sidecars cost that which they do not throttle: the same moves with and without them, in turns.
+"""What sidecars cost traffic that they do not throttle: the same moves with and without them, in turns.
 
     python -m benchmarks.unthrottled [--json] [--rounds 3] [--link 1]
 
 Two scenes: a move without any quotas, through the sidecars of both its ends; and a topic that no list names, moving
-beside one that is throttled (natively where there are no sidecars). No taps on either side. In the sidecars' places
-HAProxy takes its turn, too: the same two hops, nothing understood. A time is from the reassignment to the follower's
-last byte on disk, looked at every 5 ms. With `--link` each broker has a network namespace and a network card of that
-speed; without, all are on loopback, where two cores are all there is to share. Knows the lab, judges nothing.
+beside one that is throttled (by the brokers' own quota where there are no sidecars). No taps on either side. HAProxy
+takes its turn in the sidecars' places, too: the same two hops, but it understands nothing. A time is counted from the
+reassignment to the follower's last byte on disk, which is looked at every 5 ms. With `--link` each broker has a network
+namespace and a network card of that speed; without, all are on loopback and share two cores. Knows the lab, judges
+nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the webhook costs who makes pods: dry runs on a real API server at a fixed rate, asking for it and not.
+"""What the webhook costs whoever makes pods: dry runs on a real API server at a fixed rate, with and without the label.
 
     python -m benchmarks.webhook [--rate 100] [--seconds 10] [--write docs/benchmarks.md]
 
-Requests are due by the clock, and a time counts from when its request was due (no coordinated omission). Every answer
-is looked at: a pod that asked has its sidecar, one that did not has none.
+Requests are due by the clock, and a time counts from the moment its request was due (no coordinated omission). Every
+answer is checked: a pod that asked has its sidecar, and one that did not has none.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Who listens where: one loopback subnet per cluster, one port for everything that speaks Kafka.
 
-Names and ports are the same for everybody (brokers advertise `kafka-101:9092`); which *address* a name has
-depends on who asks, by a hosts file of its own. That is how traffic between brokers is led through
-sidecars and taps without privileges. Pure but for `free_subnet` and `free_ports`. Invariant: no two parties share
-an address.
+Names and ports are the same for everybody (brokers advertise `kafka-101:9092`). The *address* of a name depends on who
+asks, because each party has a hosts file of its own. That is how traffic between brokers is led through sidecars and
+taps without privileges. Pure but for `free_subnet` and `free_ports`. Invariant: no two parties share an address.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
 KAFKA_PORT = 9092
 SECURED_PORT = 9091
-"""Where brokers meet that encrypt or authenticate, as Strimzi has it; their plaintext listener is for clients then."""
+"""Where brokers that encrypt or authenticate meet, as with Strimzi. Their plaintext listener is for clients alone
+then."""
 CONTROLLER_PORT = 9093
 HTTP_PORT = 9404
 REDIRECT_PORT = 15001
@@ -74,7 +74,7 @@ class Addresses:
         return self._at(_LEADER_TAP + self._index(leader))
 
     def follower_tap(self, leader: int) -> str:
-        """Where the tap between the followers of this leader and their own sidecars listens."""
+        """Where the tap between the followers of this leader and the followers' own sidecars listens."""
         return self._at(_FOLLOWER_TAP + self._index(leader))
 
     def http(self, broker: int) -> str:
@@ -82,7 +82,7 @@ class Addresses:
         return self._at(_HTTP + self._index(broker))
 
     def egress(self, follower: int, leader: int) -> str:
-        """Where the sidecar of `follower` listens for what its broker has to say to `leader`."""
+        """Where the sidecar of `follower` listens for connections that its broker makes to `leader`."""
         return self._at(_EGRESS + 10 * self._index(follower) + self._index(leader))
 
     @property
@@ -114,7 +114,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What the bytes from follower to leader pass, besides the two brokers."""
+    """What stands between follower and leader, apart from the two brokers."""
 
     egress: bool
     tap: bool
@@ -138,7 +138,7 @@ def after_tap(addresses: Addresses, route: Route, leader: int) -> str:
 
 def hosts_file(path: Path, names: Iterable[tuple[str, str]]) -> Path:
     """Write a file for `-Djdk.net.hosts.file` (and `lab.admin`) from (name, address) pairs."""
-    # With that property set Java asks nobody else, so its own host name has to be in the file too.
+    # With that property set, Java resolves names from this file alone, so the host's own name has to be in it, too.
     own = [("localhost", "127.0.0.1"), (socket.gethostname(), "127.0.0.1")]
     path.write_text("".join(f"{address} {name}\n" for name, address in [*own, *names]), encoding="ascii")
     return path

@@ -32,7 +32,8 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 
 _DELETE_TIMEOUT_MS = 2_000
 _AGREED_LOOKS = 5
-"""Any broker is asked, and each hears of a new leader in its own time."""
+"""How many looks in a row must show the wanted leaders: any broker may answer, and each hears of a new leader at its
+own time."""
 
 Assignment = Mapping[int, Sequence[int]]
 """Partition -> broker ids, the preferred leader first."""
@@ -61,7 +62,8 @@ class Admin(Asker):
             f"creating topic {topic}",
             lambda client: client.create_topics({topic: options}, timeout_ms=TIMEOUT_MS, wait_for_metadata=True),
         )
-        # Metadata names a leader before that broker knows of it: wait until each one answers for its own.
+        # Metadata names a leader before that broker knows that it leads: wait until each leader answers for its
+        # partitions.
         self.end_offsets(topic, assignment)
 
     def delete_topic(self, topic: str) -> None:
@@ -176,8 +178,8 @@ class Admin(Asker):
         }
 
     def elect_preferred_leaders(self, topic: str, leaders: Mapping[int, int], *, timeout_seconds: float = 20.0) -> None:
-        """Make each of these, the first replica of its partition, the leader; asked again until all brokers that are
-        asked say so: one may not be known to be in sync, or to be the first, yet.
+        """Make each of these brokers, the first replica of its partition, the leader. The election is asked for again
+        until all looks agree: a broker may not be known yet to be in sync, or to be the first replica.
 
         Raises:
             LabError: they did not come to lead in time.
@@ -204,8 +206,8 @@ class Admin(Asker):
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Raise the log start offset of each partition to the given offset.
 
-        The leader deletes at once but answers when its followers have too, of which they cannot tell below
-        Fetch v5 (inter-broker protocol 0.11); so what counts is where the log starts.
+        The leader deletes at once, but answers only when its followers have deleted, too. Below Fetch v5 (inter-broker
+        protocol 0.11) they cannot tell it. So what counts is where the log starts.
         """
         places = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
         try:
@@ -219,8 +221,8 @@ class Admin(Asker):
                 raise
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: object) -> dict[int, int]:
-        """Asks again while the answer may still come: a leader just elected does not know its high watermark yet and
-        says so (KIP-207), a new one not even that it leads."""
+        """Ask for offsets, again and again while an answer may still come: a leader that has just been elected does not
+        know its high watermark yet and says so (KIP-207), and a new one may not even know that it leads."""
         places = {TopicPartition(topic, partition): spec for partition in partitions}
         deadline = time.monotonic() + TIMEOUT_MS / 1000
         while True:
@@ -245,8 +247,8 @@ class Admin(Asker):
 
 
 def wait_end_offsets(admin: Admin, topic: str, reached: Mapping[int, int], *, timeout_seconds: float) -> dict[int, int]:
-    """Wait until the high watermark of each partition has reached this: a new leader knows of what is committed only
-    when its followers have fetched from it, even where it was in sync all the time (KIP-207).
+    """Wait until the high watermark of each partition has reached these offsets. A new leader knows what is committed
+    only when its followers have fetched from it, even if it was in sync all the time (KIP-207).
 
     Raises:
         LabError: it had not in time.

@@ -1,7 +1,7 @@
-"""Alerting rules in a hurry: the same rules with minutes made seconds, for an incident that fits into a test.
+"""Alerting rules made fast: the same rules with minutes made seconds, so that an incident fits into a test.
 
-Knows the two places where rules have durations: `for:` and the brackets of a range. Pure. Invariant: nothing else of a
-rule is changed, so what fires here fires in production, later.
+Knows the two places where rules have durations: `for:` and the brackets of a range. Pure. Invariant: nothing else in a
+rule is changed, so an alert that fires here fires in production as well, only later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import re
 _DURATION = re.compile(r"(?<=\[)(?P<range>\d+[smhd])(?=\])|(?<=for: )(?P<wait>\d+[smhd])$", re.MULTILINE)
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 SHORTEST_RANGE_SECONDS, LONGEST_RANGE_SECONDS = 4.0, 5.0
-"""A rate needs several scrapes, and a strict quota comes in pieces of a tenth of a second."""
+"""The bounds of a shortened range: a rate needs several scrapes, and under a strict quota bytes come every tenth of a
+second."""
 SHORTEST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 1.0, 3.0
 
 

@@ -52,7 +52,8 @@ class Asker:
     def _ask(self, doing: str, call: Callable[[Any], Any]) -> Any:
         """The answer to one request; kafka-python's errors become LabErrors that say what was being done.
 
-        Only requests that were never sent are repeated: a broker was gone, and by now another may be the controller.
+        Only requests that were never sent are repeated: a broker was gone, and another one may be the controller by
+        now.
         """
         deadline = time.monotonic() + TIMEOUT_MS / 1000
         while True:

@@ -1,6 +1,6 @@
 """One Kafka broker as a process: its files, its log, its life.
 
-Knows nothing of sidecars: whom its names lead to is in the hosts file it is given.
+Knows nothing of sidecars: the hosts file that it is given says where the names of other brokers lead.
 Invariant: a broker that has been stopped or killed can be started again on the same data.
 """
 
@@ -44,7 +44,7 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "controlled.shutdown.enable": "true",
     "delete.topic.enable": "true",
-    # Topics of past moves free their space at once: the lab's disk is somebody's laptop.
+    # Segments of deleted topics are removed at once, since the lab may run on a laptop with a small disk.
     "log.segment.delete.delay.ms": "1000",
 }
 
@@ -86,7 +86,8 @@ class Broker:
         self.process = self._process(jars)
 
     async def start(self) -> None:
-        """Start it and wait until it says so; after a kill, as often as ZooKeeper still knows the one before.
+        """Start it and wait until it says that it runs. After a kill it is started again and again, as long as
+        ZooKeeper still has the registration of the killed broker.
 
         Raises:
             LabError: with its own ERROR lines.

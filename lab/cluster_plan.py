@@ -32,8 +32,9 @@ class ClusterPlan:
         racks: broker.rack by broker id; of others none is said.
         sidecars: None for brokers that speak to each other directly.
         taps: whether Fetch traffic is measured, between the two sidecars of a link.
-        taps_at_brokers: whether it is also between each broker and its own sidecar; of two brokers. These taps can
-            garble: a request, when the file `garble-follower` or `garble-leader` is made in the cluster's `home`.
+        taps_at_brokers: whether traffic is also measured between each broker and its own sidecar; for two brokers only.
+            These taps can garble a request, when the file `garble-follower` or `garble-leader` is made in the cluster's
+            `home`.
         rooms: a network namespace for each broker and its sidecar; None: all on one loopback network.
         jmx: whether `lab.jmx` can ask the brokers for their own metrics.
         exporter: a configuration of Prometheus' JMX exporter, which then serves them (`lab.jmx_exporter`).

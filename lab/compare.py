@@ -1,7 +1,7 @@
 """Are two replicas of a partition the same? Compares what is on disk, batch by batch, byte by byte.
 
-Works on log directories of this machine. Leader and follower may have rolled their segments at different
-places, and one may have deleted old records: compared is what both have.
+Works on log directories of this machine. Leader and follower may have rolled their segments at different places, and
+one of them may have deleted old records. So only the offsets that both have are compared.
 Invariant: `equal` is only ever true after the same, non-empty range of offsets was hashed on both sides.
 """
 
@@ -99,7 +99,8 @@ def _sha256(directory: Path, start: int, end: int) -> str:
 
 
 def batches_of_partition(directory: Path) -> Iterator[tuple[int, int, memoryview]]:
-    """(first offset, last offset, bytes) of every batch or old message, in order; a torn tail is left out."""
+    """Yield (first offset, last offset, bytes) of every batch or old message, in order. An incomplete one at the end is
+    left out."""
     segments = sorted(directory.glob("*.log"))
     if not segments:
         raise LabError(f"{directory} holds no log segments")

@@ -1,8 +1,8 @@
 """Where things are in Fetch frames, v0-v18: whose request it is, and which entries of an answer carry records.
 
-Sans-I/O: what streams by is read by generators that ask for their next bytes (`Read`) and are sent them. Source:
-message specs FetchRequest and FetchResponse of Kafka 4.1. Independent of `protocol` on purpose: what measures the
-sidecar must not share its mistakes.
+Sans-I/O: frames stream by and are read by generators. A generator says which bytes it needs next (`Read`), and is sent
+them. Source: message specs FetchRequest and FetchResponse of Kafka 4.1. Independent of `protocol` on purpose: what
+measures the sidecar must not share its mistakes.
 Invariant: a generator asks for exactly the bytes of its part of the frame; it raises ValueError on one that lies.
 """
 

@@ -94,7 +94,7 @@ class FetchLink:
         self._response_reader = StreamReader(self._response_frames())
 
     def request_bytes(self, chunk: memoryview) -> list[FetchRequested]:
-        """The Fetch requests of which this chunk completed what tells whose they are. Raises ValueError."""
+        """Return the Fetch requests whose sender is known now that this chunk has come. Raises ValueError."""
         self._request_reader.feed(chunk)
         done, self._requests = self._requests, []
         return done

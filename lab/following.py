@@ -1,4 +1,5 @@
-"""A live producer that goes where its partition's leader goes, and what of its records is on a broker's disk.
+"""A live producer that follows its partition's leader from broker to broker; and which of its records a broker's disk
+has.
 
 Invariant: a record counts as acknowledged once, with the offset and number under which it is stored.
 """

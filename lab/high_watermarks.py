@@ -1,7 +1,8 @@
-"""Which high watermark a broker has of each of its replicas, as `replication-offset-checkpoint` tells it.
+"""Which high watermark a broker has for each of its replicas, as its file `replication-offset-checkpoint` tells it.
 
-A broker writes that file every five seconds (`replica.high.watermark.checkpoint.interval.ms`) from what it has in
-memory, of leaders and of followers alike. No request tells a follower's: ListOffsets is answered by the leader only.
+A broker writes that file every five seconds (`replica.high.watermark.checkpoint.interval.ms`), for replicas that it
+leads and for those that it follows. No request tells a follower's high watermark: ListOffsets is answered by the leader
+only.
 """
 
 from __future__ import annotations

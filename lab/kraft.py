@@ -25,7 +25,8 @@ _META_PROPERTIES = "meta.properties"
 _TAIL_LINES = 15
 
 _SESSION_PROPERTIES = {
-    # As in ZooKeeper mode here: after a kill nobody takes over, nor may the broker come back, before it ends.
+    # As in ZooKeeper mode here: after a kill, another leader is elected, and the broker may come back, only when it
+    # ends.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "1000",
 }

@@ -26,12 +26,14 @@ if TYPE_CHECKING:
 _IN_FLIGHT = 4
 _TIMEOUT_SECONDS = 30.0
 KNOWN_SECONDS = 10.0
-"""How long a leader may not know a topic that has just been created. The controller tells it first that it leads, by
-which it lists offsets, and then, in another request, that the topic exists, without which it takes no records."""
+"""How long a leader may not know a topic that has just been created. In a first request the controller tells it that it
+leads: from then on it lists offsets. In another request it hears that the topic exists: before that it takes no
+records."""
 _AGAIN_SECONDS = 0.1
 _UNKNOWN_TOPIC_OR_PARTITION = 3
 _REQUEST_BYTES = 1 << 20
-"""A bigger request only costs memory; a smaller one costs a round trip per few kilobytes."""
+"""The size of a request. A larger one only costs memory; with smaller ones there is a round trip for every few
+kilobytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,8 @@ def _fill_leader(
 
 
 def _next_request(maker: RecordMaker, written: Mapping[int, int], bytes_per_partition: int) -> dict[int, list[bytes]]:
-    """About `_REQUEST_BYTES` for the partitions that want more; Produce takes only one v2 batch each."""
+    """Make a request of about `_REQUEST_BYTES` for the partitions that want more. A Produce request takes only one v2
+    batch per partition."""
     batches: dict[int, list[bytes]] = {partition: [maker.batch()] for partition in written}
     if maker.shape.message_format == "v1" and not maker.shape.compressed:
         first = next(iter(batches.values()))[0]
@@ -186,7 +189,8 @@ class FillConnection:
             raise LabError(f"the leader at {self._leader} went away: {error}") from error
 
     def _again(self, request: _Request, refused: Sequence[Produced]) -> None:
-        """Send once more what a leader refused that does not know the topic yet. Raises LabError for all else."""
+        """Send again the batches that a leader refused because it does not know the topic yet. Raises LabError for any
+        other refusal."""
         others = [answer for answer in refused if answer.error_code != _UNKNOWN_TOPIC_OR_PARTITION]
         if others or time.monotonic() > self._known_by:
             raise LabError(f"the leader at {self._leader} refused a batch: {(others or refused)[0]}")

@@ -1,7 +1,7 @@
 """What brokers' logs say when fetches were altered badly, and what they say anyway. Pure.
 
-Knows no release: which noise belongs to which is in `lab.releases`. Invariant: whether a line is kept depends only on
-lines before it, so the complaints about a log that grows only grow.
+Knows no release: `lab.releases` says which noise belongs to which. Invariant: whether a line is kept depends only on
+lines before it. So when a log grows, complaints are only added.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BAD_LOG_LINES = re.compile(
 )
 """What a follower logs when its fetches were tampered with badly."""
 RELEVANT = re.compile(f"{BAD_LOG_LINES.pattern}|has an older epoch")
-"""Bad lines, and those that announce noise."""
+"""Bad lines, and the lines after which a bad line is noise."""
 SHRINKS = re.compile("Shrinking ISR")
 
 
@@ -26,8 +26,8 @@ class Noise(NamedTuple):
     """A kind of line that brokers log without anybody's interference.
 
     line: what it looks like.
-    after: it is noise only if this came before it and was not followed by such a line yet; both patterns then have a
-        group `place`, the partition, which must be the same.
+    after: the line is noise only if one like this came before it, for the same partition, and no line of the noise has
+        followed that yet. Both patterns have a group `place`, the partition.
     """
 
     line: re.Pattern[str]
@@ -38,10 +38,10 @@ FENCED_BY_NEW_EPOCH = Noise(
     re.compile(r"Partition (?P<place>\S+) marked as failed"),
     after=re.compile(r"Partition (?P<place>\S+) has an older epoch \(\d+\) than the current leader"),
 )
-"""As a reassignment completes, the leader epoch rises, and followers hear of it one after the other."""
+"""When a reassignment completes, the leader epoch rises, and followers hear of it one after the other."""
 CREATED_BEFORE_THE_LOG = Noise(re.compile("Expected partition .* to exist, but it was missing"))
 NOT_YET_KNOWN = Noise(re.compile("UNKNOWN_TOPIC_ID"))
-"""Topics come and go: in KRaft, every broker hears of it in its own time."""
+"""When a topic is created or deleted in KRaft, each broker hears of it at its own time."""
 
 
 def complaints(lines: Iterable[str], noise: Iterable[Noise]) -> list[str]:
@@ -64,7 +64,8 @@ def complaints(lines: Iterable[str], noise: Iterable[Noise]) -> list[str]:
 
 
 def is_noise(line: str, noise: Iterable[Noise], announced: set[tuple[Noise, str]]) -> bool:
-    """Whether the line is of a kind of noise; takes what announced it out of `announced`."""
+    """Whether the line is noise. If an earlier line announced it, that is removed from `announced`: it counts for one
+    line."""
     for kind in noise:
         found = kind.line.search(line)
         if found and kind.after is None:

@@ -1,7 +1,7 @@
 """Figures of a move, from what the taps saw. Pure.
 
-All windows slide: the worst one is found exactly, not on a grid. A window is half open, so two events that
-are exactly one second apart are not in the same second.
+All windows slide: the worst one is found exactly, not only among windows that begin at full seconds. A window is half
+open: two events that are exactly one second apart are not in the same second.
 Invariant: every event inside the range counts once in the mean and in each window that covers it.
 """
 

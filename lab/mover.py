@@ -1,7 +1,7 @@
 """Carries moves out on a running cluster, one after the other, and measures each.
 
-The cluster is reused: every move has topics of its own, and a cold one first waits until the brokers' quota
-windows have forgotten the one before. Knows neither how figures are computed nor how brokers are started.
+The cluster is reused. Every move has topics of its own, and a move under a cold quota first waits until the brokers'
+quota windows have forgotten the move before. Knows neither how figures are computed nor how brokers are started.
 Invariant: whatever happens to a move, its throttles and topics are gone afterwards.
 """
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from .compare import Comparison
 
 WARM_SECONDS = 15.0
-"""Longer than the quota's window of 11 s, so that all of it is on record as empty."""
+"""How long a broker is warmed: longer than the quota's window of 11 s, so that all of the window is recorded, as
+empty."""
 COLD_SECONDS = 13.0
-"""Longer than that window, so that none of it is on record."""
+"""How long a cold move waits: longer than that window, so that none of it is recorded any more."""
 LIVE_WARM_UP_SECONDS = 2.5
 _POLL_SECONDS = 0.1
 _TELL_SECONDS = 0.5
@@ -92,7 +93,7 @@ class Mover:
         await self._throttle(move, topic)
 
     async def _create_in_sync(self, topic: str, move: Move) -> None:
-        """A partition per leader that the first follower follows, in sync, unthrottled."""
+        """For each leader create a partition that the first follower follows in sync and that nobody throttles."""
         assignment = {n: [leader, move.followers[0]] for n, leader in enumerate(move.leaders)}
         await trio.to_thread.run_sync(self._cluster.admin.create_topic, topic, assignment)
 
@@ -157,7 +158,7 @@ class Mover:
         producer = LiveProducer(leader, _live(topic), 0, shape=self._cluster.shape(LIVE))
         async with trio.open_nursery() as nursery:
             await nursery.start(producer.run)
-            # The follower's fetcher takes a moment to find a new topic; that is not the throttle's doing.
+            # The follower's fetcher takes a moment to find a new topic, which must not be counted against the throttle.
             await trio.sleep(LIVE_WARM_UP_SECONDS)
             producer.acknowledged.clear()
             yield producer

@@ -150,8 +150,8 @@ class MoveResult:
         return self._ratio([figures.mean for figures in self.figures.values()], statistics.fmean)
 
     def mean_ratio_once_begun(self, most_seconds: float) -> float:
-        """The same, where up to `most_seconds` until the first byte do not count: brokers and their controller take
-        them."""
+        """The same, but up to `most_seconds` of the time before the first byte are not counted: brokers and their
+        controller need them."""
         begun = []
         for each in self.figures.values():
             seconds = each.duration_seconds - min(each.seconds_to_first, most_seconds)

@@ -25,7 +25,8 @@ APPLIED = re.compile(
     r"Processing override for entityPath"
     r"|DynamicConfigPublisher broker id=\d+\] Updating (?:topic|node|broker) \S+ with new configuration"
 )
-"""A broker has heard of a change of configs: the first in ZooKeeper mode, the second in KRaft."""
+"""The log line by which a broker says that it has heard of changed configs: the first form in ZooKeeper mode, the
+second in KRaft."""
 _RATES = {"leader": keys.LEADER_RATE, "follower": keys.FOLLOWER_RATE}
 _LISTS = {"leader": keys.LEADER_REPLICAS, "follower": keys.FOLLOWER_REPLICAS}
 
@@ -51,7 +52,7 @@ async def throttle_natively(
     broker_configs = {_RATES[role]: str(int(rate)) for role, rate in rates.items()}
     await trio.to_thread.run_sync(admin.set_topic_configs, topic, topic_configs)
     await trio.to_thread.run_sync(admin.set_broker_configs, brokers, broker_configs)
-    # Brokers apply configs when they hear of them; a move that starts earlier is not throttled yet.
+    # Brokers apply configs when they hear of them. A move that starts before that would not be throttled yet.
     deadline = time.monotonic() + _APPLIED_SECONDS
     while any(now < then + 2 for now, then in zip(_overrides(cluster, brokers), seen, strict=True)):
         if time.monotonic() > deadline:

@@ -2,9 +2,9 @@
 
     with own_network() as prefix:      "198.18.7", whose 254 addresses are ours
 
-Two labs that chose the same one would answer to each other's addresses. So each claims its network by a name that the
-kernel gives to one process at a time, in the network namespace that the addresses are of, and takes back when the
-process ends, however it does.
+Two labs with the same network would answer to each other's addresses. So each lab claims its network by a name that the
+kernel gives to one process at a time, within the network namespace that has the addresses. The kernel frees the name
+when the process ends, however it ends.
 
 Invariant: no interface has an address of a network when it is claimed.
 """

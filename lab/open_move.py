@@ -6,9 +6,8 @@
         ...
         outcome = await move.finish(timeout_seconds=60)
 
-Unlike `lab.mover` it does not wait for the end by itself and draws no conclusions.
-Invariant: however it ends, the brokers and sidecars run, quotas are none, the policy is the plan's, and its topic
-is gone.
+Unlike `lab.mover` it does not wait for the end by itself, and judges nothing. Invariant: however it ends, afterwards
+brokers and sidecars run, there are no quotas, the policy is the plan's, and its topic is gone.
 """
 
 from __future__ import annotations

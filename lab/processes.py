@@ -1,7 +1,7 @@
 """Child processes that never outlive the lab.
 
-Each child leads its own process group (a Ctrl-C reaches only the lab, which then ends them in order), writes
-to a file, and is killed by the kernel when the thread that started it ends. Knows nothing of Kafka.
+Each child leads a process group of its own, so that a Ctrl-C reaches only the lab, which then ends its children in
+order. It writes to a file, and the kernel kills it when the thread that started it ends. Knows nothing of Kafka.
 Invariant: signals go to a pid or group that this module started and that has not been reaped.
 """
 
@@ -70,7 +70,8 @@ class Process:
         return float(times.user + times.system)
 
     def start(self) -> None:
-        """Start it; forked here and not in a worker thread, whose end would kill the child (prctl(2))."""
+        """Start it. It is forked in this thread and not in a worker thread: when that ends, the kernel would kill the
+        child (prctl(2))."""
         if self.running:
             raise LabError(f"{self.name} is running already")
         with self.output.open("ab") as sink:
@@ -81,7 +82,7 @@ class Process:
             )  # fmt: skip
 
     def signal(self, number: signal.Signals) -> None:
-        """To the whole group; nothing happens if it has ended."""
+        """Send a signal to the whole group; nothing happens if the process has ended."""
         if self._child is not None and self.running:
             os.killpg(self._child.pid, number)
 
@@ -157,6 +158,7 @@ def accepts_connections(address: str, port: int) -> bool:
 
 
 def _dies_with_us() -> list[str]:
-    """util-linux' setpriv sets PR_SET_PDEATHSIG and execs; Popen's preexec_fn is unsafe beside threads."""
+    """Have the kernel kill the child when we end. util-linux' setpriv sets PR_SET_PDEATHSIG and then runs the command;
+    Popen's preexec_fn would be unsafe, since there are threads."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

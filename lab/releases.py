@@ -1,8 +1,8 @@
 """What a cluster can speak: one row per version of Fetch that real followers send.
 
-A follower never negotiates its Fetch version; it follows from the inter-broker protocol (ZooKeeper mode) or from the
-metadata version (KRaft). Knows no process. Invariant: every row's Fetch version was seen on the wire of a cluster of
-these binaries, and tests/system/test_versions.py sees it again.
+A follower never negotiates its Fetch version: that follows from the inter-broker protocol (ZooKeeper mode) or from the
+metadata version (KRaft). Knows no process. Invariant: every row's Fetch version was seen on the wire of a cluster with
+these binaries, and tests/system/test_versions.py checks it again.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ OLD_BINARIES: tuple[Release, ...] = (
     Release("0.10.1.1", "0.10.1-IV2", 3, records="v1"),
     Release("1.0.2", "1.0", 5),
 )
-"""What still runs on Java 17 though it was made for 8. These have no fetch sessions in them (KIP-227), so they take as
-they come answers that a newer follower refuses, and the other way round."""
+"""Old binaries that still run on Java 17, although they were made for Java 8. They have no fetch sessions (KIP-227) in
+their code, so they accept answers that a newer follower refuses, and refuse others that it accepts."""
 EVERY_RELEASE = RELEASES + OLD_BINARIES
 
 

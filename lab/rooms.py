@@ -1,4 +1,4 @@
-"""A network namespace per broker, as each has in a pod: for what only the kernel's own routing can show.
+"""A network namespace for each broker, as in a pod: for what only the kernel's own routing can show.
 
     with open_rooms((101, 102)) as rooms:
         cluster(ClusterPlan(brokers=(101, 102), rooms=rooms, sidecars=SidecarPlan(transparent=True)))
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SIDECAR_UID = 65532
-"""What the sidecar's image runs as, and the rules of a transparent egress let through."""
+"""The user that the sidecar's image runs as. The rules of a transparent egress except its connections."""
 _OWN_ADDRESSES = (50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 250)
-"""Of an `Addresses`: the taps' and ZooKeeper's, and one of the bridge itself."""
+"""Last parts of addresses that the bridge has: those that an `Addresses` gives to taps and ZooKeeper, and one of its
+own."""
 _NEEDED = {"ip": "iproute2", "tc": "iproute2", "setpriv": "util-linux", "iptables": "iptables"}
 
 
 _numbers = itertools.count()
 """One process may have several sets of rooms."""
 _BURST_BYTES = 256 * 1024
-"""Of a link's token bucket: more than the largest piece that TCP hands down at once."""
+"""The burst of a link's token bucket: more than the largest piece that TCP hands down at once."""
 _QUEUE_BYTES = 4 * 1024 * 1024
 
 
@@ -108,9 +109,9 @@ class Rooms:
             self._furnish(broker, self._link(index))
 
     def close(self) -> None:
-        """What was never made is nothing to complain of."""
+        """Remove what was made. What was never made is no error."""
         for index, broker in enumerate(self.addresses.brokers):
-            # The kernel takes a namespace apart in its own time; the links are to be gone now.
+            # The kernel takes a namespace apart some time later, but the links have to be gone now.
             output_of("ip", "link", "delete", self._link(index), check=False)
             output_of("ip", "netns", "delete", self._name(broker), check=False)
         output_of("ip", "link", "delete", self._bridge, check=False)

@@ -130,8 +130,8 @@ async def compare_replicas(cluster: Cluster, name: str) -> list[Comparison]:
 
 
 async def until_equal(cluster: Cluster, name: str, *, timeout_seconds: float) -> None:
-    """Wait until every replica is in sync and holds what its leader holds. Raises LabError if it does not come to
-    that: a replica in sync may still be fetching the last records."""
+    """Wait until every replica is in sync and holds what its leader holds: a replica in sync may still be fetching the
+    last records. Raises LabError if it does not happen in time."""
     await until_in_sync(cluster, name, timeout_seconds=timeout_seconds)
     deadline = time.monotonic() + timeout_seconds
     while different := [found for found in await compare_replicas(cluster, name) if not found.equal]:
@@ -145,9 +145,9 @@ async def until_committed(
 ) -> None:
     """Wait until this replica's high watermark has reached these offsets, by partition. Raises LabError.
 
-    A follower that holds every record may not yet know that they are committed: it hears so with its next fetch. Made
-    a follower anew before that, it drops them again at a protocol before KIP-101, and elected then, it would lead
-    with an empty log.
+    A follower that holds every record may not know yet that they are committed: it hears that with its next fetch. If
+    it becomes a follower anew before that, it drops the records again at a protocol before KIP-101. If it were elected
+    then, it would lead with an empty log.
     """
     log_dir = cluster.brokers[broker].log_dir
 

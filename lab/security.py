@@ -1,8 +1,8 @@
-"""How the brokers of a cluster speak to each other: in plaintext, by TLS, with SASL; and what that takes of files.
+"""How the brokers of a cluster speak to each other: in plaintext, by TLS, with SASL; and the files that this needs.
 
 Clients of the lab (its administrator, its producers) use a listener of their own, in plaintext: what is tried here is
 the traffic between brokers. Pure but for the files of `Keys`.
-Invariant: a broker whose traffic is secured has no plaintext listener that another broker is told of for replication.
+Invariant: if a broker's replication traffic is secured, no other broker is told of a plaintext listener for it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MODULES = {
     f' password="{PASSWORD}" user_{USER}="{PASSWORD}";',
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule required"
     f' username="{USER}" password="{PASSWORD}";',
-    # Kafka's unsecured tokens: what is tried is how long they are, not who signs them.
+    # Kafka's unsecured tokens: their length is what is tried here, not who has signed them.
     "OAUTHBEARER": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
     f' unsecuredLoginStringClaim_sub="{USER}" unsecuredLoginStringClaim_padding="{"x" * 40_000}";',
 }
@@ -75,14 +75,15 @@ class Security(enum.StrEnum):
 
     @property
     def jvm_options(self) -> tuple[str, ...]:
-        """Of brokers. The lab's stop at the JVM's first compiler, which starts them sooner, and which has no AES
-        instructions: 3 MB/s of AES-GCM in its first second on a busy machine, and 13 at best. That is less than moves
-        take, and a broker that is late with its answers misses the quota whoever throttles."""
+        """Options for brokers that encrypt: they may use all of the JVM's compilers. The lab's other brokers stop at
+        the first one, which starts them sooner. But it has no AES instructions: AES-GCM had 3 MB/s in its first second
+        on a busy machine, and 13 at best. That is less than moves need, and a broker that answers late misses the
+        quota, whoever throttles."""
         return ("-XX:TieredStopAtLevel=4",) if self.brokers_encrypt else ()
 
     @property
     def network_encrypts(self) -> bool:
-        """What passes between two hosts is encrypted: a tap needs keys."""
+        """Whether the traffic between two hosts is encrypted. Then a tap needs keys."""
         return self.brokers_encrypt or self is Security.TLS_BETWEEN
 
     @property
@@ -176,7 +177,8 @@ class Secured:
 
 
 def unsecured_token() -> str:
-    """A token that nobody signed (RFC 7515, appendix A.5), for an hour: what the lab's brokers show each other, too."""
+    """Return a token that nobody has signed (RFC 7515, appendix A.5), valid for an hour. The lab's brokers show such
+    tokens to each other, too."""
     now = int(time.time())
     parts = ({"alg": "none"}, {"sub": USER, "iat": now, "exp": now + 3600, "padding": "x" * 40_000})
     encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
@@ -190,7 +192,7 @@ class Keys:
     home: Path
     addresses: Addresses
     _names: dict[str, list[str]] = field(default_factory=dict)
-    """Of each file that was issued."""
+    """By file that was issued, the names in its certificate."""
 
     @cached_property
     def authority(self) -> Authority:
@@ -201,11 +203,12 @@ class Keys:
         return self._issued(f"broker-{broker}.pem", broker)
 
     def ingress(self, broker: int) -> Path:
-        """Of the sidecar that others dial instead of the broker: the same name, a key of its own."""
+        """The certificate of the sidecar that others dial instead of the broker: it has the broker's name, and a key of
+        its own."""
         return self._issued(f"ingress-{broker}.pem", broker)
 
     def egress(self, broker: int) -> Path:
-        """Of the sidecar that the broker dials instead of the others: all their names."""
+        """The certificate of the sidecar that the broker dials instead of the other brokers: it has all their names."""
         return self._issued(f"egress-{broker}.pem", *(other for other in self.addresses.brokers if other != broker))
 
     def tap(self) -> Path:
@@ -213,7 +216,7 @@ class Keys:
         return self._issued("tap.pem", *self.addresses.brokers)
 
     def renew(self) -> None:
-        """Issue everything anew that was issued, in the same files; the authority stays."""
+        """Issue every certificate anew, into the same files; the authority stays."""
         for file, names in self._names.items():
             self.authority.issue(file, names, common_name=file.removesuffix(".pem"))
 

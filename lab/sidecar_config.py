@@ -83,7 +83,8 @@ class SidecarConfig:
         return "\n".join(['mode = "peers"', *peers])
 
     def _named(self, leader: int) -> str:
-        """Certificates have names, and what stands between is met by address."""
+        """Return the name to verify: certificates have the leader's name, but taps and sidecars on the way are dialled
+        by address."""
         return (
             ""
             if self.secured is None or not self.secured.security.network_encrypts

@@ -116,7 +116,7 @@ class Sidecar:
         self._command = [*self._within, *self._program]
         self.process = Process(f"sidecar {broker}", self._command, output=home / "sidecar.log")
         self.left_behind: list[Process] = []
-        """Processes that handed over and still encrypt for those that came after them."""
+        """Processes that have handed over and that still encrypt for the process that took over."""
 
     @property
     def policy(self) -> str:
@@ -185,7 +185,8 @@ class Sidecar:
         fresh.rename(self._quotas)
 
     async def set_quotas(self, text: str) -> None:
-        """Replace quotas.toml, wait until the sidecar holds it (by its hash: one write may wake it twice).
+        """Replace quotas.toml, and wait until the sidecar has it in force. The hash tells: one write may wake the
+        sidecar twice.
 
         Raises:
             LabError: it refused the file, or did not notice it within five seconds.

@@ -1,9 +1,9 @@
 """The measuring relay between brokers: passes every byte at once and writes down what each Fetch carried.
 
-A process of its own (`python -m lab.tap --output FILE --link 101=127.0.0.1:9092@127.0.0.2:9092 ...`), so that
-it neither slows nor is slowed by what it measures. One thread per direction; big chunks, no copies.
-Knows nothing of quotas. Invariant: every byte goes on, also of what cannot be understood (then one
-`undecoded` line says so), and answers go on before they are looked at.
+A process of its own (`python -m lab.tap --output FILE --link 101=127.0.0.1:9092@127.0.0.2:9092 ...`), so that it
+neither slows down what it measures nor is slowed down by it. One thread per direction; big chunks, no copies. Knows
+nothing of quotas. Invariant: every byte goes on, even if it cannot be understood (then one `undecoded` line says so),
+and answers go on before they are looked at.
 
 Lines written, times on CLOCK_MONOTONIC in seconds:
 `{"t":1.2,"kind":"request","leader":101,"follower":102,"version":3,"bytes":90}` as a replica's Fetch request arrives,
@@ -142,7 +142,8 @@ class TappedConnection:
 
     def _pump(self, source: End, target: End, look: Callable[[memoryview], None]) -> None:
         chunk = memoryview(bytearray(_CHUNK_BYTES))
-        # A request has to be known before its answer can come back; an answer goes on before it is looked at.
+        # A request is looked at before it goes on, or its answer could come first. An answer goes on before it is
+        # looked at.
         look_first, watching = source is self._accepted, True
         with contextlib.suppress(OSError):
             while size := source.recv_into(chunk):
@@ -152,7 +153,7 @@ class TappedConnection:
                 if not look_first:
                     watching = watching and self._look(look, chunk[:size])
         for end in (source, target):
-            # Both ways at once: a broker never half-closes, and a fetcher has to see the loss.
+            # Both directions are closed at once: a broker never half-closes, and a fetcher has to notice the loss.
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
@@ -175,7 +176,7 @@ class TappedConnection:
                     self._garble_request(self._garble, chunk)
 
     def _garble_request(self, wanted: Path, chunk: memoryview) -> None:
-        """If the chunk is a Fetch request and nothing else, which is how followers send them."""
+        """Garble the request, if the chunk is one Fetch request and nothing else, which is how followers send them."""
         if len(chunk) > _SIZE_AND_KEY.size:
             size, api_key = _SIZE_AND_KEY.unpack_from(chunk)
             if api_key == API_FETCH and size + _INT_BYTES == len(chunk):

@@ -1,4 +1,5 @@
-"""The ends of a tapped connection where what passes is encrypted: the tap is dialled as the leader, and dials it.
+"""The ends of a tapped connection that is encrypted: a follower dials the tap as its leader, and the tap dials the
+leader.
 
 Knows no Kafka. Invariant: neither end is ever used before the other one's certificate was verified.
 """
@@ -21,8 +22,8 @@ _HANDSHAKE_SECONDS = 10.0
 class TlsEnd:
     """A connection whose handshake is done, of which one thread reads while another one writes.
 
-    OpenSSL allows one call at a time for one connection, and waits for nothing here: whoever has to wait waits for the
-    socket, outside of the lock.
+    OpenSSL allows only one call at a time for a connection. So no call waits for the peer here: a thread that has to
+    wait waits for the socket, without the lock.
     """
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
@@ -50,7 +51,8 @@ class TlsEnd:
             select.select([], [self._sock], [])
 
     def shutdown(self, how: int) -> None:
-        """Of the TCP connection: `SSLSocket.shutdown` would have what follows read as plaintext."""
+        """End the TCP connection's direction. After `SSLSocket.shutdown`, what follows would be read as if it were
+        plaintext."""
         socket.socket.shutdown(self._sock, how)
 
     def close(self) -> None:

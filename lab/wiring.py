@@ -1,4 +1,5 @@
-"""The parts of a cluster as its plan has them: which addresses each broker, sidecar and tap is told, in which files.
+"""The parts of a cluster as its plan wants them: which addresses each broker, sidecar and tap is told, and in which
+files.
 
 The path of bytes: follower -> [its egress sidecar] -> the leader's tap -> [its ingress sidecar] -> leader.
 Starts nothing. Invariant: every hop of a route goes on to the one that stands next on it.
@@ -101,7 +102,7 @@ class Wiring:
                 upstreams[broker] = self.addresses.leader_tap(broker)
             home = self.home / f"sidecar-{broker}"
             rooms = self.plan.rooms
-            # A program of its own, a container, joins a room by itself.
+            # A container, as a program of its own, joins a room by itself.
             within = () if rooms is None or plan.program else rooms.within_as_sidecar(broker)
             sidecars[broker] = Sidecar(
                 broker,

@@ -32,7 +32,8 @@ def zookeeper_properties(addresses: Addresses, broker: int, *, protocol: str, me
         "zookeeper.connect": f"{addresses.zookeeper}:{ZOOKEEPER_PORT}",
         "inter.broker.protocol.version": protocol,
         "log.message.format.version": message_format,
-        # Kafka's default until 2.5; after a kill nobody takes over, nor may the broker come back, before it ends.
+        # Kafka's default until 2.5. After a kill, another leader is elected, and the broker may come back, only when it
+        # ends.
         "zookeeper.session.timeout.ms": "6000",
     }
 
@@ -67,8 +68,8 @@ class ZooKeeper:
         self.process.start()
 
     def add_user(self, mechanism: str, user: str, password: str) -> None:
-        """Let brokers that start later know this user, by which they authenticate to each other: no broker could be
-        asked to. Blocks while a JVM runs (2 s). Raises LabError."""
+        """Let brokers that start later know this user, by whom they authenticate to each other. It has to be done
+        before them, since no broker could be asked yet. Blocks while a JVM runs (2 s). Raises LabError."""
         command = jvm_command(
             "kafka.admin.ConfigCommand", "--zookeeper", self.connect, "--alter", "--entity-type", "users",
             "--entity-name", user, "--add-config", f"{mechanism}=[password={password}]",

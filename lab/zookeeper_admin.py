@@ -1,4 +1,4 @@
-"""The administrator of brokers that take no such requests yet: what only ZooKeeper is told goes by Kafka's own tools.
+"""The administrator of old brokers: requests that they do not take are made by Kafka's own tools, by way of ZooKeeper.
 
 Before 2.4 there is no request that reassigns partitions or elects leaders (KIP-455, KIP-460), before 2.3 none that
 changes single configs (KIP-339). Each call to a tool costs a JVM, about a second.

@@ -1,9 +1,9 @@
-"""Rates of peers and racks for the audit: each as if it were a role's quota, beside the roles' own.
+"""Rates of peers and racks for the audit: each is judged like a role's quota, beside the roles' own.
 
-DataFrame → DataFrame. What is asked of a role's quota, in every second and in every eleven, is asked of these in the
-same way: a rate of a rack is told as the quota of a role called ``leader, rack b``, whose bytes are those of the links
-that it bounds. Rates of topics are not among them: journals have the bytes of topics in shapes, those of links exactly.
-Invariant: the rows of the roles themselves are as they were.
+DataFrame → DataFrame. A role's quota is judged in every second and in every eleven, and so are these rates. A rack's
+rate is told as the quota of a role called ``leader, rack b``; its bytes are those of the links that it bounds. Rates of
+topics are left out: journals have a link's bytes by the second exactly, but a topic's only as shapes. Invariant: the
+rows of the roles themselves do not change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def with_bounds(seconds: DataFrame, events: DataFrame) -> tuple[DataFrame, DataF
 
 
 def _by_name() -> Column:
-    """A map: by name the other brokers that a rate is of, and bytes per second."""
+    """A map: for each rate, by its name, the brokers at the other end that it counts, and bytes per second."""
     peers = F.transform(
         F.map_entries("told.peers"), lambda one: _entry("peer ", one["key"], F.array(one["key"]), one["value"])
     )
@@ -62,7 +62,8 @@ def _called() -> Column:
 
 
 def _events(told: DataFrame, names: DataFrame, columns: list[str]) -> DataFrame:
-    """Of each rate an event wherever the role's quota was told; without a limit where that did not have it."""
+    """Add an event for each rate wherever its role's quota was told. It has no limit where that quota did not have the
+    rate."""
     limit = F.try_element_at("of", F.col("name"))["bytes_per_second"]
     each = told.withColumn("bytes_per_second", F.lit(None)).join(F.broadcast(names), on=list(ROLE), how="inner")
     kept = [name for name in columns if name not in ("role", "bytes_per_second")]

@@ -1,8 +1,8 @@
 """Rates inside a role's quota, as the journals' quota events tell them: which links each of them bounds.
 
-A rate of a peer bounds one link of a broker, a rate of a rack those with all brokers that were known to be in it. What
-a model of links cannot hold to, rates of topics and who goes first, is said in words. Invariant: nothing that the
-journals tell of is left out silently.
+A peer's rate bounds one link of a broker; a rack's rate bounds the links with all brokers that were known to be in it.
+A model of links cannot hold to rates of topics, nor to who goes first, so these are told in words. Invariant: nothing
+that the journals tell of is left out silently.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Bound(NamedTuple):
 
 
 class Inside(NamedTuple):
-    """bounds: of every broker and role, those that held last. left_out: what a model of links does without, a sentence
-    each."""
+    """bounds: those that held last, of every broker and role. left_out: what a model of links cannot hold to, a
+    sentence each."""
 
     bounds: tuple[Bound, ...] = ()
     left_out: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
 """What went wrong in Java, as a line for people.
 
-Knows no job. Invariant: one line, without a stack; a file that may not be read is called that, and what nobody who
-typed something can put right is called Spark's own.
+Knows no job. Invariant: the line is one line, without a stack. A file that may not be read is told as such. An error
+that cannot be put right by whoever typed the command is told as Spark's own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.errors import PySparkException
 
 _DENIED = re.compile(r"(?:^|\s|:)(?P<path>/[^\n]*?)(?:: | \()Permission denied", re.MULTILINE)
-"""As java.nio.file's and java.io's exceptions say it, the latter in parentheses."""
+"""How java.nio.file's and java.io's exceptions say it; the latter put it in parentheses."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 _PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:: .+)?)$", re.MULTILINE)
@@ -29,15 +29,16 @@ _MISTAKES = frozenset(
         "NoSuchElementException", "NullPointerException",
     }
 )  # fmt: skip
-"""Java's exceptions for what a program got wrong: nothing that it was given is said by them."""
+"""Java's exceptions for a programmer's mistakes. They say nothing about the input."""
 _STOOD_STILL = re.compile(
     r"heartbeat timed out|SparkContext (?:was|has been) (?:shut down|stopped)|stopped SparkContext"
 )
-"""What Spark says when it has given up an executor, or itself, that said nothing for too long or was ended."""
+"""What Spark says when it has given up an executor, or itself, because it was silent for too long or was ended."""
 
 
 def jvm_ended(error: Py4JNetworkError | ConnectionError) -> str:
-    """Return what to say when nobody answers at the other end of py4j's connection, which a job has alone."""
+    """Return what to say when the JVM at the other end of py4j's connection does not answer. A job has a JVM of its
+    own."""
     return (
         f"Spark's JVM ended, or was ended, while it was at work ({error}): run it again; if the kernel ended it for"
         " want of memory, with fewer cores: --master 'local[1]'"
@@ -79,8 +80,8 @@ def root_cause(error: PySparkException | Py4JJavaError) -> str:
 
 
 def _causes(error: PySparkException | Py4JJavaError) -> list[tuple[str, str]]:
-    """What Java says was behind it: (class, message), outermost first. Spark calls a file that may not be read one that
-    does not exist."""
+    """Return the chain of Java's causes as (class, message), outermost first. It is needed because Spark says of a file
+    that may not be read that it does not exist."""
     cause = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     found = []
     while cause is not None:

@@ -1,7 +1,8 @@
-"""Which links of a scenario have anything to do with each other: those that share a budget, or are linked by others.
+"""Which links of a scenario depend on each other: two links that share a budget, and all that are connected by such
+pairs.
 
-Pure, standard library alone. Invariant: links of two components never ask the same budget, so that each component may
-be replayed by itself, elsewhere and at another time, and everything comes out as if all were replayed together.
+Pure, standard library alone. Invariant: links of two components never ask the same budget. So each component may be
+replayed by itself, elsewhere and at another time, with the same result as if all were replayed together.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def components(flows: Sequence[Flow], quotas: Quotas, bounds: Sequence[Bound] = ()) -> list[list[int]]:
-    """Return the flows' indices, component by component, each in its order; a flow without a budget is one alone."""
+    """Return the flows' indices, component by component, each in its order. A flow without a budget is a component by
+    itself."""
     budgets = {*quotas, *((bound.broker, bound.role) for bound in bounds)}
     of_budget: dict[tuple[str, str], int] = {}
     parents = list(range(len(flows)))

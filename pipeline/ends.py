@@ -1,9 +1,9 @@
-"""What each end of a link saw of each replica, by the second and its own clock: both sidecars tell of the same bytes.
+"""What each end of a link saw of each replica, by the second of its own clock. Both sidecars tell of the same bytes.
 
 DataFrame → DataFrame. An *end* is a link's role: `leader` as the source's sidecar saw it, `follower` as the
-destination's. Ends are never put together second by second, since the clocks of two machines differ: where one is
-enough it is one of them for a replica, and where both are needed they are matched by what does not depend on a clock,
-the offsets (`moves`).
+destination's. Ends are never put together second by second, since the clocks of two machines differ. Where one end is
+enough, one of them is chosen for each replica. Where both are needed, they are matched by the offsets, which do not
+depend on a clock (`moves`).
 
 Invariant: the bytes of an end's seconds add up to what its journal's lines say of the replica.
 """
@@ -37,7 +37,8 @@ def seconds_of_ends(traffic: DataFrame) -> DataFrame:
     it stood as either of them (`behind_offset`, `behind_watermark`, `sync_offset`, `sync_watermark`, null if it was
     not); `fetch_offset_before`, the least and the greatest of `fetch_offset`, `high_watermark`, `log_start_offset`."""
     behind, in_sync = F.when(~F.col("in_sync"), 1), F.when(F.col("in_sync"), 1)
-    # Rows are moved once, by replica: all that is asked of an end, and of both together, is asked where they are then.
+    # Rows are shuffled once, by replica: whatever is asked of one end, or of both together, finds its rows in one
+    # place.
     return (
         linked(traffic)
         .select(*END, "time", *_OF_REPLICA)
@@ -67,8 +68,8 @@ def own_broker() -> Column:
 
 
 def one_end(traffic: DataFrame) -> DataFrame:
-    """The seconds of each replica by the end that saw more of it: more bytes, or more seconds, or else the follower's,
-    which is nearer to what arrived. `seen_by` is its role."""
+    """The seconds of each replica as one end saw them: the end that saw more bytes; if both saw as many, more seconds;
+    else the follower's, which is nearer to what arrived. `seen_by` is that end's role."""
     seconds = seconds_of_ends(traffic)
     whole = Window.partitionBy(*END)
     seen = F.struct(

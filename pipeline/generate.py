@@ -1,9 +1,10 @@
-"""Journals of a cluster that never was, with known truth: for tests of truth, and to see how jobs grow.
+"""Journals of a made-up cluster, whose truth is known: to test jobs against it, and to see how they grow.
 
 B brokers in a ring, P partitions: partition p is led by broker p mod B, and the next broker in the ring catches up on
-it. Both sidecars keep a journal. Every second a role moves exactly its quota, all partitions alike but a hot one;
-where a violation is injected twice that, where a stall is, nothing. DataFrame only, so that it grows as far as the
-cluster it runs on. Invariant: everything is a formula of (partition, second): no state, no randomness.
+it. Both sidecars keep a journal. Every second a role moves exactly its quota, and all partitions have equal shares but
+a hot one. In the second of an injected violation it moves twice the quota, during a stall nothing. Only DataFrames, so
+that it grows as far as the cluster it runs on. Invariant: everything is a formula of (partition, second): no state, no
+randomness.
 """
 
 from __future__ import annotations
@@ -29,20 +30,20 @@ START_SECONDS = 1_795_226_400
 """2026-11-21T02:00:00Z."""
 BYTES_PER_MESSAGE = 1000
 HEADER_BYTES = 18
-"""Of an entry of Fetch v3 (message spec FetchResponse.json)."""
+"""Bytes of an entry's header in Fetch v3 (message spec FetchResponse.json)."""
 FETCHES, OMITTED = 10, 8
-"""Of a partition in a second."""
+"""How often a partition is fetched, and left out, in one second."""
 RUN = "20261121T020000Z-gen"
 FILES_BEGIN = "journal-generated"
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What is generated, and thereby the truth.
+    """What is generated, and so what a job has to find.
 
     violations: (leader's id, second) in which twice the quota moved.
     stalls: (leader's id, first second, second after the last) in which nothing moved.
-    hot_share: of its leader's traffic, for partition 0.
+    hot_share: the share of its leader's traffic that partition 0 has.
     """
 
     brokers: int = 3
@@ -50,7 +51,7 @@ class Cluster:
     seconds: int = 120
     quota_bytes_per_second: int = 6_000_000
     written_bytes_per_second: int = 10_000
-    """Producers', into each partition."""
+    """What producers write to each partition."""
     violations: tuple[tuple[int, int], ...] = ()
     stalls: tuple[tuple[int, int, int], ...] = ()
     hot_share: float | None = None
@@ -190,8 +191,8 @@ def _closed(text: DataFrame) -> DataFrame:
 
 
 def _of_partition(ids: DataFrame, cluster: Cluster) -> DataFrame:
-    """Add who leads it, who follows, and `rate`: messages per ordinary second, of the hot partition, of those that
-    share its leader, of all others."""
+    """Add leader, follower, and `rate`: messages in an ordinary second. It has one value for the hot partition, one for
+    the others of its leader, and one for all the rest."""
     partition = F.col("partition")
     rate = (
         F.when(partition == 0, cluster.messages_per_second(0))

@@ -1,8 +1,8 @@
-"""Frames that are worked out once, for all that ask of them, and given back at the end.
+"""Frames that are worked out once for all who read them, and freed at the end.
 
-A frame is a plan: whoever asks of it twice has it worked out twice, and because of each question only the columns that
-it needs are moved, Spark does not see that both move the same rows. Invariant: nothing is held beyond the `with` block:
-what is held stands for the files as they were, and a later job has to read them as they are then.
+A frame is only a plan: if two questions read it, Spark works it out twice. It does not notice that both shuffle the
+same rows, because each question takes only the columns that it needs. Invariant: nothing is held beyond the `with`
+block. A held frame shows the files as they were, and a later job has to read them as they are then.
 """
 
 from __future__ import annotations

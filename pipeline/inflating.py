@@ -1,8 +1,8 @@
 """One journal file's bytes to its lines, and how it ends: whole, cut off, altered, or no gzip at all.
 
-Pure, standard library, and what executors run for files that Spark's own reader did not read to their last line: that
-reader takes every error for the end of the file. Invariant: a line that is returned is as it was written; of a file in
-which a byte has changed there is none, since nothing says which lines the change is in.
+Pure, standard library. Executors run it for files that Spark's own reader did not read to their last line: that reader
+takes every error for the end of the file. Invariant: a line that is returned is as it was written. If a byte of a file
+has changed, no line of it is returned, since nothing says which lines the change is in.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class End(enum.StrEnum):
     WHOLE = "whole"
     """The gzip is complete."""
     CUT = "cut"
-    """It ends before its end: a kill -9, a full disk, a copy that is still being made."""
+    """It ends before the gzip is complete, after a kill -9, on a full disk, or in a copy that is still being made."""
     ALTERED = "altered"
     """A checksum or the coding is wrong: at least one byte is not what was written."""
     FOREIGN = "foreign"

@@ -1,8 +1,8 @@
 """How far behind: SumReplicaLag over time, progress, when it ends, and why it does not.
 
-DataFrame → DataFrame. A partition speaks only when there is news, so its lag is carried on until its next line, at
-most `HELD_SECONDS`: a replica that is behind speaks every second. Invariant: at any time the sum is over what each
-replica said last; no grid of partitions times seconds is ever built.
+DataFrame → DataFrame. A partition has lines only when there is news, so its lag is carried on until its next line, for
+at most `HELD_SECONDS`: a replica that is behind has news every second. Invariant: at any time the sum is over what each
+replica's last line said. A grid of partitions times seconds is never built.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from .tables import Tables
 
 HELD_SECONDS = 30
-"""A replica behind that is silent for longer is gone: its connection, its leader, or itself."""
+"""A replica that was behind and is silent for longer than this is gone: its connection, its leader, or the replica
+itself."""
 TREND_SECONDS = 60
 LOOKS_BACK_SECONDS = TREND_SECONDS + HELD_SECONDS
-"""What the lag and the trend of a second may depend on: the trend's seconds, and what is carried on into them."""
+"""How far back the lag and the trend of a second may depend on lines: the trend's seconds, and the lag carried into
+them."""
 LEAST_TREND_SECONDS = 10
 Z_95 = 1.96
 
@@ -38,9 +40,9 @@ def per_replica(traffic: DataFrame) -> DataFrame:
     """
     keyed = traffic.withColumn("replica", F.when(F.col("role") == "leader", F.col("peer")).otherwise(""))
     key = (*ROLE, "replica", "topic", "partition")
-    # Rows are moved once, by replica: what is asked of a second and of those around it is asked where they are then.
+    # Rows are shuffled once, by replica, so that a second and those around it are in one place.
     keyed = keyed.select(*key, "time", "fetch_offset", "high_watermark", "in_sync", "record_bytes").repartition(*key)
-    # In the second of catching up there are two lines; the one further on is the later one.
+    # In the second in which a replica catches up it has two lines; the one with the higher offset is the later one.
     seconds = keyed.groupBy(*key, "time").agg(
         F.max("fetch_offset").alias("fetch_offset"),
         F.max("high_watermark").alias("high_watermark"),
@@ -90,7 +92,8 @@ def _summed(steps: DataFrame, *more: str) -> DataFrame:
 def _steps(replicas: DataFrame) -> DataFrame:
     was_held = F.col("time") - F.col("time_before") <= HELD_SECONDS
     before = F.when(was_held, F.col("lag_before")).otherwise(0)
-    # What passed unseen during a silence has no bytes beside it that would say how large a message is.
+    # After a silence, what passed unseen has no bytes from which the size of a message could be told, so it is not
+    # counted.
     was_behind = was_held & (F.col("lag_before") > 0)
     step = F.struct(
         "time",
@@ -122,11 +125,12 @@ def _growth(name: str) -> Column:
 
 
 def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
-    """Add `done` (0 to 1: messages moved since nothing lagged, over those and the lag), `remaining_bytes`; from the
-    last minute `drain` (messages per second by which the lag shrinks; null: not known yet), `eta_seconds`, `eta_low`,
-    `eta_high` (95 %, null while the drain is known: never, at this rate).
+    """Add `done` (0 to 1: messages moved since nothing lagged, as a share of these and the lag) and `remaining_bytes`.
+    Add from the last minute `drain` (messages per second by which the lag shrinks; null: not known yet), and
+    `eta_seconds`, `eta_low`, `eta_high` (95 %). If `drain` is known and one of these is null, it never ends at this
+    rate.
 
-    events: with the quotas, so that what a trend was before a change of quota says nothing of what comes after it.
+    events: have the quotas, so that a trend from before a change of quota says nothing of what comes after it.
     """
     before = Window.partitionBy(*ROLE).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     so_far = (

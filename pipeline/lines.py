@@ -30,11 +30,12 @@ PARSED = StructType([StructField("source", StringType()), *LINE,
                      StructField("problem", StringType()), StructField("value", StringType())])  # fmt: skip
 """What `parse` makes of text."""
 EARLIEST_SECONDS, LATEST_SECONDS = 946_684_800, 4_102_444_800
-"""2000 and 2100: what is outside is in milliseconds, or no clock."""
+"""2000 and 2100. A time outside is in milliseconds, or of a clock that was never set."""
 AHEAD_SECONDS = 86_400
 """How far ahead of this machine's clock a line may be."""
 MOST = 1 << 53
-"""Bytes, messages or seconds. What is worked out of a line multiplies them by at most 825: 15 seconds of 55 parts."""
+"""The most bytes, messages or seconds in a line. What is worked out of them multiplies them by at most 825, for 15
+seconds of 55 parts, and has to fit in 64 bits."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
@@ -115,7 +116,7 @@ def _is_negative() -> Column:
 
 
 def _fit_sums() -> Column:
-    """Whether what is worked out with these numbers stays within 64 bits: beyond them one line would end the job.
+    """Whether what is worked out with these numbers fits in 64 bits. If it did not, one line would end the whole job.
 
     NaN does not: to Spark it is more than every number."""
     own = [field.name for field in COMMON if field.type is FieldType.INTEGER]

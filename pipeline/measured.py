@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BUSIEST = 0.95
-"""Of the minutes: a plan has to hold in all but the busiest few."""
+"""The share of minutes that an inflow is not exceeded in: a plan has to hold in all but the busiest few."""
 
 
 def written(replicas: DataFrame) -> DataFrame:
@@ -36,8 +36,8 @@ def written(replicas: DataFrame) -> DataFrame:
 
 
 def inflow(traffic: DataFrame) -> DataFrame:
-    """Per broker: `inflow_bytes_per_second`, what it fetched in sync in all but its busiest minutes, counted from the
-    first second in which it fetched anything; a last minute that is not over counts as long as it was.
+    """Per broker: `inflow_bytes_per_second`, what it fetched while in sync, in all but its busiest minutes. Minutes are
+    counted from the first second in which it fetched anything. The last minute counts with the length that it has.
 
     traffic: rows of the traffic or, exact in every second, of the seconds table.
     """
@@ -72,5 +72,5 @@ def measure(replicas: DataFrame, link_seconds: DataFrame) -> tuple[dict[TopicPar
 
 
 def _broker(source: str) -> int | None:
-    """A peer that is known by its address alone is nobody's id."""
+    """Return the source's broker id; None for a peer that is known by its address alone."""
     return int(source) if source.isdecimal() else None

@@ -1,9 +1,9 @@
 """Moves: which replicas caught up, from where, how long it took, and which side's quota set the pace.
 
-DataFrame → DataFrame. A *move* is one replica's time behind, from its first second behind to its first in sync, told by
-each end by its own clock (`ends`); what both tell of the same offsets is one move, and the end that saw more bytes
-tells it. MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap; one that fell silent while
-behind is there too, as not finished; a move's bytes are those that its end's journal has of it, to the byte.
+DataFrame → DataFrame. A *move* is one replica's time behind, from its first second behind to its first in sync. Each
+end tells it by its own clock (`ends`). If both ends tell of the same offsets, that is one move, told by the end that
+saw more bytes. MoveRatio and MoveTime are KIP-73's. Invariant: a replica's moves do not overlap. One that fell silent
+while behind is there too, as not finished. A move's bytes are those that its end's journal has of it, to the byte.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 MOVE = REPLICA
 SATURATED, HELD_BACK = 0.9, 0.7
-"""Of the quota, over KIP-73's window: a role that moves as much is held by it; one that moves somewhat less, too, if it
-left anything out meanwhile. Moves begin slowly, and a fetch of a single partition waits and leaves nothing out."""
+"""Shares of the quota, over KIP-73's window. A role that moves the first share or more is held by its quota. One that
+moves the second share or more is held, too, if it left anything out meanwhile. Moves begin slowly, and a fetch of a
+single partition waits and leaves nothing out."""
 PACE_SECONDS = 11
 MOSTLY = 0.5
 
@@ -48,7 +49,8 @@ def moves(traffic: DataFrame, events: DataFrame, link_seconds: DataFrame | None 
 def moves_of(tables: Tables, held: Held) -> DataFrame:
     """The same from the tables, without reading each second of the days that are kept.
 
-    held: times behind are asked of four times, of their bytes, their minutes, and who shared these at either end.
+    held: a frame is kept here, since times behind are read four times: for bytes, for minutes, and for who shared these
+    at either end.
     """
     behind = held.once(whole(read(tables, SUMMARY)))
     return _paced(behind, saturation(tables.seconds, tables.events))
@@ -77,7 +79,7 @@ def _told(found: DataFrame) -> DataFrame:
     average = F.try_divide(F.sum("bytes").over(from_there), F.sum("messages").over(from_there))
     each = F.coalesce(F.try_divide("bytes", "messages"), average, F.lit(0.0))
     written = F.greatest(F.col("written") * each, F.lit(0.0))
-    # One that fell silent and went on later is a move again, which has the rest.
+    # If a replica fell silent and went on later, that is a further move, and the rest of the backlog is its own.
     goes_on = F.lead("began").over(Window.partitionBy(*MOVE).orderBy("began")).isNotNull()
     brought = F.greatest(F.col("bytes") - written, F.lit(0.0))
     backlog = F.when(F.col("finished") | goes_on, brought).otherwise(F.col("backlog") * each)
@@ -86,10 +88,11 @@ def _told(found: DataFrame) -> DataFrame:
 
 
 def _paces(behind: DataFrame, pace: DataFrame) -> DataFrame:
-    """Per end and time behind: `held_share` of its seconds, in which its own side's quota set the pace, and how many
-    `destinations` its source and how many `sources` its destination had in the mean of them, this one among them.
+    """Per end and time behind: `held_share`, the share of its seconds in which its own side's quota set the pace. Also
+    how many `destinations` its source and how many `sources` its destination had on average, this one included.
 
-    What is asked of ends together is asked of minutes: a sixtieth of the rows, exact to the second."""
+    Ends are joined by the minute, which are a sixtieth of the rows. A minute has a bit for each of its seconds, so the
+    result is exact to the second."""
     minutes = behind.select(*END, "number", F.inline("minutes"))
     held = pace.where("saturated").groupBy(*ROLE, F.floor(F.col("time") / BITS).alias("minute"))
     saturated = held.agg(F.bit_or(second_bit()).alias("saturated")).withColumn("broker", F.col("broker").cast("string"))
@@ -113,14 +116,15 @@ def _paces(behind: DataFrame, pace: DataFrame) -> DataFrame:
 
 
 def _crowd(links: str) -> Column:
-    """Of a minute's active seconds the sum of how many links were active in each."""
+    """Sum up, over a minute's active seconds, how many links were active in each of them."""
     active = F.col("active")
     return F.aggregate(links, F.lit(0), lambda so_far, link: so_far + F.bit_count(active.bitwiseAND(link)))
 
 
 def _by_offsets(found: DataFrame) -> DataFrame:
-    """Of times behind at both ends that are about the same offsets: those of the end that saw more bytes (else the
-    follower's, which is nearer to what arrived), with `leader_share` and `follower_share`, each as that side saw it."""
+    """Match times behind of both ends that are about the same offsets. Of each match those of the end that saw more
+    bytes stay (else the follower's, which is nearer to what arrived), with `leader_share` and `follower_share` as each
+    side saw it."""
     by_offset = Window.partitionBy(*MOVE).orderBy("from_offset", "to_offset", "role", "number")
     reached = F.max("to_offset").over(by_offset.rowsBetween(Window.unboundedPreceding, -1))
     apart = F.coalesce(F.col("from_offset") > reached, F.lit(True)).cast("int")
@@ -173,16 +177,17 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     """Per broker, role and second: whether the quota sets the pace."""
     in_order = Window.partitionBy("broker", "role").orderBy("time")
     seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
-    # In the second in which a quota is raised it cannot set the pace yet.
+    # In the second in which a quota is raised, the higher one does not set the pace yet: the lower one counts.
     seconds = seconds.withColumn("limit", F.least("limit", F.lag("limit").over(in_order)))
-    # What was allowed while there was no quota says nothing of the pace under the one that came.
+    # Seconds without a quota are left out: what moved in them says nothing of the pace under the quota that came.
     limited = F.col("limit") < UNLIMITED
     recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     under_quota, limit = F.when(limited, F.col("bytes")), F.when(limited, F.col("limit"))
     bytes_moved, quota = F.sum(under_quota).over(recent), F.sum(limit).over(recent)
     moved = bytes_moved / quota
     held_back = F.sum("omitted").over(recent) > 0
-    # Under kip73 a fetch is several seconds' worth: three of four that fit are all that it can do.
+    # Under kip73 one fetch brings several seconds' worth. If another one as large would not fit, the quota sets the
+    # pace.
     no_room = bytes_moved + F.max(under_quota).over(recent) > quota
     saturated = limited & ((moved >= SATURATED) | ((moved >= HELD_BACK) & (held_back | no_room)))
     return seconds.select("broker", "role", "time", F.coalesce(saturated, F.lit(False)).alias("saturated"))

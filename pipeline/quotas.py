@@ -1,7 +1,8 @@
 """The quota in force, second by second, as the journals' quota events tell it.
 
-DataFrame → DataFrame. Events are told by the second: when in it a quota changed nobody knows. Invariant: such a second
-has two quotas, the least and the most that held in it, and nobody is accused of what was allowed a moment before.
+DataFrame → DataFrame. Events are told by the second: nobody knows when within a second a quota changed. Invariant: the
+second of a change has two quotas, the least and the most that held in it, and nobody is accused of what was allowed a
+moment before.
 """
 
 from __future__ import annotations
@@ -27,19 +28,20 @@ def periods(events: DataFrame) -> DataFrame:
     """Return `broker`, `role`, `since`, `until` (seconds; null: to the end), `limit` (inf: none), `enforce`, `policy`,
     and `least` and `most` of what held in the second `since`.
 
-    Files say the quota again at their head; what does not change anything starts no period.
+    Each journal file says the quota again at its head. An event that changes nothing starts no period.
     """
     said = events.where(F.col("kind") == Kind.QUOTA.value).select(
         *ROLE,
         "time",
-        # Runs are named by when they started; what one was told comes after what it started with. A rate that was
-        # chosen in the second of a change was chosen before it: the sidecar chooses again a second later.
+        # The order within a second. A run is named by its start. Within a run, what it started with comes first. A rate
+        # that was chosen in the second of a change was chosen before it, since the sidecar chooses again only a second
+        # later.
         F.struct("run", "tick", _rank(F.col("reason")).alias("told")).alias("turn"),
         F.coalesce("bytes_per_second", F.lit(UNLIMITED)).alias("limit"),
         "enforce",
         "policy",
     )
-    # The last word of a second counts.
+    # The last event of a second counts.
     last = said.groupBy(*ROLE, "time").agg(
         F.max_by(F.struct("limit", "enforce", "policy"), "turn").alias("now"),
         F.min("limit").alias("least"),
@@ -85,8 +87,8 @@ def with_period(rows: DataFrame, found: DataFrame, when: Column) -> DataFrame:
     """Add `period`, the one of `periods` that holds at the second `when`, to rows with `broker` and `role`; null before
     the first.
 
-    Quotas are few, so they are broadcast. A rate that sets itself changes all day long: a row is held against the
-    periods of its own day alone, and against the last one, which has no end.
+    Quotas are few, so they are broadcast. But a rate that sets itself changes all day long: so a row is compared only
+    with the periods of its own day, and with the last one, which has no end.
     """
     period = F.struct(*found.columns).alias("period")
     days = F.sequence(_day(F.col("since")), _day(F.col("until") - 1))

@@ -57,9 +57,9 @@ def per_second(
 def windowed(seconds: DataFrame, by: Sequence[str], *, window_seconds: int = WINDOW_SECONDS) -> DataFrame:
     """Add `kip73_rate`, bytes per second over KIP-73's window at the end of each second that moved bytes.
 
-    SimpleRate has one slot more than samples, used in turns. A slot is as old as the second it holds; once expired it
-    is set to zero and starts anew, but may still be the oldest, and so on every `window_seconds`. The second that
-    follows a restart at once does not take the next slot but this one.
+    SimpleRate has one slot more than it has samples, and uses them in turns. A slot is as old as the second that it
+    holds. A slot that has expired is set to zero and used anew, but it may still count as the oldest; so it happens
+    again every `window_seconds`. The second right after such a restart goes into the same slot, not into the next one.
     """
     in_order = Window.partitionBy(*by).orderBy("time")
     gap = F.col("time") - F.lag("time").over(in_order)

@@ -1,11 +1,11 @@
 """Journal files to lines of text, and what each file was, so that nothing is lost to a reader's error.
 
-Spark reads the closed files together, and takes any error for the end of a file. So what it read counts only of files
-whose last line says that it is the last. All others, those still being written among them, are read one by one
-(`inflating`), where errors can be told apart: a file that ends too soon, one that is altered, and a file system that
-failed, which says nothing of the file: that is tried again, and if it stays, the file counts as not read.
+Spark reads the closed files together, and takes any error for the end of a file. So its lines count only for files
+whose last line says that it is the last. All others, and those still being written, are read one by one (`inflating`),
+where errors can be told apart: a file that ends too soon, a file that is altered, and a file system that failed. The
+last says nothing of the file: it is read again, and if it fails each time, the file counts as not read.
 
-Invariant: of every path given there is either each of its lines, or a verdict that says why not.
+Invariant: each path that is given has all of its lines returned, or a verdict that says why not.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _read_alone(
     failed = _attempt(spark, paths, target)
     verdicts = {}
     if failed is not None:
-        # One of them cannot be read: which, only reading each shows.
+        # One of these files cannot be read. Each is read alone to find out which.
         for path in paths:
             why = _attempts(spark, path, target, sleep)
             if why is not None:

@@ -24,7 +24,7 @@ class Scope(NamedTuple):
     until: int | None = None
     """The second after the last."""
     brokers: tuple[int, ...] = ()
-    """None: all."""
+    """Empty: all."""
     as_of: int | None = None
     """The tables as they were in that second, since 1970; None: as they are."""
 

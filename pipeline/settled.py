@@ -1,7 +1,7 @@
-"""Looking at tables so that all of a commit is seen or nothing of it, while somebody else writes them.
+"""Lists tables while somebody else writes them, so that either all files of a commit are seen or none.
 
-Invariant: what is returned was listed while no commit was being put in place. A commit that nobody finishes any more is
-an error, and never an answer from half of it.
+Invariant: what is returned was listed while no commit was being put in place. If a commit is half in place and nobody
+will finish it, that is an error: nothing is answered from half of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def settled(storage: Storage, listing: Callable[[], Found], *, sleep: Callable[[
             try:
                 found = listing()
             except (PySparkException, Py4JJavaError):
-                # What was there when it was looked for may have gone since, if a commit came in between.
+                # A file that was listed may be gone since, if a commit came in between.
                 if commits(storage) == before:
                     raise
                 continue

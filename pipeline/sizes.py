@@ -1,8 +1,9 @@
 """How large partitions are: messages in the leader's log by the bytes that a message took.
 
-DataFrame → DataFrame. What was seen of each replica is told day by day first (`by_day`), which is what can be kept
-(`summaries`), and then put together (`whole`). Invariant: what a message took is what was brought over the offsets that
-it was brought for: each offset counts once, and those that passed unseen do not, however the days were cut.
+DataFrame → DataFrame. What was seen of each replica is worked out day by day first (`by_day`), which can be kept
+(`summaries`), and then put together (`whole`). Invariant: the bytes per message are the bytes that were brought over
+the offsets that they brought. Each offset counts once, and offsets that passed unseen do not count, however the days
+were cut.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def by_day(rows: DataFrame) -> DataFrame:
 
 
 def _stepped(rows: DataFrame) -> DataFrame:
-    """Add `grown`, messages by which the log grew since a second in which its high watermark was known; `since` and
-    `until`, the offsets that were brought and had not been before (null: none); `piece`, which of those follow each
-    other without a gap."""
+    """Add `grown`, the messages by which the log grew since the last second with a known high watermark. Add `since`
+    and `until`, the offsets that were brought for the first time (null: none), and `piece`: offsets that follow each
+    other without a gap have the same one."""
     in_order = Window.partitionBy(*END, "day").orderBy("time")
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)

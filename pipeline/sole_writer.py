@@ -2,9 +2,10 @@
 
     OUT/_writer/7.json    the seventh turn: who has it, a count that rises while it is at work, or that it is done
 
-A turn is taken by creating the next number, which of several that try exactly one can do. Who has it says every few
-seconds that it is still at work. Another one waits; it takes the next turn if this one is done, if its process is gone
-(on the same machine), or if it has said nothing for `SILENT_SECONDS` of the waiting one's own clock.
+A turn is taken by creating the file with the next number: of several processes that try, exactly one can. While it
+works, it writes every few seconds that it is still there. Another process waits. It takes the next turn if this one is
+done, if the process is gone (on the same machine), or if that has said nothing for `SILENT_SECONDS` by the clock of the
+waiting one.
 
 Invariant: whoever puts something in place has the highest number (`still_holds`).
 """
@@ -105,7 +106,7 @@ def _wait(storage: Storage, tell: Callable[[str], None], sleep: Callable[[float]
 
 
 def _is_over(number: int, said: str) -> bool:
-    """What cannot be read is being written: its writer is at work."""
+    """Whether a turn is done. A file that cannot be read is just being written, so its writer is at work."""
     if not number:
         return True
     found = _parsed(said)
@@ -117,8 +118,8 @@ def _is_over(number: int, said: str) -> bool:
 
 
 def _born(pid: int) -> str | None:
-    """When a process of this machine began, in ticks since its boot: a pid alone comes back. None: there is none, or
-    this system does not tell."""
+    """When a process of this machine began, in ticks since the boot: a pid alone may have been given to another process
+    since. None: there is no such process, or this system does not tell."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[19]
     except OSError:

@@ -1,7 +1,7 @@
 """New rows for the partitions of a table, written below the stage (`storage`), and their moves into place.
 
-Knows no journal. Invariant: a partition that gets rows gets them in files of their own; only one that has become many
-files is written anew, and one that gets none is not even looked at.
+Knows no journal. Invariant: rows are added to a partition as files of their own. Only a partition that has many files
+is written anew, and one that gets no rows is not even looked at.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .tables import Tables
 
 MOST_FILES = 16
-"""Of a partition. One more `ingest` of it, and it is written anew, as few."""
+"""The most files of a partition. The next `ingest` that adds to it writes it anew, as few files."""
 
 
 class Day(NamedTuple):
@@ -52,7 +52,8 @@ class Staging(NamedTuple):
     ) -> list[Move]:
         """Stage the rows that `unfold` makes of traffic lines, all of whose seconds are within `span` and `days`.
 
-        A line read before is known by its key, and is not even unfolded: rows are never compared with rows.
+        A line that was read before is known by its key and is not unfolded: lines are compared, which are far fewer
+        than rows.
         """
         there = self._there(name, days)
         before = self._before(name, there)

@@ -4,8 +4,8 @@ Spark's Structured Streaming lists the files and remembers which it has offered 
 `journal.rotate_every`: set it to some ten seconds to watch live). Each batch is an ingest of its files. A file that
 could not be read, or was still being copied, is offered again with the next batch, or after a while without one.
 
-Invariant: the tables are what one `ingest` of all these files makes of them, in whatever order and however late they
-come, also when killed between two batches.
+Invariant: the tables are those that one `ingest` of all these files makes, in whatever order and however late the files
+come, even if the stream is killed between two batches.
 """
 
 from __future__ import annotations
@@ -34,15 +34,16 @@ if TYPE_CHECKING:
 
 TREND_SECONDS = lag.TREND_SECONDS
 SEEN_SECONDS = TREND_SECONDS + 2 * lag.HELD_SECONDS
-"""What the state of now is told from: the trend's seconds, and before them what is carried on into them."""
+"""How far back the present state depends on rows: the trend's seconds, and before them the lag that is carried into
+them."""
 CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
-"""Not those that are still being written: a stream is offered each file once."""
+"""Files that are closed. Those still being written do not match, because a stream is offered each file only once."""
 CHECKPOINT = "_checkpoint"
 PREFIX = "replication_pipeline_"
 _FILES = "path string, modificationTime timestamp, length long, content binary"
 _FOUND = "source string, path string, size_bytes long, modified timestamp"
 _UNSETTLED = ("unread", "torn")
-"""States of a file that may be another one soon: its file system failed, or it is still being copied."""
+"""States of a file that may change soon: its file system failed, or it is still being copied."""
 
 
 class Live:

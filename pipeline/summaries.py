@@ -1,10 +1,10 @@
-"""What a job needs of a day of a broker, worked out once and kept, so that nobody reads each second of weeks again.
+"""What jobs need of a broker's day, worked out once and kept, so that not every second of weeks is read again.
 
     OUT/times_behind/date=2026-11-21/broker=101/of=5f0c.../part-0.parquet
 
-A day of a broker is kept with a fingerprint of the files of `traffic` that it was made from, those of the day before
-and after among them. Whoever reads takes from it the days that have the fingerprint still, and works out all others,
-today above all, from `traffic`. So that nothing has to be told when lines come late, and nothing can be forgotten.
+A broker's day is kept with a fingerprint of the files of `traffic` that it was made from, including those of the day
+before and after. A reader takes the days whose fingerprint is still the same, and works out all others from `traffic`,
+which always includes today. So when lines come late, nothing has to be told and nothing can be forgotten.
 
 Invariant: what `read` returns is the same with everything kept, with a part of it, and with nothing.
 """
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400
 MARGIN_SECONDS = 90
-"""How far before and after a second lies what may matter to what a summary says of it: more than twice the silence
+"""How many seconds before and after a second may matter to what a summary says of it. It is more than twice the silence
 after which a replica is gone (`lag.HELD_SECONDS`)."""
 VERSION = "1"
-"""Part of every fingerprint: another one, and all days are worked out anew."""
+"""A part of every fingerprint. When it changes, all days are worked out anew."""
 _FILE = re.compile(r"date=(\d+-\d+-\d+)/broker=(-?\d+)/(?:of=(\w+)/)?([^/]+)$")
 _EPOCH = dt.date(1970, 1, 1)
 
@@ -46,9 +46,9 @@ _EPOCH = dt.date(1970, 1, 1)
 class Summary(NamedTuple):
     """name: of its table.
 
-    rows: from rows of `traffic` to rows with `broker` and `time`; what it says of a second may depend on
-    those of the same broker that are at most `MARGIN_SECONDS` away. by_day: from these to the summary's rows with
-    `broker` and `day`, days since 1970; each of its rows is of one day's seconds alone.
+    rows: makes of `traffic` rows with `broker` and `time`. What it says of a second may depend only on rows of the same
+    broker at most `MARGIN_SECONDS` away. by_day: makes of these the summary's rows with `broker` and `day` (days since
+    1970). Each of its rows is made of one day's seconds alone.
     """
 
     name: str
@@ -118,7 +118,7 @@ def _stage(staging: Staging, summary: Summary, stale: Mapping[Day, str], now: Ma
         [(_number(day), day.broker, day.date, of) for day, of in stale.items()],
         "day long, broker long, date date, of string",
     )
-    # A day in which there is nothing to tell has a row without a role: it is known as well.
+    # Each day gets a row without a role as well, so that a day in which there is nothing to tell counts as kept.
     marked = rows.unionByName(told.select("day", "broker"), allowMissingColumns=True)
     placed = marked.join(F.broadcast(told), on=["day", "broker"], how="inner").drop("day")
     ordered = placed.hint("rebalance", "date", "broker").sortWithinPartitions("date", "broker", *summary.columns[1:3])
@@ -127,7 +127,7 @@ def _stage(staging: Staging, summary: Summary, stale: Mapping[Day, str], now: Ma
 
 
 def fingerprints(files: Mapping[Day, Iterable[str]]) -> dict[Day, str]:
-    """Return for each day of a broker what tells its files, and those of the day before and after, from any others."""
+    """Return for each broker's day a fingerprint of its files and of those of the day before and after."""
     found = {}
     for day in files:
         names = [sorted(files.get(one, ())) for one in (_beside(day, -1), day, _beside(day, 1))]
@@ -169,7 +169,8 @@ def _traffic(tables: Tables, days: Iterable[Day], now: Iterable[Day]) -> DataFra
 
 
 def _directories(tables: Tables, days: Iterable[Day], there: Iterable[Day]) -> list[str]:
-    """Of dates of which all that is there is wanted the date's: tens instead of tens of thousands."""
+    """Return directories to read: a date's own if all brokers of that date are wanted, which are tens of paths instead
+    of tens of thousands; else those of the brokers."""
     wanted = sorted(days)
     if tables.scope.brokers:
         return [day.directory for day in wanted]

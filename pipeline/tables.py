@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 EVERYTHING = Scope()
 LAYOUT = "_layout_3"
-"""Is there if the tables are of this version, in which not every file of a table counts (`replaced`)."""
+"""This file is there if the tables have this version, in which some files of a table may not count (`replaced`)."""
 EARLIER_LAYOUT = "_layout_2"
-"""Of the version before it, in which every file counts: it reads as this one does."""
+"""The same for the version before, in which every file counts. It is read in the same way."""
 SCHEMAS: dict[str, StructType] = {
     "traffic": TRAFFIC,
     "seconds": SECOND_ROWS,
@@ -91,8 +91,8 @@ class Tables:
         return any(self.storage.exists(self.storage.under(one)) for one in (LAYOUT, EARLIER_LAYOUT))
 
     def take_over(self, *, now: float | None = None) -> None:
-        """Say that these tables are of this version, so that an earlier one, which would have rows twice, leaves them
-        alone. For their sole writer. now: seconds since 1970."""
+        """Mark these tables as of this version, so that a program of an earlier one leaves them alone: it would read
+        rows twice. For their sole writer. now: seconds since 1970."""
         if self.storage.exists(self.storage.under(LAYOUT)):
             return
         # What files there are, and since when, is known from now on.
@@ -103,7 +103,7 @@ class Tables:
         self.storage.remove(self.storage.under(EARLIER_LAYOUT))
 
     def read(self, name: str) -> DataFrame:
-        """Return the table's rows within the scope: those of every commit there was, and of each all of them."""
+        """Return the table's rows within the scope. Of each commit either all of its rows are there or none."""
         return settled(self.storage, lambda: self._read(name))
 
     def _read(self, name: str) -> DataFrame:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.window import WindowSpec
 
 BITS = 60
-"""Seconds of a minute: each is a bit of a number."""
+"""The seconds of a minute: a minute is a number with a bit for each second."""
 
 
 def episodes(ends: DataFrame) -> DataFrame:
@@ -32,9 +32,9 @@ def episodes(ends: DataFrame) -> DataFrame:
     is one of those behind), `caught_up`, `was_open` (it goes on from the second before), and `moved`, the bytes that
     count. What is said of a second depends on those that are at most two silences (`HELD_SECONDS`) away.
 
-    A replica counts as in sync on a connection on which nothing is known of it yet, so that its first answers are in a
-    line in sync though it is behind: such a *contact* belongs to the move. It is told by what comes next, since its
-    offsets are interpolated up to where it was in sync for good.
+    A follower counts as in sync on a new connection, on which nothing is known of it yet. So its first answers are in a
+    line that says in sync, though it is behind. Such a *contact* belongs to the move. It is recognised by what comes
+    next, because its offsets are interpolated up to where it was really in sync.
     """
     in_order = Window.partitionBy(*END).orderBy("time")
     told = ends.select("*", *_neighbours(in_order))

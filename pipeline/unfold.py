@@ -1,8 +1,8 @@
 """Traffic lines to rows: one per second and replica, and one per second of a link.
 
-A line is about up to fifteen seconds (docs/journal.md). Its sums are exact, by the second over all its partitions and
-by the partition over all its seconds; what a partition moved in one second is its shape's part of what it moved in
-all, to a few per cent of its most. DataFrame → DataFrame, Spark's functions alone, no shuffle.
+A line is about up to fifteen seconds (docs/journal.md). Its sums are exact: for each second over all its partitions,
+and for each partition over all its seconds. What one partition moved in one second is told by its shape, as a part of
+all it moved, to a few per cent of its largest second. DataFrame → DataFrame, Spark's functions alone, no shuffle.
 
 Invariant: the rows of a partition add up to what the line says of it, and those of a second likewise.
 """
@@ -27,7 +27,7 @@ _SILENT = ord(SHAPE_SILENT)
 def replica_seconds(lines: DataFrame) -> DataFrame:
     """Rows of the traffic table, from traffic lines: one per second and replica of which there was news."""
     replicas = lines.select(*_OF_LINE, F.inline(F.arrays_zip(*(field.name for field in REPLICAS))))
-    # Told once per replica, below what unfolds it: an expression above is worked out again in every row.
+    # Worked out once per replica, before the rows are unfolded: after that, it would be worked out again in every row.
     stepped = replicas.withColumn("steps", _steps(F.split("shapes", "")))
     last = F.element_at("steps", -1)
     whole = stepped.withColumn("all_said", last["said"]).withColumn("all_parts", last["parts"])
@@ -67,7 +67,8 @@ def _dated(rows: DataFrame) -> DataFrame:
 
 
 def _steps(characters: Column) -> Column:
-    """Of each second: its `code`, and up to its end how many had news (`said`) and of how many `parts`."""
+    """For each second: its `code`; and from the first second up to this one, how many had news (`said`) and how many
+    `parts` they had."""
 
     def step(so_far: Column, character: Column) -> Column:
         code, before = F.ascii(character) - _SILENT, F.element_at(so_far, -1)
@@ -85,23 +86,25 @@ def _steps(characters: Column) -> Column:
 
 
 def _part(name: str) -> Column:
-    """Its share by the shape. Rounded at the running sum, so that the shares add up."""
+    """A second's share by the shape. The running sum is rounded, so that the shares add up to the whole."""
     until, parts = "col.parts", "(col.parts - greatest(col.code - 1, 0))"
     return F.expr(f"if(all_parts = 0, 0, {name} * {until} div all_parts - {name} * {parts} div all_parts)")
 
 
 def _turn(name: str) -> Column:
-    """Its share where every second with news counts alike."""
+    """A second's share if all seconds with news count the same."""
     return F.expr(f"{name} * col.said div all_said - {name} * (col.said - 1) div all_said")
 
 
 def _offset(parts: str) -> Column:
-    """Where the replica stood when so many parts of its bytes had come; without bytes it moves with its first news."""
+    """Where the replica stood when this many parts of its bytes had come. A replica without bytes moves at its first
+    news."""
     return _between("fetch_offset", F.expr(parts), F.expr("greatest(all_parts, 1)"))
 
 
 def _between(name: str, done: Column, of: Column) -> Column:
-    """From what it was before to what it is at the end; what was not known before is as at the end."""
+    """Interpolate between the value before the line and the one at its end. If the one before is not known, take the
+    end's."""
     before, after = F.col(f"{name}_before"), F.col(name)
     known = before + F.floor((after - before) * done / of)
     return F.when(before < 0, after).otherwise(known)

@@ -1,8 +1,8 @@
-"""What one broker brought to another in one go: a link's moves that are near each other in time.
+"""What one broker brought to another in one go: the moves of a link that are near each other in time.
 
-From the moves (`moves`) to a row per link and wave, which is all of them that comes to the driver. Two migrations weeks
-apart are two waves, also between the same brokers: together they would have a backlog that nobody ever had, and a time
-of weeks. Invariant: every move is in exactly one wave.
+Makes of the moves (`moves`) one row per link and wave; no more of them comes to the driver. Two migrations that are
+weeks apart are two waves, even between the same brokers: as one they would have a backlog that there never was, and
+take weeks. Invariant: every move is in exactly one wave.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 APART_SECONDS = 60
-"""Without any move on the link, between one wave and the next."""
+"""If there was no move on the link for this long, the next move begins a new wave."""
 
 
 class Pair(NamedTuple):

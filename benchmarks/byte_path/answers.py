@@ -36,7 +36,7 @@ Wanted = tuple["Topic", int, int]
 
 
 class _Parts:
-    """A stream that keeps what is written to it apart, so that record batches are not copied."""
+    """A stream that keeps each piece that is written to it as it is, so that record batches are not copied."""
 
     def __init__(self) -> None:
         self.parts: list[bytes] = []
@@ -48,7 +48,7 @@ class _Parts:
 
 @functools.lru_cache(maxsize=256)
 def batch(size: int) -> bytes:
-    """So many bytes that begin as a record batch of that size does; too few for one, and there are none."""
+    """Return so many bytes, which begin like a record batch of that size; none if they are too few for one."""
     if size < _LEAST_BATCH_BYTES:
         return bytes(size)
     return _BATCH_HEAD.pack(FETCH_OFFSET, size - 12, 0, _MAGIC) + bytes(size - _BATCH_HEAD.size)

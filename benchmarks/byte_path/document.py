@@ -41,7 +41,7 @@ def main(files: tuple[Path, ...], write: Path | None) -> None:
     if write is None:
         click.echo("\n\n".join(sections(runs)))
         return
-    # Not at the top: to print the tables needs no matplotlib.
+    # Imported here, because to print the tables needs no matplotlib.
     from .plots import draw
 
     PART.put(write.read_text("utf-8"), "", write)  # says what is wrong before anything is drawn
@@ -74,7 +74,8 @@ def sections(runs: Runs) -> Iterator[str]:
 
 
 def _everything(machines: list[Machine]) -> Machine:
-    """The last machine, with all that was said about each peer: runs of several versions may be told together."""
+    """Return the last machine, with what all of them say about each peer: runs of several versions may be in one
+    document."""
     if not machines:
         raise click.ClickException("the files hold no runs: expected what --json of byte_path wrote")
     last = machines[-1]

@@ -3,11 +3,11 @@
     git clone . /tmp/earlier && git -C /tmp/earlier checkout v1.2.0 && make -C /tmp/earlier setup
     python -m benchmarks.byte_path.earlier /tmp/earlier --peers opaque --loads "small fetch"
 
-The same code costs up to a tenth more or less from one process to the next (where its memory happens to lie, and which
-core the kernel keeps it on: the first of three processes took up to a third less than the last), and from one second to
-the next (what else the machine does). So processes are started anew `--starts` times, each time another one first; each
-run is paired with the one beside it in the same round, and a second process of the present code, the control, says how
-much of a ratio is chance. As many starts as make each come first equally often are best: 3, 6, 9.
+The same code costs up to a tenth more or less in another process: it depends on where its memory lies and on which core
+the kernel keeps it. The first of three processes took up to a third less than the last. It also differs from one second
+to the next, by what else the machine does. So processes are started anew `--starts` times, each time another one first.
+Each run is paired with the one beside it in the same round. A second process of the present code, the control, says how
+much of a ratio is chance. Best are numbers of starts in which each process comes first equally often: 3, 6, 9.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 NAMES = [peer.name for peer in SIDECARS]
 WARM_UP_SECONDS = 0.25
 EARLIER, CONTROL = " earlier", " control"
-"""What a peer's name ends with that is not the present code, or is it once more."""
+"""How the names of the other two peers end: the one with the earlier code, and the one with the present code once
+more."""
 
 
 class Compared(NamedTuple):
-    """What a fetch takes by the present code over what it takes by the code beside it, one ratio per pair of runs:
-    CPU by the earlier and by the present code (the control), and time by both."""
+    """Ratios of the present code's cost per fetch to that of the process beside it, one ratio for each pair of runs:
+    CPU to the earlier code's and to the control's, and time to both."""
 
     peer: str
     load: str

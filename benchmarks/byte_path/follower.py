@@ -23,10 +23,10 @@ from .loads import CORRELATION_ID_AT, PREFIX_BYTES, Load
 RECEIVE_BUFFER_BYTES = 64 * 1024
 """replica.socket.receive.buffer.bytes"""
 DISCARD_BYTES = 16 * 1024 * 1024
-"""Address space that is never touched."""
+"""The size of the buffer to discard into: address space that is never touched."""
 HEAD_BYTES = PREFIX_BYTES + 4
 READ_BYTES = 4096
-"""Read first: all of a small response in one call."""
+"""How much is read first: in one call all of a small response."""
 TIMEOUT_SECONDS = 20.0
 _INT32 = struct.Struct(">i")
 
@@ -35,8 +35,8 @@ _INT32 = struct.Struct(">i")
 class Order:
     """One run: fetch `load` from `ports`, in turns, for so many seconds, after a warm-up that is not counted.
 
-    The caller is told when counting begins and ends, so that it can read everybody's CPU at the same moments; fetching
-    goes on until it says that it has (an empty line), because what a thread has used is gone with the thread.
+    The caller is told when counting begins and ends, so that it can read everybody's CPU at the same moments. Fetching
+    goes on until the caller has read it (it sends an empty line), because a thread that ends takes its CPU time along.
     """
 
     ports: list[int]

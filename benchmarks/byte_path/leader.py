@@ -1,10 +1,10 @@
-"""A leader that costs next to nothing: what it has answered before it sends from a file in memory.
+"""A leader that costs next to nothing: an answer that it has given before is sent from a file in memory.
 
     python -m benchmarks.byte_path.leader
 
 A process of its own; its port is the one line it prints. It answers what it is asked, as a broker does: what a proxy
-leaves out of a request, or asks less of, is left out here too. One blocking thread per connection: a thread that waits
-in the kernel for a whole frame to be sent costs less than any event loop.
+leaves out of a request, or asks for with a lower limit, is left out of the answer, too. One blocking thread per
+connection: a thread that waits in the kernel until a whole frame is sent costs less than any event loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SOCKET_BUFFER_BYTES = 100 * 1024
 """A broker's socket.send.buffer.bytes and socket.receive.buffer.bytes."""
 COPIED_BYTES = 16 * 1024
-"""Sent from memory, because the correlation id is in it; the rest by sendfile."""
+"""How much of an answer is sent from memory, because the correlation id is in it. The rest goes by sendfile."""
 KEPT_ANSWERS = 64
 SMALL_BYTES = 1024
 MOST_PARTS = 1000
@@ -40,7 +40,8 @@ _INT32 = struct.Struct(">i")
 
 
 class Answer(NamedTuple):
-    """One response: in parts, the first with the correlation id in it; or its beginning and the rest in a file.
+    """One response. It is in parts, of which the first has the correlation id; or its beginning is here and the rest in
+    a file.
 
     The file is closed when nobody sends it any more.
     """
@@ -64,14 +65,15 @@ class Answer(NamedTuple):
 
 
 class Answers:
-    """The last ones, by what was asked; shared by all connections."""
+    """The last answers, by the request that they were for; shared by all connections."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[bytes, Answer] = OrderedDict()
         self._lock = threading.Lock()
 
     def to(self, frame: bytes) -> Answer:
-        """`frame` without its length prefix. One that was asked for before is sealed."""
+        """Return the answer to `frame`, a request without its length prefix. A request that comes again gets a sealed
+        answer."""
         asked = frame[AFTER_ID:]
         with self._lock:
             found = self._kept.pop(asked, None)

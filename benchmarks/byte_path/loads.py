@@ -1,8 +1,8 @@
 """What one fetch asks for and what it brings: the tables of the loads, and their frames.
 
-The leader is told by the names of topics alone: a partition of topic `bytes-10000` has 10000 bytes of records, whoever
-asks. So one leader serves every load, and what a proxy leaves out of a request is left out of the answer, as it is by
-a broker. Pure. Invariant: frames are made of the field tables of `protocol`, never by hand.
+The leader learns from the names of topics alone what to send: a partition of topic `bytes-10000` has 10000 bytes of
+records, whoever asks. So one leader serves every load, and what a proxy leaves out of a request is left out of the
+answer, as with a broker. Pure. Invariant: frames are made from the field tables of `protocol`, never by hand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HIGH_WATERMARK = 10**9
 FULL = -1
 """The session epoch of a request that wants no fetch session (KIP-227): each names all its partitions."""
 FETCH_OFFSET = 1000
-"""Far behind, and it stays there: a follower that goes back would count as truncated."""
+"""An offset far behind. It stays the same: a follower whose offset went back would count as truncated."""
 KAFKA_BUFFERS = "kafka-buffers"
 """In a client id: the leader is to use a broker's default socket.send.buffer.bytes on this connection."""
 TOPIC = "bytes-"

@@ -1,10 +1,10 @@
-"""What a fetch costs the sidecar itself: no kernel, no other process, both directions driven by hand.
+"""What a fetch costs the sidecar's own code: no kernel, no other process; both directions are called by hand.
 
     python -m benchmarks.byte_path.own            microseconds per fetch, per partition, and of the longest turn
     python -m benchmarks.byte_path.own --profile  and the functions they go to
 
-A warm loop: in its place, between other processes that use the same caches, the same code takes longer. For finding
-out what to make cheaper, not for comparing with others. Invariant: what is driven is the relay as it is.
+A warm loop. In its real place, between other processes that use the same caches, the same code takes longer. It serves
+to find out what to make cheaper, not to compare with others. Invariant: what is called is the relay as it is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ NEVER_REACHED = 1000.0 * 2**30
 WARM_UP_FETCHES = 20
 LEAST_FETCHES = 50
 FAST = 0.05
-"""Of all fetches so many took less than what is told: the machine is never faster than the code."""
+"""The share of fetches that took less than the time that is told. Fast fetches are told because others only slow the
+code down: nothing makes it faster than it is."""
 LIMITS = LimitSettings(8 << 20, 16 << 20, 1.0, 1.0)
 SETTINGS = QuotaSettings(Path("quotas.toml"), Policy.STRICT, 0.1, 0.25, 11, 1)
 _INT32 = struct.Struct(">i")

@@ -1,7 +1,8 @@
 """What may stand between a follower and a leader.
 
 A peer is a way to write its files, and a command; what is not on this machine says so and is left out. Knows nothing
-of measuring. Invariant: a peer's name and what is said about it hold everything in which it differs from its
+A peer is a command and a way to write its files. If it is not installed on this machine, it says so and is left out.
+Knows nothing of measuring. Invariant: a peer's name and description say everything in which it differs from its
 program's defaults.
 """
 

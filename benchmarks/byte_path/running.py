@@ -37,7 +37,7 @@ class BenchError(Exception):
 
 
 class SlowError(BenchError):
-    """Not one fetch was done in the time that counts: there is nothing to tell, and no reason to stop."""
+    """Not one fetch was done in the time that counts. So there is nothing to tell of this run, but the others go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ Pair = tuple[float, float]
 
 
 def variants(results: Iterable[Result]) -> dict[str, list[Result]]:
-    """The runs by all that their loads have in common: connections, buffers, version; in the order they came."""
+    """Group the runs by what their loads have in common besides the name (connections, buffers, version), in their
+    order."""
     found: dict[str, list[Result]] = {}
     for run in results:
         found.setdefault(variant(run.load), []).append(run)
@@ -36,7 +37,7 @@ def variant(load: Load) -> str:
 
 
 def figures(results: Sequence[Result]) -> dict[str, dict[Load, Pair]]:
-    """Peer -> load -> (GB/s, CPU s/GB), of a small fetch (p50 µs, CPU µs)."""
+    """Peer -> load -> (GB/s, CPU s/GB), or for a small fetch (p50 µs, CPU µs)."""
     found: dict[str, dict[Load, Pair]] = {}
     for peer in dict.fromkeys(run.peer for run in results):
         own = [run for run in results if run.peer == peer]
@@ -57,7 +58,8 @@ def _median(runs: Sequence[Result], get: Callable[[Result], float]) -> float:
 
 
 def ratios(found: dict[str, dict[Load, Pair]]) -> dict[str, dict[Load, Pair]]:
-    """The same over those of `ANCHOR`, of loads that it managed. Raises KeyError if it was not run at all."""
+    """Divide each figure by that of `ANCHOR`, for loads that `ANCHOR` managed. Raises KeyError if it was not run at
+    all."""
     base = found[ANCHOR]
     return {
         peer: {load: (pair[0] / base[load][0], pair[1] / base[load][1]) for load, pair in pairs.items() if load in base}
@@ -66,12 +68,12 @@ def ratios(found: dict[str, dict[Load, Pair]]) -> dict[str, dict[Load, Pair]]:
 
 
 def ratio_table(results: Sequence[Result]) -> str:
-    """Throughput and CPU per GB, of a small fetch p50 and CPU, each over that of HAProxy's defaults."""
+    """Throughput and CPU per GB, or for a small fetch p50 and CPU, each as a ratio to HAProxy's defaults."""
     return _table(ratios(figures(results)), "2.2f", "2.2f")
 
 
 def absolute_table(results: Sequence[Result]) -> str:
-    """GB/s / CPU s/GB, of a small fetch p50 µs / CPU µs."""
+    """GB/s / CPU s/GB, or for a small fetch p50 µs / CPU µs."""
     return _table(figures(results), ".3g", ".3g")
 
 

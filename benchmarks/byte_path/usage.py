@@ -1,8 +1,8 @@
 """What a tree of processes has used: CPU to the nanosecond, times it was woken, memory.
 
 Reads /proc alone: sum_exec_runtime of every thread (schedstat), because a tick of 10 ms is too coarse for runs of a
-second. Invariant: a tree's CPU never falls as long as its processes live; threads that end take theirs along, so
-proxies that start a thread per connection are read before the connections end.
+second. Invariant: a tree's CPU time never falls as long as its processes and threads live. A thread that ends takes its
+own along, so proxies that start a thread per connection are read before the connections end.
 """
 
 from __future__ import annotations

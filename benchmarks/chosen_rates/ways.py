@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 LEAST, MOST = 1 * MB, 100 * MB
 FIXED = {"best": 10 * MB, "cautious": 5 * MB}
-"""Beside producers at their busiest a tenth of the link is left by the first; the second is half of it."""
+"""The first leaves a tenth of the link free beside producers at their busiest; the second is half of the first."""
 PACE = 60.0
-"""Autothrottle looks so many times as often as by default, since producers change so much faster here than in a day."""
+"""How many times more often autothrottle looks than by default: producers change much faster here than in a day."""
 WAYS = {
     "none": "no move",
     "none, sidecars": "no move, through sidecars",
@@ -91,7 +91,8 @@ async def _watch(stage: Stage, role: str, loads: Loads) -> None:
 
 @asynccontextmanager
 async def _autothrottled(stage: Stage, topic: str, loads: Loads) -> AsyncGenerator[None]:
-    """It knows the link, and of the move before that begins: its first rates are of what producers alone use."""
+    """Autothrottle knows the link, and what it carries before the move begins: its first rates come from the producers'
+    traffic alone."""
     throttles = {role: Autothrottle(LINK, LEAST) for role in _LISTS}
     found = await _carried(stage)
     rates = {role: throttle.next(found[role]) or LEAST for role, throttle in throttles.items()}

@@ -1,8 +1,8 @@
 """The month second by second: who moves how much, told to the sidecars of both ends, and summed up as the truth.
 
-Every link that is behind has an equal part of its leader's and of its follower's quota, whichever is less; within a
-link replicas take turns. Seconds in which nobody is behind are passed over. Invariant: what the truth counts is what a
-ledger was told.
+Every link that is behind gets an equal part of its leader's quota and of its follower's; the smaller one counts. Within
+a link replicas take turns. Seconds in which nobody is behind are skipped. Invariant: the truth counts exactly what the
+ledgers were told.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .outages import Replica
 
 TURN_BYTES = 1 << 20
-"""What a replica gets at a time, and others wait for."""
+"""What a replica gets in one turn, while others wait."""
 HAND_ON_SECONDS = 15
 LEAST_USED, MOST_USED = 0.97, 1.0
-"""Of a quota, in a second."""
+"""Between which shares of its quota a role moves in a second."""
 VIOLATION = 3.5
 
 
@@ -55,7 +55,7 @@ class Brokers:
         self.now = {broker: self._start(broker, 0) for broker in month.ids}
 
     def restarts(self, broker: int, second: int) -> None:
-        """Stopped a while ago, started now; one that was never there is only started."""
+        """End the broker's sidecar some time ago and start it now. A broker that was not there yet is only started."""
         if broker in self.now:
             self._end(broker, max(second - DOWN_SECONDS, self.now[broker].last))
         self.now[broker] = self._start(broker, second)
@@ -112,7 +112,7 @@ def _begin(one: Outage, brokers: Brokers, second: int) -> Outage:
 
 
 def _pass_over(brokers: Brokers, month: Month, second: int, until: int) -> int:
-    """Nobody is behind until then: only quotas change."""
+    """Skip the time until then, in which nobody is behind: only quotas change."""
     for day in range(second // DAY, until // DAY + 1):
         for change in (day * DAY + NIGHT_RISES, day * DAY + NIGHT_ENDS):
             if second < change <= until:
@@ -152,7 +152,8 @@ def _a_second(active: list[Outage], brokers: Brokers, quota: int, second: int, n
 
 
 def _share_out(one: Outage, both: tuple[Sidecar, Sidecar], room: int, second: int, *, by_leader: bool) -> None:
-    """By turns; who has to wait is left out by the end that sets the pace, and the other end hears nothing."""
+    """Serve replicas by turns. One that has to wait is left out by the end whose quota sets the pace; the other end
+    hears nothing of it."""
     starves = one.starved[0] <= second < one.starved[1]
     count = len(one.waiting)
     one.turn %= count

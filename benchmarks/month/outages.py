@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FIRST_BROKER = 101
 START = 1_748_736_000
-"""2025-06-01T00:00:00Z: long ago, since what is to come is set aside by whoever reads it."""
+"""2025-06-01T00:00:00Z, long ago: lines from the future would be set aside when they are read."""
 DAY, HOUR, MINUTE = 86_400, 3600, 60
 MIB = 1 << 20
 GB = 1_000_000_000
@@ -26,7 +26,7 @@ MOVES_A_NIGHT, PARTITIONS_A_MOVE = 16, 12
 RESTARTS_A_DAY = 3
 REPLACED_FROM, PARTITIONS_FROM_EACH = 6, 10
 IN_SYNC_SECONDS = 60
-"""What a replica that has caught up is told of for, as in sync: one's own traffic beside the moves."""
+"""How long a replica that has caught up is still told of, as in sync: such traffic passes beside the moves."""
 
 
 @dataclass(slots=True)

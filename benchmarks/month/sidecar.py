@@ -78,7 +78,7 @@ class Sidecar:
         )  # fmt: skip
 
     def hands_on(self, second: int) -> None:
-        """As each second does: what is over goes to the writer."""
+        """Hand seconds that are over to the writer, as a sidecar does every second."""
         blocks = self._ledger.take_finished(self._now(second) - 0.5)
         if not (blocks or self._events):
             return
@@ -86,7 +86,7 @@ class Sidecar:
 
     @property
     def lines(self) -> int:
-        """In its journal, but those that begin and end a file."""
+        """Lines in its journal, without those that begin and end a file."""
         return self._writer.statistics.lines
 
     def stops(self, second: int) -> None:
@@ -97,7 +97,7 @@ class Sidecar:
         self._writer.raise_what_ended_it()
 
     def _give(self, second: int, blocks: list[Block]) -> None:
-        """The writer's queue may be full for a while."""
+        """Offer a batch to the writer, again and again while its queue is full."""
         events, self._events = self._events, []
         batch = Batch(second - self.begins, self._first_time, blocks, events)
         while not self._writer.offer(batch):

@@ -2,6 +2,6 @@
 
     python -m benchmarks.tls --help
 
-A leader and a follower of our own (`ends`) speak Fetch v3 inside TLS; each of the `ways` ends it on one side and begins
-it on the other. A connection that is relayed is thus two handshakes.
+A leader and a follower of our own (`ends`) speak Fetch v3 inside TLS. Each of the `ways` ends TLS on one side and
+begins it anew on the other. So each connection that is relayed takes two handshakes.
 """

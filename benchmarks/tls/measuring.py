@@ -1,7 +1,8 @@
 """Ways that run side by side, measured in turns: bulk, small fetches, connections that come and go and that stay.
 
-The follower, the relay and the leader share this machine's cores, so what a second brings says who takes the others'
-time, and CPU says what it costs. Invariant: CPU and memory are the relay's own, its whole process tree's.
+The follower, the relay and the leader share this machine's cores. So the throughput also says who takes time from the
+others, and CPU says what a way itself costs. Invariant: CPU and memory are the relay's own, with its whole process
+tree.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 START_SECONDS = 15.0
 SETTLED_CPU_SECONDS = 0.005
-"""In half a second. A sidecar loads in the background what its first scrape needs, which is on no byte's account."""
+"""A relay that used less in half a second is at rest. A sidecar loads in the background what its first scrape needs,
+and that must not be counted as the cost of bytes."""
 DIALLERS = 4
 IDLE_CONNECTIONS = 200
 
@@ -126,8 +128,8 @@ def _wait_taken_over(log: Path) -> None:
 
 
 def measure(relays: Sequence[Relay], seconds: float, kib: Mapping[str, float]) -> dict[str, Found]:
-    """One round: each number of every way, one way right after the other, so that they find the same machine; `kib`: of
-    memory, what `memory_of_each` found."""
+    """One round: each number is measured for every way, one way right after the other, so that they find the machine in
+    the same state. `kib`: the memory that `memory_of_each` found."""
     bulk = {relay.name: _fetches(relay, BULK, seconds) for relay in relays}
     small = {relay.name: _fetches(relay, SMALL, seconds / 2) for relay in relays}
     dialled = {relay.name: _dials(relay, seconds / 2) for relay in relays}
@@ -135,7 +137,8 @@ def measure(relays: Sequence[Relay], seconds: float, kib: Mapping[str, float]) -
 
 
 def memory_of_each(relay: Relay) -> float:
-    """Of connections that stay, in KiB. Once: what a process got for them it has for those that come later."""
+    """Return the memory of one connection that stays, in KiB. It can be measured only once: memory that the process got
+    for these connections serves later ones as well."""
     before = memory(relay.pids).proportional
     followers = [Follower(relay.context, relay.port) for _ in range(IDLE_CONNECTIONS)]
     for follower in followers:
@@ -189,7 +192,7 @@ def _settle(pids: list[int]) -> None:
 
 
 def _fetches(relay: Relay, load: Load, seconds: float) -> _Series:
-    """What came before the first tenth of the time was over does not count: another relay had the caches until then."""
+    """Fetch for a while. A first tenth of the time is not counted: before it, another relay had the caches."""
     _fetch_for(relay.follower, load, seconds / 10)
     before, began = usage(relay.pids), time.perf_counter()
     size, times = _fetch_for(relay.follower, load, seconds)

@@ -96,7 +96,7 @@ class BrokersStage:
 
 
 async def _sizes(running: Cluster) -> dict[tuple[int, int], int]:
-    """(broker, partition) -> bytes on disk; one size is enough to tell, for all partitions are filled alike."""
+    """(broker, partition) -> bytes on disk. To compare sizes is enough here, since all partitions are filled alike."""
     return await trio.to_thread.run_sync(running.admin.replica_sizes, TOPIC, (LEADER, OLD))
 
 
@@ -121,11 +121,12 @@ async def brokers_stage(
         leaders = dict.fromkeys(range(PARTITIONS), running.addresses.direct(LEADER))
         load = partial(fill, TOPIC, leaders, bytes_per_partition=total_bytes // PARTITIONS)
         await trio.to_thread.run_sync(load)
-        # In sync is not enough: a follower in the ISR may still be fetching what was filled, and that is counted.
+        # In sync is not enough: a follower in the ISR may still be fetching what was filled, which would count as
+        # moved.
         while len(set((await _sizes(running)).values())) > 1:  # noqa: ASYNC110 - a broker tells nobody
             await trio.sleep(POLL_SECONDS)
-        # With this old protocol a follower truncates to its own high watermark when its leader's epoch changes, as a
-        # reassignment makes it: the last high watermark comes with the fetch after the last records.
+        # With this old protocol a follower truncates to its own high watermark when the leader epoch changes, as in a
+        # reassignment. It hears the last high watermark only with the fetch after the last records.
         await trio.sleep(HIGH_WATERMARK_SECONDS)
         yield BrokersStage(running, total_bytes)
         if journal is not None:

@@ -1,4 +1,4 @@
-"""A leader and a follower of our own that speak real Fetch over real sockets, where no Java is to be had.
+"""A leader and a follower of our own that speak real Fetch over real sockets, for machines without Java.
 
 They behave as Kafka's do in what matters to a throttle: KIP-74's limits and "at least one message", the purgatory's
 wait for min_bytes, a fetcher with one request in flight that rejects an incomplete full response and backs off

@@ -1,7 +1,7 @@
 """A replica fetcher: fetches its partitions in full Fetch requests, one in flight, and appends what comes.
 
-As Kafka's: a full response must hold exactly the partitions asked for, records must begin at the log end offset, a
-partition with data goes to the end of the next request (PartitionStates), a broken connection costs
+As in Kafka: a full response must hold exactly the partitions that were asked for. Records must begin at the log end
+offset. A partition with data goes to the end of the next request (PartitionStates). A broken connection costs
 replica.fetch.backoff.ms.
 """
 

@@ -1,11 +1,11 @@
 """A leader's fetch sessions as Kafka keeps them: FetchSessionCache, FetchManager and its contexts, of 3.9.
 
-A request becomes a context; the context names the partitions to read, in the order in which they are read, and makes
-the response of what was read. Left out: shards (2 a broker, by id), preferred read replicas (consumers only), the
-locks. Must not know sockets or logs; time is an argument, in seconds; ids are random as long as the caller's are.
+A request becomes a context. The context names the partitions to read, in the order in which they are read, and makes
+the response from what was read. Left out: shards (2 in a broker, by id), preferred read replicas (consumers only), the
+locks. Must not know sockets or logs. Time is an argument, in seconds; ids are as random as those that the caller makes.
 
-Invariant: an incremental response holds a partition exactly if there is something to tell about it: records, another
-high watermark or log start offset than it was told last, an error, a diverging epoch.
+Invariant: an incremental response holds a partition exactly if there is something new to tell: records, an error, a
+diverging epoch, or another high watermark or log start offset than the follower was told last.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class CachedPartition:
         self.log_start_offset = UNKNOWN_OFFSET if told is None else told.log_start_offset
 
     def must_tell(self, read: Read) -> bool:
-        """Tell whether the follower has to hear of this, and note what it hears. An error is followed by the high
-        watermark, whatever that is."""
+        """Tell whether the follower has to hear of this, and note what it hears. After an error it is told the high
+        watermark in the next response, whatever that is."""
         must = (
             read.records_size > 0
             or read.high_watermark != self.high_watermark
@@ -78,7 +78,7 @@ class CachedSession:
         self.epoch = epoch_after(INITIAL_EPOCH)
         self.created_at = self.used_at = created_at
         self.is_evictable = not is_follower
-        """By a follower's; decided when it was used last."""
+        """Whether a follower's new session may take its place; decided when this session was used last."""
         self.cached_size = 0
 
     def update(self, request: SessionRequest[Ask]) -> None:
@@ -91,7 +91,7 @@ class CachedSession:
             self.partitions.pop(key, None)
 
     def worth(self) -> tuple[bool, int, int]:
-        """EvictableKey: the least goes first."""
+        """Kafka's EvictableKey: the session with the least one is removed first."""
         return (self.is_follower, self.cached_size, self.session_id)
 
 
@@ -129,7 +129,7 @@ class SessionlessContext:
 
 
 class FullContext:
-    """A session is created when the answer is made, of what is in it."""
+    """Answers a full request. The session is created together with the answer, from the partitions in it."""
 
     def __init__(self, cache: FetchSessionCache, request: SessionRequest[Ask], now: float, *, follower: bool) -> None:
         self.partitions = dict(request.listed)
@@ -147,7 +147,7 @@ class FullContext:
 
 
 class IncrementalContext:
-    """Reads the whole session, tells what is new."""
+    """Reads all partitions of the session, and tells what is new."""
 
     def __init__(self, session: CachedSession) -> None:
         self._session = session
@@ -223,7 +223,8 @@ class FetchSessionCache:
         session.is_evictable = not session.is_follower or now - session.created_at > self._evict_seconds
 
     def _evict(self, worth: tuple[bool, int, int], now: float) -> bool:
-        """Make room for a session of this worth: in place of one that is not used any more, else of a lesser one."""
+        """Make room for a session of this worth. A session that was not used for long is removed first, else one of
+        less worth."""
         if not self.sessions:
             return False
         stale = min(self.sessions.values(), key=lambda session: (session.used_at, session.session_id))
@@ -239,7 +240,8 @@ class FetchSessionCache:
         return True
 
     def _yields(self, session: CachedSession, worth: tuple[bool, int, int]) -> bool:
-        """A consumer's session takes the place of an old one only, even of another consumer's."""
+        """Whether a session may be removed for a new one of this worth. For a consumer's, only a session that has been
+        used for long enough may be removed, even if that is a consumer's as well."""
         is_follower = worth[0]
         if is_follower:
             return session.is_evictable

@@ -1,8 +1,8 @@
 """A follower's end of a fetch session as Kafka keeps it: FetchSessionHandler, of 3.9.
 
-Of everything the follower wants, `build` makes the next request: all of it, or what has changed. `handle` takes the
-response and tells whether it may be used. Keys that differ by their topic id are different partitions here: a topic
-that was deleted and created again is forgotten by its old id and listed by its new one, as Kafka does since v13.
+`build` makes the next request from everything that the follower wants: all of it, or only what has changed. `handle`
+takes the response and tells whether it may be used. Keys that differ by their topic id are different partitions here: a
+topic that was deleted and created again is forgotten by its old id and listed by its new one, as Kafka does since v13.
 Must not know offsets, logs or connections.
 
 Invariant: a partition that an incremental response leaves out is unchanged; one that a full response leaves out, or

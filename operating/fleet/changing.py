@@ -1,7 +1,8 @@
 """A change of quotas at many places: worked out for all of them first, then written everywhere or nowhere.
 
-Blocking. What a change does to one file is `quotas.changing`. "Nowhere" goes as far as stores allow: if one cannot be
-written, those that were are put back, unless somebody else has changed them meanwhile; whatever stays is named.
+Blocking. What a change does to one file is `editing.changing`. "Nowhere" goes as far as stores allow: if one store
+cannot be written, those that were written are put back, unless somebody else has changed them meanwhile. A store that
+could not be put back is named.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MOST_AT_ONCE = 16
-"""Places that are written to at once: a kubectl each, as a rule."""
+"""How many places are written to at the same time. For each of them usually one kubectl runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A file before and after, of which nobody has to know more."""
+    """A file's content before and after a change, for changes of which nothing else has to be told."""
 
     before: bytes
     after: bytes
@@ -67,7 +68,7 @@ class Planned(Generic[_ChangeT]):
 
 
 def places_of(fleet: Fleet, brokers: Iterable[int] | None = None) -> list[Place]:
-    """Where the quotas of these brokers are kept, each store once; None: of all.
+    """Return where the quotas of these brokers are kept, each store once. `brokers` None: of all brokers.
 
     Raises ConfigurationError: a broker is not in the fleet, or nothing is said of where its quotas are.
     """
@@ -92,7 +93,7 @@ def places_of(fleet: Fleet, brokers: Iterable[int] | None = None) -> list[Place]
 
 
 def known_places(fleet: Fleet) -> list[Place]:
-    """Of those members of which it is known where their quotas are."""
+    """Return the places of all members that say where their quotas are kept."""
     return places_of(
         fleet, [each.broker for each in fleet.members if each.quotas is not None or each.configmap is not None]
     )
@@ -107,7 +108,7 @@ def _store(fleet: Fleet, member: Member) -> tuple[object, Store]:
 
 
 class PlacesRefusedError(ConfigurationError):
-    """`refused`: each place where it would not do, and why."""
+    """`refused`: each place where the change is not possible, and why."""
 
     def __init__(self, places: Sequence[Place], refused: Sequence[tuple[Place, ConfigurationError]]) -> None:
         self.refused = tuple(refused)
@@ -133,7 +134,7 @@ def _nothing_written(places: Sequence[Place]) -> list[str]:
 
 
 class PartlyWrittenError(ConfigurationError):
-    """`written`: places that could not be put back."""
+    """`written`: places that were written and could not be put back."""
 
     def __init__(self, problems: Sequence[str], written: Sequence[Planned[QuotaChange | Rewritten]]) -> None:
         self.written = tuple(written)
@@ -141,10 +142,10 @@ class PartlyWrittenError(ConfigurationError):
 
 
 def write(planned: Sequence[Planned[QuotaChange | Rewritten]]) -> None:
-    """Write all that change anything, or none.
+    """Write all places that the change concerns, or none.
 
-    Raises ConfigurationError: one could not be written, the others are as they were. PartlyWrittenError: but for those
-    that it names.
+    Raises ConfigurationError if one could not be written; then all are as they were. Raises PartlyWrittenError if some
+    could not be put back; it names those.
     """
     changing = [each for each in planned if each.change.changes_something]
     problems = [problem for _, error in _at_all(changing, _check) for problem in error.problems]
@@ -177,9 +178,10 @@ def _check(each: Planned[QuotaChange | Rewritten]) -> None:
 def _at_all(
     planned: Sequence[Planned[QuotaChange | Rewritten]], do: Callable[[Planned[QuotaChange | Rewritten]], None]
 ) -> list[tuple[Planned[QuotaChange | Rewritten], ConfigurationError]]:
-    """Do something at all places at once, since a patch takes a while and sidecars are told when all are through.
+    """Do something at all places at the same time: a patch takes a while, and sidecars are told only when all are
+    written.
 
-    Return those at which it could not be done. What else is raised, is raised when all others are done.
+    Return the places at which it failed with a ConfigurationError. Any other error is raised once all others are done.
     """
 
     def attempt(each: Planned[QuotaChange | Rewritten]) -> ConfigurationError | None:
@@ -210,7 +212,7 @@ def _put_back(
 
 
 def asks_at(place: Place, asked: Sequence[Ask]) -> list[Ask]:
-    """What concerns a place: values of a broker only where that broker's quotas are."""
+    """Return the asks that concern a place: a broker's values only where the quotas of that broker are."""
     return [ask for ask in asked if ask.place.section[0] != "brokers" or _is_read(ask, place)]
 
 

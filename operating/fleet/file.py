@@ -39,7 +39,8 @@ def _parse_url(value: object) -> str:
 
 
 def _found(url: object) -> str:
-    """Without the password that may be in it; no sidecar takes one, its token is of a file."""
+    """Show the URL without a password that may be in it. No sidecar takes a password; its token is read from
+    `token_file`."""
     if not isinstance(url, str) or not names_user(url):
         return shown(url)
     return f"a user in {shown(without_user(url))} (a token's file is token_file)"
@@ -125,14 +126,15 @@ class ConfigMapKey:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One sidecar. Its quotas are in a file or under a key of a ConfigMap; with neither it is only looked at."""
+    """One sidecar. Its quotas are in a file or under a key of a ConfigMap. Without either, it is only asked, not
+    changed."""
 
     broker: int
     url: str
     quotas: Path | None = None
     configmap: ConfigMapKey | None = None
     token_file: Path | None = None
-    """Holds what `PUT /quotas` of the sidecar wants to see; None: it is not asked to take quotas over HTTP."""
+    """The file with the token that the sidecar wants for `PUT /quotas`; None: quotas are not sent to it over HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Where quotas are kept, read and replaced as a whole: a file or a key of a ConfigMap. Several sidecars may share it.
 
-Blocking. Knows no quotas. Invariant: what is replaced is what was read; if somebody else was faster, nothing is.
+Blocking. Knows no quotas. Invariant: only the content that was read is replaced; if somebody else was faster, nothing
+is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 KUBECTL_SECONDS = 30.0
 _MOST_TOLD = 500
-"""Characters of what kubectl says of a failure."""
+"""The most characters that are told of kubectl's error."""
 
 
 class Store(Protocol):
@@ -36,10 +37,10 @@ class Store(Protocol):
         """Raises ConfigurationError."""
 
     def check_writable(self) -> None:
-        """Raise ConfigurationError if it is known already that it cannot be replaced."""
+        """Raise ConfigurationError if it is known before the write that the store cannot be written."""
 
     def replace(self, before: bytes, after: bytes) -> None:
-        """Raises ConfigurationError; then it is as it was."""
+        """Raises ConfigurationError; then the store is as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,8 @@ class FileStore:
 
 @dataclass(frozen=True, slots=True)
 class ConfigMapStore:
-    """By kubectl, which has the operator's access to the cluster: contexts, tokens, plugins that log in. A library
-    would have to learn all of that again, and brings thirty megabytes."""
+    """Works by kubectl, which has the operator's access to the cluster: contexts, tokens, plugins that log in. A
+    library would have to be told all of that again, and brings thirty megabytes."""
 
     key: ConfigMapKey
     kubectl: tuple[str, ...] = ("kubectl",)
@@ -97,7 +98,8 @@ class ConfigMapStore:
         self._patch([], "--dry-run=server")
 
     def replace(self, before: bytes, after: bytes) -> None:
-        """By one JSON patch (RFC 6902) whose `test` fails if somebody else was faster: the server does both at once."""
+        """Replace it by one JSON patch (RFC 6902). Its `test` fails if somebody else was faster; the server tests and
+        replaces in one step."""
         path = f"/data/{self.key.key.replace('~', '~0').replace('/', '~1')}"
         self._patch(
             [

@@ -5,8 +5,8 @@
        └──── ready, or alive for a while ──────┘
 
 Pure: time is an argument, in seconds. Invariants: the way around is in force no later than `after` seconds after the
-last answer, if the kernel takes it within `lead` seconds. One answer is enough to stay. Silence counts only as far as
-the guard itself was there to hear: one that stood still for long, with its machine, listens anew.
+last answer, if the kernel takes it within `lead` seconds. One answer is enough to stay. Silence counts only while the
+guard itself could hear: after it stood still for long, together with its machine, it waits for an answer anew.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from __future__ import annotations
 import enum
 
 LOOK_SECONDS = 0.2
-"""From one question to the next, and the longest that the guard is not there while it waits for an answer."""
+"""The time between two questions. For so long, at most, the guard waits for an answer before it looks at anything
+else."""
 READY_ANYWAY_SECONDS = 10.0
-"""A sidecar that answers for so long and does not say that it is ready relays all the same: a bad quotas.toml, for one,
-is a reason not to be ready, and no reason to leave traffic without it."""
+"""After a sidecar has answered for this long without being ready, traffic goes through it again, since it relays all
+the same. A bad quotas.toml, for example, is a reason not to be ready, but no reason to lead traffic around it."""
 _MOST_COUNTED_SECONDS = 2 * LOOK_SECONDS
 """The most of the time between two looks that counts as silence of the sidecar. A busy machine makes a look late by
 less than that; what is beyond it is time in which the guard itself stood still and could hear nothing."""
 _MOST_LEAD = 0.5
-"""Of `after`: however slow the kernel's packet filter is, half of the time is for the sidecar to answer."""
+"""The share of `after` that the kernel's packet filter may take. However slow it is, the other half is for the sidecar
+to answer."""
 
 
 class Way(enum.Enum):
@@ -39,7 +41,8 @@ class Answer(enum.Enum):
 
 
 class Guard:
-    """`after_seconds` without an answer lead around. `lead_seconds`: what it takes to put the way around in force."""
+    """After `after_seconds` without an answer, traffic is led around the sidecar. `lead_seconds`: how long it takes to
+    put the way around in force."""
 
     def __init__(self, after_seconds: float, now: float, *, lead_seconds: float = 0.0) -> None:
         self.way = Way.THROUGH
@@ -49,10 +52,10 @@ class Guard:
         self._alive_since: float | None = None
         self._looked_at = now
         self._around_at = now + self._allowed_seconds
-        """Unless there is an answer before."""
+        """When traffic will be led around, unless an answer comes before."""
 
     def take(self, answer: Answer | None, now: float) -> bool:
-        """Take what was answered to a question, or None: a question is still open. Tell whether the way changes."""
+        """Take the answer to a question; None: the question is still open. Return whether the way has changed."""
         self._around_at += max(now - self._looked_at - _MOST_COUNTED_SECONDS, 0.0)
         self._looked_at = max(now, self._looked_at)
         if answer is None or answer is Answer.NONE:

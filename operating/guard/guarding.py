@@ -1,7 +1,7 @@
 """The guard at work: asks the sidecar, decides, changes the way, tells; at the end leaves nothing behind.
 
-Blocking; questions are asked in a thread of their own, so that none delays a change. Invariant: whatever ends it but
-SIGKILL, its chains are gone; after SIGKILL the next one that starts takes them over.
+Blocking. Questions are asked in a thread of their own, so that none delays a change. Invariant: however the guard ends,
+its chains are removed from the kernel. Only after SIGKILL they stay, and the next guard that starts takes them over.
 """
 
 from __future__ import annotations
@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 _WRITE_SECONDS = 10.0
 _ASKING = (signal.SIGTERM, signal.SIGINT)
-"""By which somebody asks for the end, whatever was inherited: a shell's jobs in the background ignore SIGINT."""
+"""Signals that ask the guard to end. They are heard even if they were ignored at its start: a shell ignores SIGINT for
+jobs in the background."""
 _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-"""What else ends a process by default, and is sent: SIGHUP by a terminal that is closed, the last two by habit."""
+"""Other signals that end a process by default, and that are really sent: SIGHUP when a terminal closes, the last two by
+habit."""
 _ADVICE = (
     "mend what iptables complains of (the key error); the guard tries again at least every 5 s, and until then traffic "
     "may go as it went before"
 )
 RESET_SECONDS = 600.0
-"""For so long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
-something. Then none is left: brokers close what has been idle for connections.max.idle.ms, 10 minutes by default."""
+"""For this long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
+something. After that there is none left: brokers close a connection that is idle for connections.max.idle.ms, 10
+minutes by default."""
 
 
 class Guarding:
@@ -58,7 +61,8 @@ class Guarding:
         """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
         began = time.monotonic()
         kernel.apply(self._ways, None)
-        # The way around takes as many calls of iptables as this did, on a machine that may be busier by then.
+        # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the time
+        # is allowed.
         lead_seconds = 2 * (time.monotonic() - began)
         guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
         say("guard_started", broker=self._broker, url=self._url, after_seconds=self._after_seconds)
@@ -117,7 +121,7 @@ class Guarding:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        # What is ignored stays so: nohup's SIGHUP.
+        # A signal that is ignored stays ignored, such as SIGHUP under nohup.
         heard = (*_ASKING, *(each for each in _ENDING if signal.getsignal(each) is not signal.SIG_IGN))
         before = {each: signal.signal(each, lambda *_: self._stop.set()) for each in heard}
         try:

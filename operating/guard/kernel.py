@@ -25,7 +25,8 @@ _TIMEOUT_SECONDS = 15
 
 
 def families(ways: Ways) -> list[int]:
-    """Those that the ways need: a redirection is of every family that this host has."""
+    """Return the address families that the ways need: those of the detours, and for a redirection all that this host
+    has."""
     found = {each.family for each in ways.detours}
     if ways.redirected_to is not None:
         found |= {4, 6} if Path("/proc/net/if_inet6").exists() else {4}

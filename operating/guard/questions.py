@@ -1,8 +1,9 @@
 """Asks the sidecar whether it is ready, again and again, in a thread: an answer that never comes holds up nobody.
 
-Knows HTTP, not what follows from an answer. Invariants: one question is open at a time; every question is answered, by
-`Answer.NONE` where its connection fails or says nothing for `_TIMEOUT_SECONDS`. What keeps the guard from asking, such
-as a token's file that cannot be read, is not the sidecar's silence: whoever waits for the answer gets that error.
+Knows HTTP, not what follows from an answer. Invariants: one question is open at a time. Every question is answered,
+with `Answer.NONE` if its connection fails or says nothing for `_TIMEOUT_SECONDS`. If the guard itself cannot ask,
+because it cannot read a token's file for example, that does not count as the sidecar's silence: `wait` raises that
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ class Questions:
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put
         self._answers: queue.SimpleQueue[Answered | ConfigurationError] = queue.SimpleQueue()
-        """They pile up while whoever waits for them runs iptables: five a second, so some hundreds at most."""
+        """Answers pile up while the guard runs iptables and does not take them: five a second, so some hundreds at
+        most."""
 
     def start(self) -> None:
         threading.Thread(target=self._ask_on, name="questions", daemon=True).start()
@@ -55,7 +57,7 @@ class Questions:
         return found
 
     def _ask_on(self) -> None:
-        """Until it cannot: then that is what the next answer is, and not silence."""
+        """Ask until that is not possible any more. Then the error takes the place of the next answer."""
         failure = ConfigurationError("expected to go on asking the sidecar; the error is above")
         try:
             while True:

@@ -1,7 +1,7 @@
-"""A change that the kernel's packet filter refuses: when it is tried again, and when that is told.
+"""What happens when the kernel's packet filter refuses a change: when it is tried again, and when the log tells of it.
 
-Pure: time is an argument, in seconds. Invariants: a change is tried at once when it is not the one that was refused
-last, and otherwise again after at most `MOST_PAUSE_SECONDS`; a refusal is told when it begins, then at most once in
+Pure: time is an argument, in seconds. Invariants: a change that is not the one refused last is tried at once; the same
+one is tried again after at most `MOST_PAUSE_SECONDS`. A refusal is told when it begins, then at most once in
 `TELL_SECONDS`, and once when it is over.
 """
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from .decision import Way
 
 MOST_PAUSE_SECONDS = 5.0
-"""Between two tries. The first pause is one look of the guard; each is twice the one before."""
+"""The longest pause between two tries. The first pause is as long as one look of the guard, and each is twice as long
+as the one before."""
 TELL_SECONDS = 60.0
 
 
 class Over(NamedTuple):
-    """What a refusal came to: how many tries were refused, and for how long."""
+    """A refusal that is over: how many tries were refused, and how long it took."""
 
     attempts: int
     seconds: float
 
 
 class Refusals:
-    """Of one guard. While they `last`, what the kernel has is neither what is wanted nor what was before for certain:
-    one table may have been taken and the next one refused."""
+    """Of one guard. As long as refusals `last`, it is not certain what the kernel has: one table may have been taken
+    and the next one refused."""
 
     def __init__(self) -> None:
         self.attempts = 0

@@ -1,6 +1,6 @@
 """What a guard tells: a JSON line for each change, and a file that node_exporter's textfile collector reads.
 
-Blocking. Invariant: who reads the file sees all of it or the one before.
+Blocking. Invariant: a reader of the file sees the whole new content or the whole old one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ replication_throttle_guard_last_look_timestamp_seconds{{broker="{broker}"}} {now
 
 
 def say(event: str, **facts: object) -> None:
-    """One line on standard output; who reads it may be gone."""
+    """Write one line to standard output; if its reader is gone, the line is lost."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     line = json.dumps({"timestamp": stamp, "event": event, **facts})
     try:

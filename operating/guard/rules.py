@@ -37,7 +37,8 @@ class Table(NamedTuple):
 
 
 def tables(ways: Ways, way: Way | None, family: int) -> tuple[Table, Table]:
-    """What is to be in force: `around`; `through` after it, where what went around is reset; None: nothing."""
+    """Return what has to be in force. `way` around: detours; through, after that: connections that went around are
+    reset; None: nothing."""
     detours = [each for each in ways.detours if each.family == family]
     nat = tuple(_around(ways, detours)) if way is Way.AROUND else ()
     resets = () if way is None else tuple(_stuck(ways, detours) if way is Way.AROUND else _went_around(ways, detours))
@@ -48,7 +49,8 @@ def tables(ways: Ways, way: Way | None, family: int) -> tuple[Table, Table]:
 
 
 def transaction(wanted: Table, listed: str) -> str:
-    """The change from what `iptables -S` has listed to what is wanted, as iptables-restore --noflush takes it."""
+    """Return the change from what `iptables -S` has `listed` to what is wanted, as input for iptables-restore
+    --noflush."""
     ours = (CHAIN, BACK)
     lines = listed.splitlines()
     text = [f"*{wanted.name}"]
@@ -66,7 +68,8 @@ def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
     for each in detours:
         yield f"-A {CHAIN} -p tcp{_here(each)} --dport {each.port} -j DNAT --to-destination {each.real}"
     if ways.redirected_to is not None:
-        # Accepted here, a connection is not led to the sidecar by the rules of redirect.sh, which come later.
+        # What is accepted here does not reach the rules of redirect.sh, which come later and would lead it to the
+        # sidecar.
         yield f"-A {CHAIN} -p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL -j ACCEPT"
     for each in detours:
         if each.leaves_host:
@@ -74,7 +77,8 @@ def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
 
 
 def _stuck(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
-    """Connections of before to a sidecar that holds its sockets and does nothing: a follower would wait 30 s."""
+    """Reset older connections to a sidecar that keeps its sockets open and does nothing: a follower would wait for 30
+    s."""
     for each in detours:
         yield f"-A {CHAIN} -p tcp{_here(each)} --dport {each.port} -m conntrack ! --ctstate DNAT {_RESET}"
     if ways.redirected_to is not None:
@@ -96,7 +100,7 @@ def _here(each: Detour) -> str:
 
 
 def _translated(each: Detour) -> str:
-    """Connections of this detour, by what the kernel knows of them."""
+    """Match the connections that took this detour, by what the kernel tracks of them."""
     dialled = "" if each.dialled is None else f" --ctorigdst {each.dialled}"
     real = f"--ctreplsrc {each.real.host} --ctreplsrcport {each.real.port}"
     return f" -m conntrack --ctstate DNAT{dialled} --ctorigdstport {each.port} {real}"

@@ -1,7 +1,7 @@
 """Which addresses lead to the sidecar, by its proxy.toml, and where they would lead without it.
 
-Names are resolved once, here. Invariant: both ends of a detour are of one address family, and neither end is one that
-needs keys which the other does not have.
+Names are resolved once, here. Invariant: both ends of a detour have the same address family, and either both speak TLS
+or neither does.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 class Detour(NamedTuple):
-    """Who dials `dialled` (an IP address, None: any of this host's) meets `real` instead."""
+    """A connection to `dialled` (an IP address; None: any address of this host) is led to `real` instead."""
 
     dialled: str | None
     port: int
     real: Address
     leaves_host: bool
-    """Dialled here, met elsewhere: what goes there needs an address of this host."""
+    """It is dialled on this host and ends on another one, so its packets need this host's address as their source."""
 
     @property
     def family(self) -> int:
@@ -85,6 +85,6 @@ def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -
 def _resolved(at: str, address: Address) -> Address:
     try:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:  # the second: two dots in a row, a label too long
+    except (OSError, UnicodeError) as error:  # UnicodeError: two dots in a row, a label too long
         raise ConfigurationError(f"{at}: expected a host that can be found, found {address}: {error}") from error
     return Address(str(found[0][4][0]), address.port)

@@ -2,7 +2,7 @@
 
     {"pods": ["kafka-0", …], "spec": {"hostAliases": […], "initContainers": […], "volumes": […]}}
 
-Invariant: an `Addition` that exists has a sidecar, and each of its parts has the key that tells it from others.
+Invariant: every `Addition` has a sidecar, and each of its parts has the key by which it is told from the others.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """`pods`: the names of those for which there is a proxy.toml. `mark`: the same for the same addition."""
+    """`pods`: the names of the pods that have a proxy.toml. `mark`: a hash, which is the same as long as the addition
+    is."""
 
     pods: frozenset[str]
     containers: tuple[Part, ...]
@@ -53,7 +54,7 @@ class Addition:
 
     @property
     def ports(self) -> dict[int, str]:
-        """Those that its containers listen on, and which container does."""
+        """The ports that the added containers listen on, each with its container's name."""
         return {
             port["containerPort"]: container["name"]
             for container in self.containers
@@ -62,7 +63,8 @@ class Addition:
 
     @property
     def redirects(self) -> bool:
-        """Whether connections are told apart by their user, so that no other container may be the sidecar's."""
+        """Whether the broker's connections are redirected. The rules except the sidecar's own connections by its user,
+        so no other container may run as that user."""
         return len(self.containers) > 1
 
 

@@ -1,6 +1,6 @@
-"""A value that is made of files, and made again when they change: a certificate, what is added to pods.
+"""A value that is made of files, and made again when they change: a certificate, or what is added to pods.
 
-Invariant: while files are wrong, the last good value goes on, and the log says so once for each cause.
+Invariant: while the files are wrong, the last good value stays in use, and the log tells each cause once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Current(Generic[_T]):
     """`value` is what `make` last made of `files`.
 
     Args:
-        what: for the log.
-        files: which to look at.
-        make: blocking; raises ConfigurationError.
+        what: names the value in the log.
+        files: the files to look at.
+        make: makes the value; blocking; raises ConfigurationError.
     """
 
     def __init__(self, what: str, files: Sequence[Path], make: Callable[[], _T], log: Log) -> None:
@@ -48,7 +48,7 @@ class Current(Generic[_T]):
             except ConfigurationError as error:
                 self._refused(str(error))
             except RuntimeError as error:
-                # No thread is to be had, as where the pod may have no more: what there is goes on.
+                # No thread could be started; a pod may be allowed no more. The value that there is stays in use.
                 self._refused(f"could not be looked at: {error}")
 
     async def _look(self) -> None:
@@ -65,7 +65,8 @@ class Current(Generic[_T]):
         self._said = why
 
     def _looks(self) -> tuple[object, ...]:
-        """What tells one state of the files from another; a mounted Secret's are reached by links."""
+        """Return what differs between two states of the files. A mounted Secret is reached through links, which are
+        followed."""
         found: list[object] = []
         for path in self._files:
             try:

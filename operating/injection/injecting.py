@@ -1,6 +1,6 @@
 """What a pod gets, and why one is refused. Pure: a pod is what its JSON says.
 
-Idempotent: a pod that has its sidecar gets nothing more. Invariant: nothing that a pod has is altered or taken away.
+Idempotent: a pod that has its sidecar gets nothing more. Invariant: nothing that a pod has is altered or removed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 ASKS = "kafka-throttle-sidecar/inject"
 """The label by which a pod asks; its value is "true"."""
 MOST_NAME_CHARACTERS = 253
-"""Of a pod, a namespace, a review: the longest that Kubernetes has."""
+"""The longest name that Kubernetes allows for a pod, a namespace or a review."""
 _MOST_PROBLEMS = 10
 _MOST_TOLD = 4096
-"""Characters of a refusal: the names in it are whatever somebody wrote into a pod, and it is answered and logged."""
+"""The most characters of a refusal. Names in it are whatever somebody wrote into a pod, and it is both answered and
+logged."""
 MARK = "kafka-throttle-sidecar/injected"
-"""The annotation of a pod that was given its sidecar: which."""
+"""The annotation of a pod that was given a sidecar; its value is the addition's `mark`."""
 
 Operation = dict[str, Any]
 """Of a JSON patch (RFC 6902)."""
@@ -32,7 +33,8 @@ Operation = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a pod: a patch, perhaps none, and what to tell who made it; or a refusal that says why."""
+    """What happens to a pod: a patch, which may be empty, with warnings for whoever made the pod; or a refusal that
+    says why."""
 
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -66,7 +68,7 @@ def _decide(pod: dict[str, Any], addition: Addition) -> Decision:
 
 
 def _problems(name: str, spec: dict[str, Any], has: set[str], addition: Addition) -> Iterator[str]:
-    """Everything that is in the way, in whole clauses."""
+    """Yield every reason why the pod cannot have a sidecar, each as a whole clause."""
     if name not in addition.pods:
         known = ", ".join(sorted(addition.pods)[:10]) or "none"
         yield f"there is no proxy.toml for a pod of this name, expected one of {known}: add it to the chart's `brokers`"
@@ -127,7 +129,8 @@ def _mark(metadata: dict[str, Any], addition: Addition) -> Iterator[Operation]:
 
 
 def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
-    """Containers before the pod's own, since those may want to reach brokers; the rest after."""
+    """Put the added containers before the pod's own init containers, which may want to reach brokers already;
+    everything else after the pod's own."""
     for key, parts, place in (
         ("initContainers", tuple(reversed(addition.containers)), "0"),
         ("volumes", addition.volumes, "-"),
@@ -140,5 +143,6 @@ def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
 
 
 def _has(spec: dict[str, Any], alias: Part) -> bool:
-    """Names of an address are one entry in a pod's spec; the API server refuses no second, the kubelet keeps both."""
+    """Whether the pod has exactly this alias. The names of one address are usually one entry, but a second entry for it
+    is allowed: the API server accepts it, and the kubelet keeps both."""
     return alias in (spec.get("hostAliases") or [])

@@ -1,6 +1,7 @@
 """AdmissionReview (admission.k8s.io/v1), in and out. Pure.
 
-Invariant: every review that can be read is answered under its own uid; what is not a pod being made passes untouched.
+Invariant: every review that can be read is answered under its own uid. A review of anything but a new pod passes
+untouched.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 VERSION = "admission.k8s.io/v1"
 _FORBIDDEN = 403
 _Name = Annotated[str, msgspec.Meta(max_length=MOST_NAME_CHARACTERS)]
-"""What is told back or logged of it: a megabyte of it would be answered, and written into the log, each time."""
+"""For texts that are answered or logged: without the limit, a megabyte could be sent that goes into each answer and
+into the log."""
 
 
 class _Kind(msgspec.Struct):

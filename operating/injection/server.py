@@ -1,7 +1,7 @@
 """The webhook's edge: HTTPS on one address, a review in, an answer out; ends with SIGTERM.
 
-On the sidecar's own HTTP server (`proxy.http`), whose bounds hold here as well. Invariant: a bad request costs its
-connection; certificate and addition are looked at once a second, and the last good ones go on.
+Runs on the sidecar's own HTTP server (`proxy.http`), whose bounds hold here as well. Invariant: a bad request costs its
+own connection only. Certificate and addition are looked at once a second, and the last good ones stay in use.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 INJECT = "/inject"
 MOST_REVIEW_BYTES = 2 * 1024 * 1024
-"""An object may have 1.5 MB in etcd, and a review of one that is being made has it once. As Python's objects a review
-takes up to 33 times as many bytes (measured), and anybody in the cluster may send one."""
+"""The longest body. An object in etcd may have 1.5 MB, and the review of a new object contains it once. As Python's
+objects a review takes up to 33 times as many bytes (measured), and anybody in the cluster may send one."""
 BOUNDS = Bounds(connections=64)
-"""The API server keeps a few open, and opens more under load; whoever has waited longest makes room. Each may hold the
-longest body: with all of them, and one of them being read, the webhook stays below the memory that its pod may use."""
+"""The API server keeps a few connections open, and opens more under load; the one that has waited longest makes room.
+Each may hold the longest body. Even if all of them do, and one is being read, the webhook takes less memory than its
+pod may use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class WebhookSettings:
 
 
 class Webhook:
-    """Bound, and with good files, before `run`. Raises ConfigurationError when it is made."""
+    """It is bound, and has read good files, once it is made, before `run`. Raises ConfigurationError when it is
+    made."""
 
     def __init__(self, settings: WebhookSettings, log: Log) -> None:
         self._log = log
@@ -120,7 +122,8 @@ async def _alive(_: Request) -> Answer:
 
 
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Raises ConfigurationError: a file cannot be read, is none, or they do not belong together."""
+    """Raises ConfigurationError if a file cannot be read or is not valid, or if certificate and key do not belong
+    together."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ecdh_curve(KEY_AGREEMENT)

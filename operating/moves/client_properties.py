@@ -1,7 +1,8 @@
 """The file that Kafka's own tools take as ``--command-config``, translated for kafka-python.
 
 Knows Java's spelling and, where that has none for PEM files, librdkafka's. Reads one file and connects to nobody.
-Invariant: a key that is not understood is an error, or a connection would be less secure than the file says.
+Invariant: a key that is not understood is an error; if it were ignored, a connection could be less secure than the file
+says.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ _MOST_DIGITS = 9
 
 
 def usable_client_properties(path: Path) -> dict[str, Any]:
-    """The same, of which it is known that a client can begin with it.
+    """Read the file as `read_client_properties` does, and make sure that a client can begin with it.
 
     Raises:
-        ConfigurationError: as `read_client_properties`, or a file that it names is not there, or cannot be used.
+        ConfigurationError: as `read_client_properties`; or a file that it names is missing or cannot be used.
     """
     properties = _read(path)
     arguments = _translated(properties, path)
@@ -71,14 +72,15 @@ def _read(path: Path) -> dict[str, str]:
     for number, line in _lines(read_text(path)):
         found = _LINE.fullmatch(line.rstrip())
         if found is None:
-            # Never what is there: it may be the middle of a key or of a password.
+            # The line itself is not told: it may be the middle of a key or of a password.
             raise ConfigurationError(f"{path}: line {number}: expected key=value, found no value")
         properties[_unescaped(found["key"])] = _unescaped(found["value"])
     return properties
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Those that say something, with the number of their first one: a backslash at the end goes on in the next."""
+    """Yield the lines that say something, each with its number. A backslash at the end of a line joins the next one to
+    it; then the number is that of the first."""
     begun, first = "", 0
     for number, indented in enumerate(text.splitlines(), 1):
         line = indented.lstrip()
@@ -95,7 +97,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _unescaped(text: str) -> str:
-    """As java.util.Properties has it: of a backslash before another character only that character is left."""
+    """Unescape as java.util.Properties does: a backslash before any other character is dropped, and the character
+    stays."""
 
     def one(found: re.Match[str]) -> str:
         if found["code"]:

@@ -1,8 +1,8 @@
-"""Whether a client can use what client.properties says of TLS and SASL, found out before anybody is dialled.
+"""Whether a client can use what client.properties says of TLS and SASL: found out before any broker is dialled.
 
-kafka-python meets a file that is missing or a mechanism that it does not know in the midst of each connection, tries on
-for 15 seconds, and says then that it could not reach anybody. Reads the files that the properties name. Invariant: what
-is told names the file of the properties and the key, and no password.
+kafka-python finds out in the middle of each connection that a file is missing, or that it does not know a mechanism. It
+then tries for 15 seconds more, and says only that it could not reach anybody. Reads the files that the properties name.
+Invariant: a problem is told with the properties' file and the key, and without any password.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _CERTIFICATES = ("ssl.certificate.location", "ssl.keystore.location")
 _KEY = "ssl.key.location"
 _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _NEEDS = {"GSSAPI": "gssapi", "AWS_MSK_IAM": "botocore"}
-"""Mechanisms that want a package which is not among ours."""
+"""Mechanisms that need a package which the sidecar does not bring."""
 
 
 def unusable(properties: Mapping[str, str], arguments: Mapping[str, object]) -> Iterator[str]:
-    """What is wrong, each with its key. `properties`: as they are written; `arguments`: what is made of them."""
+    """Yield what is wrong, each with its key. `properties`: the file's own; `arguments`: what kafka-python gets for
+    them."""
     protocol = arguments.get("security_protocol", PROTOCOLS[0])
     if protocol not in PROTOCOLS:
         found = shown(properties["security.protocol"])
@@ -51,7 +52,7 @@ def _files(properties: Mapping[str, str]) -> Iterator[str]:
         password = properties.get("ssl.key.password", "")
         try:
             if file:
-                # Without a password OpenSSL would ask the terminal for that of a key that has one.
+                # Without this argument OpenSSL would ask the terminal for a password, if the key has one.
                 context.load_cert_chain(file, private or None, password=password)
         except (OSError, ValueError) as error:
             named = f"{key}: {file}" if not private else f"{key}, {_KEY}: {file}, {private}"

@@ -1,7 +1,9 @@
-"""Asks a running cluster what only its brokers know, and takes back their throttles: kafka-python behind our own words.
+"""Asks a running cluster what only its brokers know, and deletes their own throttles. Hides kafka-python behind our
+words.
 
-Chosen because it alone among Python's clients lists reassignments (KIP-455); confluent-kafka and aiokafka do not.
-Imported with this module, by `connect` at the latest, never by the sidecar. Blocking.
+kafka-python was chosen because it is the only Python client that lists reassignments (KIP-455); confluent-kafka and
+aiokafka do not. It is imported together with this module, when `connect` is called at the latest, and never by the
+sidecar. Blocking.
 Invariant: whatever goes wrong is a ClusterError that says what was being asked and of whom.
 """
 
@@ -35,9 +37,10 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS = 15_000
 _OFFLINE_LOG_DIR = 56
-"""KAFKA_STORAGE_ERROR: that disk is gone; the others of the broker are as good as ever."""
+"""KAFKA_STORAGE_ERROR: one disk of the broker has failed; its other disks still answer."""
 _MAY_BE_THERE = (-1, 29)
-"""UNKNOWN_SERVER_ERROR, TOPIC_AUTHORIZATION_FAILED: that a topic is not told of does not mean that there is none."""
+"""UNKNOWN_SERVER_ERROR, TOPIC_AUTHORIZATION_FAILED: the broker does not tell about the topic, which may exist all the
+same."""
 _RESOURCES = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
 _SET_FOR_IT = ("DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG")
 _SET_FOR_ALL = "DYNAMIC_DEFAULT_BROKER_CONFIG"
@@ -62,7 +65,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
 
     Raises ConfigurationError if one of the files is wrong, ClusterError if no broker answers.
     """
-    # What it has to say comes as exceptions; its warnings would run through a table.
+    # What kafka-python has to say comes as exceptions, too; its warnings would appear in the middle of a table.
     log = logging.getLogger("kafka")
     log.propagate = False
     log.addHandler(logging.NullHandler())
@@ -99,7 +102,8 @@ def connect(connection: Connection) -> Iterator[Cluster]:
 
 
 class _Why(logging.Handler):
-    """Why connections failed: kafka-python writes that into its log, and raises that it ran out of time."""
+    """Collects why connections failed. kafka-python writes that into its log, and raises only that the time was
+    over."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -107,7 +111,7 @@ class _Why(logging.Handler):
 
     @property
     def told(self) -> str:
-        """One after the other, each once; nothing if nobody said why."""
+        """The reasons in one text, each once; empty if the log had none."""
         return "; ".join(self._reasons)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -117,7 +121,8 @@ class _Why(logging.Handler):
 
 
 def _refuse_unknown_names(connection: Connection) -> None:
-    """At once, if no name resolves: asking would take `_TIMEOUT_MS` to say less."""
+    """Raise ClusterError at once if none of the names resolves. To ask the cluster would take `_TIMEOUT_MS`, and its
+    error would say less."""
     names = [host_of(server) for server in connection.bootstrap]
     unknown = unresolved(names, connection.hosts)
     if unknown and set(unknown) == set(names):
@@ -206,7 +211,7 @@ class Cluster:
         refused = [
             f"{topic['name']}: {for_code(topic['error_code']).__name__}"
             for topic in found
-            # Of every topic a broker tells those that may be seen.
+            # Asked about all topics, a broker lists only those that we may see: errors count only for topics asked for.
             if asked is not None and topic.get("error_code", 0) in _MAY_BE_THERE
         ]
         if refused:
@@ -237,7 +242,8 @@ class Cluster:
         return frozenset(broker["broker_id"] for broker in found["brokers"] if not broker.get("is_fenced", False))
 
     def _ask(self, doing: str, call: Callable[[], Any], **otherwise: Any) -> Any:
-        """The answer; `unsupported` is returned, if given, where brokers are too old for the question."""
+        """Return the answer to a question. If brokers are too old for the question, `unsupported` is returned instead,
+        if it is given."""
         try:
             return call()
         except IncompatibleBrokerVersion as error:
@@ -257,6 +263,7 @@ def _is_online(broker: int, log_dir: Mapping[str, Any]) -> bool:
 
 
 def _said(error: Exception) -> str:
-    """kafka-python's errors begin with their name, the system's do not."""
+    """Return an error in words with its class's name. kafka-python's own texts begin with that name, the system's do
+    not."""
     name, text = type(error).__name__, str(error)
     return text if text.startswith(name) else f"{name}: {text}".removesuffix(": ")

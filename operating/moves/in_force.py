@@ -1,7 +1,8 @@
-"""What the files that a plan was written to mean for its move: which rates hold, when, and how long it takes by them.
+"""What the quotas files that a plan was written to mean for its move: which rates hold, when, and how long it then
+takes.
 
-Works by the sidecar's own rules (`quotas.effective`): another section may go before what was written, a schedule begin
-before the move ends, `mode.enforce` be false. Pure; time is an argument.
+Works by the sidecar's own rules (`quotas.effective`). Another section may go before the one that was written, a
+schedule may begin before the move ends, or `mode.enforce` may be false. Pure; time is an argument.
 Invariant: a time is promised only from rates that hold until then.
 """
 
@@ -47,7 +48,8 @@ class WrittenFile(NamedTuple):
 
 
 def in_force(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> MovePlan:
-    """The plan with the rates that hold once `files`, by broker, are read, and warnings of where they are others."""
+    """Return the plan with the rates that hold once the sidecars have read `files` (by broker), and with a warning for
+    each rate that is another one than planned."""
     holds = {key: _stretches(plan, key, files[key[0]].quotas, now) for key in plan.rates if key[0] in files}
     found = replace(plan, holds=holds)
     warnings = [*_not_enforced(files, now)]
@@ -75,7 +77,7 @@ def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition]) -> float
 
 
 def _listed(plan: MovePlan, key: tuple[int, RoleName]) -> list[TopicPartition]:
-    """What a broker sends or fetches of the move."""
+    """Return the partitions of the move that a broker sends as a leader, or fetches as a follower."""
     broker, role = key
     moves = moving(plan.ground.moves)
     if role == "leader":
@@ -95,7 +97,7 @@ def _not_enforced(files: Mapping[int, WrittenFile], now: datetime) -> Iterator[s
 
 
 def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> Iterator[str]:
-    """Where what holds is not what the plan says, until its end."""
+    """Yield a warning wherever something else holds than the plan says, until its end."""
     broker, role = key
     who = f"{written.path}: broker {broker} as {role}"
     quotas = effective(written.quotas, broker, now)
@@ -116,7 +118,7 @@ def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now:
 
 
 def _first(key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> str:
-    """Which section goes first, and how it is ended."""
+    """Say which section goes before the planned rate, and which command ends that."""
     broker, role = key
     place = Place(("brokers", str(broker)), _KEYS[role])
     found = found_at(written.quotas, place, broker, now)

@@ -1,9 +1,9 @@
 """The one place that imports kafka-python's admin client, and teaches it to resolve names by a hosts file.
 
-Imported only by what asks a cluster: the sidecar runs without it (extra `operator`). It reads its message schemas
-through an interface that Python 3.11 and 3.12 call deprecated; whoever turns warnings into errors could not import us
-otherwise.
-Invariant: names that are not in the hosts file are resolved as ever.
+Imported only by code that asks a cluster: the sidecar runs without it (extra `operator`). It reads its message schemas
+through an interface that Python 3.11 and 3.12 call deprecated. The warning is silenced here; otherwise a program that
+turns warnings into errors could not import us.
+Invariant: names that are not in the hosts file are resolved as usual.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ __all__ = [
 
 
 class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships no types
-    """One that tells by which names it knows brokers, and does not take a refusal for a config that is empty."""
+    """An admin client that tells under which names it knows brokers, and that raises where a broker refuses to show a
+    config."""
 
     def advertised_hosts(self) -> list[str]:
         """Return the names by which brokers are known so far, without asking any."""
@@ -59,7 +60,8 @@ class AdminClient(KafkaAdminClient):  # type: ignore[misc]  # kafka-python ships
 
     @classmethod
     def _describe_configs_process_responses(cls, responses: Sequence[Any], config_filter: str = "modified") -> object:
-        """kafka-python looks at no error of a resource: who may not see a throttle would be told that there is none."""
+        """kafka-python ignores the errors of single resources: whoever may not see a throttle would be told that there
+        is none."""
         for result in (result for response in responses for result in response.results):
             # A topic that has been deleted meanwhile has no config.
             if result.error_code not in (0, UnknownTopicOrPartitionError.errno):
@@ -82,7 +84,8 @@ class HostsFileSocket(KafkaNetSocket):  # type: ignore[misc]  # kafka-python shi
     async def sock_connect(
         self, net: object, sock: socket, sockaddr: object, timeout_at: float | None = None
     ) -> object:
-        """kafka-python leaves a socket whose connection is refused open, and the garbage collector complains."""
+        """Close the socket if the connection is refused. kafka-python leaves it open, and the garbage collector warns
+        of it."""
         with ExitStack() as unless_connected:
             unless_connected.callback(sock.close)
             connected: object = await super().sock_connect(net, sock, sockaddr, timeout_at=timeout_at)

@@ -1,9 +1,9 @@
 """What a reassignment left in a quotas file, and how the file reads without it.
 
-Pure; time is an argument. Lists lose the entries of the partitions that were moved and keep all others, in schedules as
-well; a rate goes when nothing is left for it to throttle at any time, and with it what ``set --for`` put before it; a
-section that only says until when goes, and a schedule that is over or says nothing any more. `*`, globs, defaults and
-rates by the clock are no move's: they stay.
+Pure; time is an argument. From lists, in schedules as well, only the entries of moved partitions are removed. A rate is
+removed if nothing is left for it to throttle at any time, together with what ``set --for`` put before it. A section
+that then has only an `until` is removed, and so is a schedule that is over or has nothing left. `*`, globs, defaults
+and rates by the clock do not come from a move: they stay.
 Invariant: after removal no list names a partition of the reassignment, and everything else is throttled as before.
 """
 
@@ -33,7 +33,7 @@ _BY_THE_CLOCK = ("from", "to", "days")
 
 
 class FileLeftover(NamedTuple):
-    """file: that it is in; becomes: what the key shall say; None if it goes."""
+    """file: the file that it is in; becomes: the key's value without the leftover; None if the key is removed."""
 
     place: Place
     value: Any
@@ -55,7 +55,7 @@ class FileFindings(NamedTuple):
 
 
 def leftovers_in_file(text: str, proposed: Assignment, now: datetime, *, source: str) -> FileFindings:
-    """Look for them.
+    """Look for leftovers of the reassignment `proposed`.
 
     Args:
         text: of the quotas file.
@@ -94,7 +94,8 @@ class _Search:
         self._brokers = {broker for replicas in proposed.values() for broker in replicas}
 
     def lists(self) -> list[FileLeftover]:
-        """Those that name what was moved; whom they name has to do with the move."""
+        """Return the lists that name partitions which were moved. The brokers in these entries count as brokers of the
+        move from here on."""
         found = []
         for place, value in self._places("topics"):
             partitions = self._moved.get(_name(place), set())
@@ -103,7 +104,7 @@ class _Search:
                 self._brokers |= {broker for partition, broker in entries if partition in partitions}
                 others = ",".join(f"{p}:{b}" for p, b in entries if p not in partitions)
                 found.append(self._left(place, value, others or None))
-        # As the reassignment has the topics, the file's own first.
+        # In the order in which the reassignment has the topics; lists of schedules come last.
         order = {topic: number for number, topic in enumerate(self._moved)}
         keys = [f"{role.value}.replication.throttled.replicas" for role in Role]
         return sorted(
@@ -112,7 +113,8 @@ class _Search:
         )
 
     def rates(self, rest: QuotaFile) -> list[FileLeftover]:
-        """Rates of these brokers that throttle nothing any more, with those that were set for a time."""
+        """Return the rates of the move's brokers that throttle nothing any more, those that were set for a time as
+        well."""
         found = [
             self._left(place, value)
             for place, value in self._of_rates()
@@ -129,7 +131,7 @@ class _Search:
         ]
 
     def ends(self, gone: list[FileLeftover]) -> list[FileLeftover]:
-        """The `until` of sections that say nothing else any more."""
+        """Return the `until` of each section that has nothing else left."""
         places = {left.place for left in gone if left.becomes is None}
         sections = dict.fromkeys(left.place.section for left in gone)
         return [
@@ -140,7 +142,7 @@ class _Search:
         ]
 
     def over(self) -> list[FileLeftover]:
-        """Schedules that have ended, and said nothing of other topics and brokers."""
+        """Return the schedules that have ended and that concern no other topics and brokers."""
         found = []
         for path, value in self._facts.items():
             if path[0] == SCHEDULES and path[2:] == (UNTIL,) and is_over(value, self._now):
@@ -155,7 +157,7 @@ class _Search:
         return {DEFAULT, *map(str, self._brokers), *self._moved}
 
     def _is_idle(self, place: Place, rest: QuotaFile) -> bool:
-        """Whether nothing is left for a rate: on its broker, or for a default on any of them."""
+        """Whether a rate has nothing left to throttle: on its own broker, or, if it is a default, on any broker."""
         role = next(role for role in Role if place.key.startswith(role.value))
         if _name(place) == DEFAULT:
             return not any(throttles_ever(rest, broker, role, self._now) for broker in self._every_broker())
@@ -166,7 +168,7 @@ class _Search:
         return self._brokers | named
 
     def _of_rates(self) -> Iterator[tuple[Place, Any]]:
-        """Of the brokers of the move; of the default what schedules say."""
+        """Yield the rates of the move's brokers, and default rates that are in schedules."""
         for place, value in self._places("brokers"):
             mine = _name(place) in map(str, self._brokers) or (
                 _name(place) == DEFAULT and place.section[0] == SCHEDULES
@@ -175,7 +177,7 @@ class _Search:
                 yield place, value
 
     def _has_ended(self, place: Place) -> bool:
-        """`over` has those."""
+        """Whether the rate is in a schedule that has ended; `over` finds those."""
         return place.section[0] == SCHEDULES and is_over(self._facts.get((*place.section[:2], UNTIL)), self._now)
 
     def _is_by_the_clock(self, place: Place) -> bool:

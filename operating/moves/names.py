@@ -1,7 +1,7 @@
 """Which of a cluster's names this machine cannot turn into addresses: the usual reason why brokers do not answer.
 
-Asks the system's resolver, and a hosts file first. Blocking. Invariants: a name that is written as an address is none;
-of a hosts file no more is read than one may have.
+Looks into a hosts file first, then asks the system's resolver. Blocking. Invariants: an address is never taken for a
+name; no more of a hosts file is read than `MOST_HOSTS_BYTES`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def _resolves(host: str) -> bool:
 
 
 def _names_in(hosts_file: Path) -> frozenset[str]:
-    """As far as it can be read: whoever uses it says what is wrong with it."""
+    """Return the names in the file; none if it cannot be read, because whoever uses the file says what is wrong with
+    it."""
     try:
         return frozenset(known_addresses(hosts_file))
     except ConfigurationError:

@@ -45,7 +45,7 @@ class Quantity(click.ParamType[float]):
 
 
 def _parse_duration(value: object) -> float:
-    """As `set` takes it, days and all, or as proxy.toml does, down to milliseconds."""
+    """Read a duration as `set` does, which has days, or as proxy.toml does, which has milliseconds."""
     try:
         return parse_span(value).total_seconds()
     except InvalidValueError:
@@ -68,14 +68,14 @@ def _parse_capacity(value: object) -> float:
 
 RATE = Quantity("rate", parse_rate)
 CAPACITY = Quantity("rate", _parse_capacity)
-"""A rate of more than nothing that ends somewhere."""
+"""A rate that is more than nothing and has a limit."""
 SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
-"""A duration of more than nothing: no move ends within none."""
+"""A duration of more than nothing, since no move takes no time."""
 FILE = click.Path(path_type=Path, readable=False)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
-"""Where no port is named it is 9092."""
+"""Without a port, 9092 is meant."""
 
 
 def cluster_options(command: _Command) -> _Command:

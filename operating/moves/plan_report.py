@@ -101,7 +101,7 @@ def plan_table(plan: MovePlan) -> RenderableType:
     partitions = f"{len(really)} partition{'s' if len(really) > 1 else ''}"
     parts: list[RenderableType] = [Text(f"{partitions} to move, {size} over the network{_end(plan)}"), Text()]
     parts += [_brokers(plan), Text(), _lists(throttle(plan.ground.moves, plan.rates).settings())]
-    # On one line each, whatever the width: there may be a command in it to be typed again.
+    # Each warning stays on one line, however narrow the terminal: it may contain a command to be copied.
     parts += [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]
     return Group(*parts)
 

@@ -1,7 +1,8 @@
 """What a reassignment asks of brokers, and at which rates: from a look at the cluster, or from files alone.
 
-Pure: what moves and the arithmetic are `reassignment`'s, what is known of the cluster comes as values. Invariant: every
-rate of a plan is above what is written to the partitions that move, or a warning says that the move will not end.
+Pure: `reassignment` knows what moves and does the arithmetic; what is known of the cluster comes as values. Invariant:
+every rate of a plan is above the rate at which producers write to the partitions that move, or a warning says that the
+move will not end.
 """
 
 from __future__ import annotations
@@ -37,14 +38,16 @@ if TYPE_CHECKING:
     from .view import ClusterView, PartitionState
 
 SLACK = 1.05
-"""A throttled move takes up to this many times what the quota says: its mean is 0.95 to 1.03 of it."""
+"""A throttled move may take this many times as long as its quota says, since it has 0.95 to 1.03 of the quota on
+average."""
 
 
 class Wanted(NamedTuple):
-    """Either a rate for every broker and role, or a time; neither: only what there is to move.
+    """A rate for every broker and role, or a time in which the move has to be done. With neither, only what moves is
+    told.
 
     rate: bytes per second.
-    seconds: within which all is moved.
+    seconds: in which all has to be moved.
     capacity: N and R, if they are known.
     """
 
@@ -58,10 +61,10 @@ class Ground:
     """What is known of the cluster.
 
     Args:
-        moves: everything that will move once the reassignment is executed, what already does included.
-        sizes: of partitions, as far as known.
-        inflow: IN, bytes per second each broker takes in from leaders in sync; None if nobody measured it.
-        warnings: of what is odd about it.
+        moves: everything that will move once the reassignment is executed, including what moves already.
+        sizes: of partitions, as far as they are known.
+        inflow: IN, the bytes per second that each broker takes in from leaders in sync; None if nobody measured it.
+        warnings: about what is odd in the cluster.
     """
 
     moves: MoveMap
@@ -86,18 +89,20 @@ class MovePlan:
     holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
 
     def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
-        """What holds for a broker and role, from now on; the planned rate if nothing was written; empty without one."""
+        """Return what holds for a broker and role from now on: the planned rate if nothing was written; nothing without
+        a rate."""
         rate = self.rates.get(key)
         return self.holds.get(key, () if rate is None else (Stretch(0.0, rate),))
 
     def seconds(self, load: Load) -> float:
-        """How long its share takes at what holds; infinity if it never ends, NaN without a rate."""
+        """Return how long a broker's share takes at the rates that hold; infinity if it never ends, NaN without a
+        rate."""
         stretches = self.holding((load.broker, load.role))
         return seconds_by(stretches, load) if stretches else math.nan
 
     @property
     def total_seconds(self) -> float:
-        """Until the slowest is done; NaN if no rate is wanted or no size is known."""
+        """How long the slowest share takes; NaN if no rate is wanted or no size is known."""
         known = bool(self.ground.sizes) and bool(self.rates)
         seconds = [self.seconds(load) for load in self.loads] if known else [math.nan]
         return math.nan if any(map(math.isnan, seconds)) else max(seconds, default=0.0)
@@ -184,7 +189,7 @@ def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
 def inflow_of(
     partitions: Mapping[TopicPartition, PartitionState], written: Mapping[TopicPartition, float]
 ) -> dict[int, float]:
-    """IN of each broker: what is written to the partitions that it follows in sync."""
+    """Return IN of each broker: the bytes per second written to the partitions that it follows and is in sync with."""
     inflow: dict[int, float] = {}
     for partition, state in partitions.items():
         for broker in state.in_sync:

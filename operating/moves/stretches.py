@@ -17,7 +17,8 @@ class Stretch(NamedTuple):
 
 
 def seconds_by(stretches: tuple[Stretch, ...], load: Load) -> float:
-    """How long a load takes; infinity if it never ends, NaN if that depends on a time in which nothing is throttled."""
+    """Return how long a load takes; infinity if it never ends, NaN if it goes on into a time in which nothing is
+    throttled."""
     left = float(load.move_bytes)
     if not left:
         return 0.0

@@ -1,7 +1,8 @@
 """How far a reassignment has come, and whether anything of its throttle is left behind.
 
 Pure: a look at the cluster and the text of a quotas file in, findings out. Invariant: a throttle is called left behind
-only if it names what this reassignment moved, or throttles nothing any more; what stands for other reasons is a note.
+only if it names what this reassignment moved, or throttles nothing any more. A throttle that is there for another
+reason is told as a note.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class Stage(Enum):
 
 
 UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND})
-"""While a partition is here, its throttle is of use."""
+"""As long as a partition is in one of these stages, its throttle is of use."""
 
 
 class Progress(NamedTuple):
-    """left_bytes: that replicas lack until they are what they shall be; None if nobody knows."""
+    """left_bytes: the bytes that replicas still lack to be in place and in sync; None if nobody knows."""
 
     partition: TopicPartition
     stage: Stage
@@ -102,7 +103,7 @@ def _stage(partition: TopicPartition, target: tuple[int, ...], view: ClusterView
         aim = set(ongoing.replicas) - set(ongoing.removing)
         return Stage.MOVING if aim == set(target) else Stage.ELSEWHERE
     if state.replicas != target:
-        # Brokers before 2.4 do not tell; while they move, a partition has its old replicas and its new ones.
+        # Brokers before 2.4 do not say what moves. While a partition moves, it has its old and its new replicas.
         old_and_new = view.ongoing is None and set(target) < set(state.replicas)
         return Stage.MOVING if old_and_new else Stage.NOT_STARTED
     return Stage.DONE if set(target) <= set(state.in_sync) else Stage.BEHIND
@@ -111,10 +112,10 @@ def _stage(partition: TopicPartition, target: tuple[int, ...], view: ClusterView
 def native_leftovers(
     found: list[NativeThrottle], proposed: Assignment, view: ClusterView
 ) -> tuple[tuple[NativeThrottle, ...], tuple[str, ...]]:
-    """What to take back of the brokers' own throttles, and notes on what to leave.
+    """Return which of the brokers' own throttles to delete, and notes about those that stay.
 
-    As kafka-reassign-partitions --verify: the lists of the topics at once, the rates of all brokers once nothing else
-    in the cluster moves.
+    As kafka-reassign-partitions --verify does: the lists of topics go at once, and the rates of all brokers only when
+    nothing else moves in the cluster.
     """
     others = sorted(set(view.ongoing or ()) - set(proposed))
     of_all = [throttle for throttle in found if not throttle.name]

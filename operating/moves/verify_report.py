@@ -1,6 +1,6 @@
 """How a verification is shown: as JSON for programs, as a table for people.
 
-Pure. Invariant: whoever reads only the last line knows whether there is something left to do.
+Pure. Invariant: the last line alone says whether there is something left to do.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 QUESTION = "what-rate"
 HELD = 0.5
-"""Of the moves' seconds: where a quota set the pace in fewer, another one changes little."""
+"""A share of the moves' seconds. If a quota set the pace in fewer, another quota would change little."""
 FASTER = 0.5
-"""Of the recorded time: what is worked out if nobody says how long it may take."""
+"""A share of the recorded time: the time to aim at if nobody says how long it may take."""
 MOST_QUOTAS = 8
 
 

@@ -1,8 +1,9 @@
 """Who was starved: which replica stood still while others moved through the same budget.
 
-A budget's turns go round, so that within a minute everybody who is behind has had some, unless there are more replicas
-than turns. Facts are by the minute: a replica that was behind and left out in all of it, and got nothing, although the
-budget moved bytes of others that were behind, whether or not these were ever held back themselves.
+A budget's turns go round. So within a minute every replica that is behind gets some bytes, unless there are more
+replicas than turns. Facts are by the minute. A replica is starved if it was behind and left out all through a minute
+and got nothing, although the same budget moved bytes of others that were behind, whether or not these were ever held
+back themselves.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ MINUTE = 60
 MOST_REPLICAS = 8
 REPLICA = (*ROLE, "peer", "topic", "partition")
 WHOLE = 55
-"""Seconds of a minute in which a replica was behind, to say that it was so all of it."""
+"""How many seconds of a minute a replica must have been behind for the whole minute to count."""
 LEAST_MINUTES = 2
-"""In a row: where many share little, a turn may take longer than a minute to come round."""
+"""How many minutes in a row: where many share little, a turn may take longer than a minute to come round."""
 
 
 class Starved(NamedTuple):
     minutes: int
-    """Of replicas, behind all through."""
+    """Minutes of replicas that were behind all through."""
     replicas: int
-    """That stood still for `LEAST_MINUTES` in a row or longer."""
+    """Replicas that stood still for `LEAST_MINUTES` in a row or longer."""
     rows: tuple[Row, ...]
     """Of those the ones that did so longest: REPLICA, `minutes`, `first`, `others_bytes` (moved meanwhile)."""
     least_share: Row | None
@@ -69,8 +70,8 @@ def facts(tables: Tables) -> Starved:
 
 
 def _caught_up_by(tables: Tables) -> DataFrame:
-    """What each budget brought to anybody who was behind, in minutes in which that was something: `others`, to one that
-    got nothing."""
+    """For each budget, the bytes (`others`) that it brought to replicas that were behind, in the minutes in which there
+    were any. To a replica that got nothing, all of them went to others."""
     behind = tables.seconds.where("throttled and not in_sync")
     moved = behind.groupBy(*ROLE, F.floor(F.col("time") / MINUTE).alias("minute")).agg(
         F.sum("record_bytes").alias("others")
@@ -89,7 +90,8 @@ def by_minute(traffic: DataFrame) -> DataFrame:
 
 
 def shared(minutes: DataFrame) -> DataFrame:
-    """Add of the others that were so in the same budget `others` (bytes), and `replicas` (with itself)."""
+    """Add the `others`, the bytes that other such replicas of the same budget got, and how many `replicas` there were,
+    this one included."""
     budget = Window.partitionBy(*ROLE, "minute")
     return minutes.select(
         *REPLICA, "minute", "bytes",

@@ -53,16 +53,16 @@ class Grid(NamedTuple):
 
 
 def whole_step(seconds: int) -> int:
-    """The next length of time in which people count, of at least so many seconds: a square of 9 h 48 min begins at no
-    hour that anybody knows."""
+    """Return the next round length of time, of at least so many seconds: a square of 9 h 48 min would not begin at any
+    hour that people know."""
     return next((step for step in STEPS if step >= seconds), -(-seconds // STEPS[-1]) * STEPS[-1])
 
 
 def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     """One row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`, `limit`,
     `worst`, `broken` (windows), of the lag `lag_bytes` (the last), `most_lag_bytes`, `behind`, `stalled` (seconds),
-    `eta_low` and `eta_high` of the last second. Either side may be null. That the lag grows for a minute because the
-    next move has begun, while those before it go on, is no stall here: it is what moves do.
+    `eta_low` and `eta_high` of the last second. Either side may be null. If the lag grows for a minute because a
+    further move has begun while earlier ones go on, that is no stall here: moves do that.
 
     judged: what `audit.judged` says. progress: what `lag.progress` says.
     """

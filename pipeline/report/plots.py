@@ -30,13 +30,14 @@ WIDTHS = {"leader": 2.6, "follower": 1.3}
 TREND, CHANGED = [2, 3], [2, 4]
 """Kinds of line, in pixels drawn and left out."""
 SILENT_SECONDS = 30
-"""A replica that is behind speaks every second, and a role that moves bytes in every second in which it does."""
+"""After this long without a line nothing is known: a replica that is behind has news every second, and so has a role
+that moves bytes."""
 AHEAD = 0.5
-"""Of what is recorded: no projection is drawn further into the future."""
+"""A share of the recorded time: a projection is drawn no further into the future."""
 NOBODY = "-"
 """Where nothing was recorded, as in the tables that are printed."""
 BEYOND = 1.1
-"""Of the time to the latest end that the trend allows."""
+"""How far a projection is drawn, as a multiple of the time to the latest end that the trend allows."""
 MOST_CHANGES = 12
 """Of a role's quota that are marked: a schedule changes it twice a day."""
 ROOM = 1.05
@@ -49,9 +50,9 @@ AT_RATE, AT_LAG = "at_rate", "at_lag"
 def broken(
     points: Sequence[Timed], seconds_per_point: int, *, silent_seconds: int = SILENT_SECONDS
 ) -> tuple[list[int], list[int | None]]:
-    """Where to draw points: their seconds and indices, with a second that has none between two that have silence
-    between them, so that a line does not go through what nobody saw. One that is alone is drawn for as long as it
-    stands for: of a single point there is no line."""
+    """Where to draw points: their seconds and indices. Where two points have a silence between them, a second without
+    an index comes in between, so that the line does not go through what nobody saw. A single point is drawn twice, over
+    the time that it stands for: one point alone makes no line."""
     seconds: list[int] = []
     drawn: list[int | None] = []
     most = max(silent_seconds, 2 * seconds_per_point)

@@ -6,9 +6,9 @@ import re
 
 _ENTRY = re.compile(r'(?P<key>username|password)="(?P<value>(?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(.)")
-"""A quote or a backslash in such a value has a backslash before it."""
+"""A quote or a backslash inside a value is written with a backslash before it."""
 
 
 def jaas_entries(text: str) -> dict[str, str]:
-    """``username`` and ``password``, those of them that are there."""
+    """Return ``username`` and ``password``, or the one of them that is there."""
     return {found["key"]: _ESCAPED.sub(r"\1", found["value"]) for found in _ENTRY.finditer(text)}

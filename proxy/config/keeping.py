@@ -1,7 +1,7 @@
-"""Keeps the last good quotas on disk, behind the reloads: who writes them is never waited for.
+"""Keeps the last good quotas on disk. It writes after the reloads, which never wait for it.
 
 Trio's side of `last_good`. Invariant: a place that cannot be written costs a counter and one log line, and is tried
-again; the newest good quotas are kept, those between may be left out.
+again. The newest good quotas are kept; older ones that were in force only shortly may be left out.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .reload import QuotaWatch
 
 LEAST_PAUSE_SECONDS = 1.0
-"""Between two writes: quotas that change 20 times a second wear no disk out."""
+"""The pause between two writes, so that quotas that change 20 times a second do not wear out a disk."""
 RETRY_SECONDS = 60.0
-"""After a write that failed, unless the quotas change before."""
+"""The pause after a write that failed, unless the quotas change before."""
 
 WRITE_SECONDS = 60.0
 """A disk that takes longer is one that hangs."""
@@ -45,7 +45,8 @@ class LastGoodKeeper:
         self._watch = watch
         self._log = log
         self._threads = trio.CapacityLimiter(1)
-        """One whose disk hangs is not joined by another, and what it writes late is not written over what is newer."""
+        """One thread at most. While a disk hangs, no second write waits beside the first, and none that comes late
+        overwrites newer quotas."""
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -71,7 +72,8 @@ class LastGoodKeeper:
             self.error = None
 
     async def _written(self, content: bytes) -> bool:
-        """Whether that was necessary. Raises what `keep_last_good` does, and TimeoutError."""
+        """Write `content` if it is not there already; return whether it was written. Raises what `keep_last_good` does,
+        and TimeoutError."""
         with trio.move_on_after(WRITE_SECONDS):
             now, starts = self._watch.now().timestamp(), dict(self._watch.starts.kept)
             return await in_thread(keep_last_good, self._state, content, now, starts, limiter=self._threads)

@@ -1,7 +1,7 @@
-"""The table [names] of proxy.toml: by whom the sidecar logs in where it has a question of its own.
+"""The table [names] of proxy.toml: how the sidecar logs in at a broker when it has a question of its own.
 
-Kafka's client properties, as far as they say who somebody is; by which keys a broker is spoken to is its leg's to say.
-Knows no file's content. Invariant: no password goes over a leg in plaintext unless that is written down.
+The keys are Kafka's client properties that say who somebody is; the keys and certificates for a broker are those of its
+leg. Reads no file. Invariant: no password goes over a leg in plaintext unless that is written down.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class LoginSettings:
     mechanism: str
     username: str
     secret: Secret
-    """The password; of OAUTHBEARER the token."""
+    """The password; for OAUTHBEARER the token."""
     in_plaintext: bool = False
-    """security.protocol = SASL_PLAINTEXT: also over a leg without keys."""
+    """security.protocol = SASL_PLAINTEXT: the login may also go over a leg that is not encrypted."""
 
 
 def read_login(tables: object, *, base: Path, problems: Problems) -> LoginSettings | None:
@@ -87,7 +87,7 @@ def _secret(texts: Mapping[str, str], jaas: Mapping[str, str], base: Path, *, to
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """TOML makes tables of dotted keys: put them together again."""
+    """Put dotted keys together again, which TOML reads as tables in tables."""
     found: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, dict) and value:

@@ -1,11 +1,11 @@
 """Quotas that came over HTTP where the file cannot be written: it is mounted from a ConfigMap, and shows them later.
 
-A kubelet brings a ConfigMap's change within a minute or so, and may bring an older one before it. So what was pushed
-holds until the mount shows it, or shows something that nobody told was older: then the mount, which is what everybody
-can see, has the last word, and that is said. Pure: time is an argument, of a clock that nobody sets: what is asked
-for is an age.
+A kubelet shows a change of a ConfigMap within a minute or so, and may show an older one before it. So quotas that were
+pushed hold until the mount shows them, or shows something that nobody called older. Then the mount has the last word,
+since it is what everybody can see, and the log says so. Pure: time is an argument, of a clock that is never set, since
+only ages are asked for.
 
-Invariant: an older file never takes the place of newer quotas without a log line; what the mount shows at last, holds.
+Invariant: an older file never replaces newer quotas without a log line, and in the end what the mount shows holds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MOST_OLDER = 64
 LATE_SECONDS = 600.0
-"""A kubelet needs its sync period and its cache's delay, two minutes together by default."""
+"""If the mount does not show pushed quotas after this long, something is wrong: a kubelet needs its sync period and its
+cache's delay, together two minutes by default."""
 
 
 class Pushed(NamedTuple):
@@ -34,13 +35,13 @@ class Verdict(enum.Enum):
     """What is to be made of a file that was read."""
 
     HOLDS = "holds"
-    """Nothing was pushed: it is as if there were no HTTP."""
+    """Nothing was pushed, so the file holds."""
     IS_OLDER = "is_older"
-    """What was pushed goes on."""
+    """The file is older than what was pushed, which goes on holding."""
     CAUGHT_UP = "caught_up"
-    """It shows what was pushed, which is forgotten now."""
+    """The file shows what was pushed, which is forgotten now."""
     REPLACES = "replaces"
-    """It shows something else: what was pushed is forgotten."""
+    """The file shows something else and holds; what was pushed is forgotten."""
 
 
 class PushedQuotas:
@@ -49,7 +50,7 @@ class PushedQuotas:
     def __init__(self) -> None:
         self.current: Pushed | None = None
         self._older: dict[str, None] = {}
-        """Hashes, the oldest first."""
+        """Hashes of files from before what was pushed, the oldest first."""
 
     def push(self, pushed: Pushed, older: Iterable[str]) -> None:
         """Take new quotas; files with the hashes `older` are known to be from before them."""
@@ -63,7 +64,7 @@ class PushedQuotas:
         self.current = pushed
 
     def look(self, hash: str) -> Verdict:  # noqa: A002 - what it is called everywhere
-        """A file with this hash was read. Forgets what was pushed unless that goes on."""
+        """Judge a file with this hash, which was read. What was pushed is forgotten, unless the file is older."""
         if self.current is None:
             return Verdict.HOLDS
         if hash in self._older:
@@ -74,5 +75,5 @@ class PushedQuotas:
         return Verdict.CAUGHT_UP if caught_up else Verdict.REPLACES
 
     def is_late(self, now: float) -> bool:
-        """The mount should have shown it by now."""
+        """Whether the mount should have shown what was pushed by now."""
         return self.current is not None and now - self.current.since >= LATE_SECONDS

@@ -36,12 +36,13 @@ def read_quotas_file(path: Path) -> WrittenQuotas:
     """Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MOST_BYTES)
     if not content.strip():
-        # A file caught between truncation and writing; taken at its word it would lift every quota.
+        # An editor has truncated the file and not written it yet. Read as quotas, it would lift every quota.
         raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
     return WrittenQuotas(content, parse_quotas(content, source=str(path)))
 
 
 def load_quotas_file(path: Path) -> QuotaFile:
-    """The same for who does not want the text, and is not to wait for a disk that hangs: that is an error, too."""
+    """Read only what the quotas mean, for a caller that must not wait for a disk that hangs: such a disk is a
+    ConfigurationError, too."""
     refuse_silent(path)
     return read_quotas_file(path).quota_file

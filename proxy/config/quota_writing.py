@@ -1,8 +1,8 @@
-"""Replaces the quotas on somebody's behalf: validated as ``check`` does, written by the same rename, audited.
+"""Replaces the quotas when somebody asks over HTTP: checked as ``check`` does, written by the same rename, logged.
 
-Where the file is mounted from a ConfigMap it cannot be written: then the quotas hold from memory until the mount shows
-them (`pushed_quotas`). Files are read, hashed and written in threads. Invariant: what is replaced has the hash that
-was expected, and is in force when `write` returns.
+A file that is mounted from a ConfigMap cannot be written: then the quotas hold from memory until the mount shows them
+(`pushed_quotas`). Files are read, hashed and written in threads. Invariant: quotas are replaced only if they have the
+hash that the request expects, and the new ones are in force when `write` returns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 WRITING_THREADS = trio.CapacityLimiter(2)
-"""Whoever asks again and again while the disk hangs takes no thread from keys, tokens or the watch of the file."""
+"""Threads of their own: requests that pile up while the disk hangs take none from keys, tokens or the file's watch."""
 SOURCE = "PUT /quotas"
 """Names the source in messages about quotas that came over HTTP."""
 
@@ -43,7 +43,7 @@ class StaleError(Exception):
 
 
 class RefusedWriteError(Exception):
-    """`is_the_place`: the content is right, and cannot be written, or not be read back."""
+    """`is_the_place`: the content is right, but it cannot be written there, or the file cannot be read back."""
 
     def __init__(self, problems: Collection[str], *, is_the_place: bool) -> None:
         super().__init__("\n".join(problems))
@@ -75,7 +75,8 @@ class QuotaWriting:
         self._log = log
         self._one_at_a_time = trio.Lock()
         self._seen: _Hashed | None = None
-        """The file as it was read last: whoever asks over and over for the same has it hashed once."""
+        """The file as it was read last. As long as it stays the same, it is hashed once, however often it is asked
+        for."""
 
     async def read(self) -> _Hashed:
         """Return the quotas as they are written, and their hash. Raises ConfigurationError: the file cannot be read."""
@@ -94,8 +95,8 @@ class QuotaWriting:
     async def write(self, content: bytes, expected: str, *, superseded: Collection[str], peer: str) -> Written:
         """Put `content` in force in place of the quotas with the hash `expected`.
 
-        Raises StaleError, RefusedWriteError: the quotas in force are those of before. Only where it could not be read
-        back, which the error says, the file has changed.
+        Raises StaleError or RefusedWriteError; then the quotas in force are still the old ones. In one case, which the
+        error names, the file has changed all the same: it was written and could not be read back.
         """
         quota_file = await self._parsed(content)
         async with self._one_at_a_time:

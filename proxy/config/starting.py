@@ -1,7 +1,7 @@
 """Which quotas a sidecar starts with: those of the file, or the last good ones, or, loudly, none.
 
-Knows the order in which they are asked for, not how they are read. Blocking. Invariant: there is always an answer, also
-where a disk has none.
+Knows in which order the sources are tried, not how they are read. Blocking. Invariant: there is always an answer, even
+if a disk gives none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .last_good import LastGood
 
 NO_HASH = "none"
-"""Stands where the hash of the file stands, while no quotas are in force."""
+"""Stands in place of the file's hash while no quotas are in force."""
 
 
 class Source(enum.Enum):
@@ -48,7 +48,8 @@ class Start(NamedTuple):
     state_said: str | None = None
     """What is wrong with the last good quotas, or where they are from."""
     starts: Mapping[str, float] = {}
-    """Since when the file says what counts from a start, as it was kept."""
+    """For values that count from their start (`within`, for example), since when the file has had them, as it was
+    kept."""
 
 
 def start_with(path: Path, state: Path | None) -> Start:

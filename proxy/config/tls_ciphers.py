@@ -1,7 +1,7 @@
 """ssl.enabled.protocols and ssl.cipher.suites, from Java's words to OpenSSL's.
 
-Pure. OpenSSL's interface in Python chooses among the suites of TLS 1.2 alone; of TLS 1.3 there are three, all of them
-sound. Invariant: what cannot be had exactly is an error, never something weaker.
+Pure. Python's interface to OpenSSL can choose only among the suites of TLS 1.2; TLS 1.3 has three, all of them sound.
+Invariant: a choice that cannot be had exactly is an error, never replaced by something weaker.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KEY_AGREEMENT = "prime256v1"
-"""The one way in which keys are agreed on with who dials: by P-256, which all have. OpenSSL offers finite fields as
-well, of which the one who dials chooses: a hello of 1.2 KB for ffdhe8192 takes 120 ms of a core (measured), and Python
-has no word for several."""
+"""The one group by which keys are agreed on with a peer that dials us: P-256, which every client has. OpenSSL also
+offers finite fields, and the peer chooses among them. A hello of 1.2 KB for ffdhe8192 takes 120 ms of a core
+(measured), and Python cannot name more than one group."""
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _OF_1_3 = ("TLS_AES_256_GCM_SHA384", "TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256")
 _OF_1_2 = {
@@ -32,7 +32,8 @@ _OF_1_2 = {
     "TLS_DHE_RSA_WITH_AES_128_GCM_SHA256": "DHE-RSA-AES128-GCM-SHA256",
     "TLS_DHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "DHE-RSA-CHACHA20-POLY1305",
 }
-"""What Java and OpenSSL both have with forward secrecy and an AEAD; the rest is what scanners complain of."""
+"""The suites that Java and OpenSSL both have, with forward secrecy and an AEAD. Security scanners complain of all
+others."""
 
 
 def allowed(

@@ -1,7 +1,7 @@
 """Reads `[ingress.tls]` and `[egress.tls]`: nested tables, whose keys are those of Kafka's own properties.
 
-Knows no file but the one that the keys are from. Invariant: a key that is not understood is a problem, or a connection
-would be less secure than the file says.
+Reads no file of keys itself. Invariant: a key that is not understood is a problem; if it were ignored, a connection
+could be less secure than the file says.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROTOCOLS = ("SSL", "PLAINTEXT")
 
 
 class Ends(NamedTuple):
-    """Of a role: the hosts of its legs, None where it is not known whom it leads to."""
+    """The hosts at the other ends of a role's legs; None for a host that is not known."""
 
     listen: tuple[str | None, ...]
     upstream: tuple[str | None, ...]
@@ -86,7 +86,7 @@ def read_role(role: str, tables: object, ends: Ends, *, base: Path, problems: Pr
 
 
 def is_loopback(host: str | None) -> bool:
-    """Whether what goes there stays on this host, as far as the name tells."""
+    """Whether a connection to this host stays on this machine, as far as its name tells."""
     if host is None:
         return False
     try:
@@ -96,12 +96,14 @@ def is_loopback(host: str | None) -> bool:
 
 
 def read_listener(path: str, name: str, table: object, *, base: Path, problems: Problems) -> LegSettings | None:
-    """Read a table by itself, of a listener that is no role's: `name` is the leg's. None if it is not there."""
+    """Read the table of a listener that belongs to no role; `name` is its leg's name. Return None if the table is not
+    there."""
     return _Leg(path, None if table == {} else table, base, problems, name=name).read()
 
 
 class _Leg:
-    """One table. `written` is None if it is not there. `name`: None for that which the path says."""
+    """One table. `written` is None if it is not there. `name`: the leg's name; None: the one that follows from the
+    path."""
 
     def __init__(self, path: str, table: object, base: Path, problems: Problems, *, name: str | None = None) -> None:
         self._path, self._base, self._problems = path, base, problems
@@ -158,7 +160,8 @@ class _Leg:
         if names and auth is not ClientAuth.REQUIRED:
             self._add("allowed_names", 'expected ssl.client.auth = "required" beside it, or there may be no names')
         elif not names and "allowed_names" in (self.written or {}):
-            # As by a template whose variable is empty. It could mean nobody, and without the key everybody is let in.
+            # A template with an empty variable writes this. It might mean that nobody is let in; without the key
+            # everybody is.
             self._add("allowed_names", "expected one name at least, found none")
         return names
 
@@ -179,7 +182,7 @@ class _Leg:
         return bool(algorithm)
 
     def _keystores(self) -> tuple[StoreSettings, ...]:
-        """One certificate, or several to choose from by the name that is asked for."""
+        """Return one certificate, or several from which one is chosen by the name that the peer asks for."""
         written = self.written or {}
         locations = written.get("ssl.keystore.location")
         if not isinstance(locations, list):

@@ -40,7 +40,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Where keys or authorities are. `key`: of PEM alone, where the key is not in `location` itself."""
+    """Where keys or authorities are. `key`: the file of a PEM key that is not in `location` itself."""
 
     location: Path
     type: StoreType = StoreType.PEM
@@ -90,11 +90,12 @@ class RoleTls:
     listen: LegSettings | None = None
     upstream: LegSettings | None = None
     server_name: str | None = None
-    """That the certificate of the broker beside must have, where it is not the host of `upstream`."""
+    """The name that the certificate of the broker beside us must have; None: the host of `upstream`."""
 
     @property
     def lends_its_name(self) -> bool:
-        """To whom it leads, whoever dials is the principal of the upstream leg's certificate, required or not."""
+        """If so, the broker it leads to takes anybody who dials for the owner of the upstream leg's certificate, since
+        the listening leg does not require a certificate."""
         required = self.listen is not None and self.listen.client_auth is ClientAuth.REQUIRED
         return self.upstream is not None and bool(self.upstream.keystores) and not required
 

@@ -1,6 +1,6 @@
 """What a quotas file means for one broker at one moment, and how that differs from what holds.
 
-Pure: time is an argument. A file of 50 000 topics takes 0.6 s, so that whoever relays has it done in a thread.
+Pure: time is an argument. A file of 50 000 topics takes 0.6 s, so a process that relays does it in a thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ..quotas import QuotaFile
 
 _MOMENTS_AHEAD = 8
-"""How many moments at which something could change are looked at for `upcoming`, each time the quotas change."""
+"""How many coming moments are looked at to find the next change by the clock (`upcoming`), each time the quotas
+change."""
 
 
 class WorkedOut(NamedTuple):
@@ -29,9 +30,10 @@ class WorkedOut(NamedTuple):
     changes: Mapping[str, tuple[object, object]]
     """Before and after by key. Rates are bytes per second."""
     start_keys: Sequence[str]
-    """As `QuotaFile.start_keys`."""
+    """The same as `QuotaFile.start_keys`."""
     upcoming: Change | None
-    """What will change next by the clock alone; None also where `quotas` is `before`, of which it was worked out."""
+    """What will change next by the clock alone. It is also None where `quotas` is `before`: then it was worked out
+    before."""
 
 
 def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetime) -> WorkedOut:
@@ -43,7 +45,7 @@ def work_out(quota_file: QuotaFile, broker_id: int, before: Quotas, now: datetim
 
 
 def _prepared(found: Quotas, before: Quotas) -> Quotas:
-    """So that nobody has to compare lists, or look through them, while bytes wait."""
+    """Compare the lists and look through them now, in a thread, so that nobody has to while bytes wait."""
     leader = found.leader.sharing_lists_of(before.leader)
     follower = found.follower.sharing_lists_of(before.follower)
     for quota in (leader, follower):

@@ -1,8 +1,8 @@
-"""Does the disk of a file answer? One that hangs (NFS without its server) holds whoever asks for as long as it likes.
+"""Does the disk of a file answer? A disk that hangs (NFS without its server) holds its reader for as long as it likes.
 
-Blocking, for a bounded time: for a start, which is not to wait for a disk while replication waits for it, and for
-commands, which are to say what they wait for. Knows nothing of what is in the file. Invariant: who asks has an answer
-in time; a thread that the disk holds keeps no process from ending.
+Blocking, for a bounded time. A start uses it, since replication would wait together with it; so do commands, which then
+say what they wait for. Knows nothing of what is in the file. Invariant: the caller has an answer in time; a thread that
+the disk holds keeps no process from ending.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MOST_SECONDS = 5.0
 
 
 def answers(path: Path) -> bool:
-    """Whether it says anything of the file, be it that there is none."""
+    """Whether the disk says anything of the file, even if it is only that there is none."""
     return not silent([path])
 
 
 def silent(paths: Iterable[Path]) -> list[Path]:
-    """Of which of these files nothing is said. All are asked at once, and waited for together."""
+    """Return those of these files of which the disk says nothing. It is asked for all at once, and waited for once."""
     asked = [(path, _asked(path)) for path in paths]
     ends = time.monotonic() + MOST_SECONDS
     return [path for path, said in asked if not said.wait(max(0.0, ends - time.monotonic()))]
@@ -41,7 +41,7 @@ def refuse_silent(path: Path) -> None:
 
 
 def _asked(path: Path) -> threading.Event:
-    """What is set once the disk has said something."""
+    """Ask the disk in a thread. The event that is returned is set once the disk has said something."""
     said = threading.Event()
 
     def ask() -> None:
@@ -52,7 +52,7 @@ def _asked(path: Path) -> threading.Event:
 
     try:
         threading.Thread(target=ask, name="answering", daemon=True).start()
-    except RuntimeError:  # no thread is to be had, and so the disk is asked as ever
+    except RuntimeError:  # there is no thread for asking first: it counts as an answer
         said.set()
     return said
 

@@ -1,7 +1,7 @@
-"""A lock on an open file, waited for a bounded time: whoever has it may be stopped, and hold it without end.
+"""A lock on an open file, waited for a bounded time: the process that has it may be stopped, and keep it without end.
 
-Blocking. Knows nothing of what the lock is for. Invariant: who does not get it in time is told where, and how to find
-out who has it.
+Blocking. Knows nothing of what the lock is for. Invariant: a caller that does not get the lock in time is told which
+file it is on, and how to find out who has it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_SECONDS = 10.0
-"""For so long others are waited for; what they do with it takes milliseconds."""
+"""How long a lock is waited for. Whoever has it needs it for milliseconds."""
 _LOOK_SECONDS = 0.02
 
 

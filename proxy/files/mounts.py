@@ -1,5 +1,5 @@
-"""Is a file mounted alone? Then it never changes: Kubernetes (`subPath`) and Docker bind one inode, and whoever edits
-the file outside puts another in its place.
+"""Is a file mounted alone? Then it never changes here. Kubernetes (`subPath`) and Docker mount the inode that the file
+has at that moment; an editor outside puts another inode in its place, which is not mounted.
 
 Knows Linux' mountinfo, nothing of what is in the file.
 """

@@ -59,7 +59,8 @@ def create_file(path: Path, content: bytes) -> bool:
             if target.exists():
                 return False
             written = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-            # With the mode that whoever writes gives to new files: the sidecar's user may be another one.
+            # Unlike an edited file's, which stays, its mode is what the umask makes of new files: the sidecar may run
+            # as another user.
             descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             with _in_place_of(target, written), os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
@@ -93,9 +94,10 @@ def _links(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """A lock on the directory: the file itself is another one after each edit.
+    """Lock the directory. A lock on the file would not do, because each edit puts another file in its place.
 
-    Raises ConfigurationError where somebody has it for `LOCK_SECONDS`: whoever may read the directory may take it.
+    Raises ConfigurationError if another process has the lock for `LOCK_SECONDS`: anybody who may read the directory may
+    take it.
     """
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -126,7 +128,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 @contextmanager
 def _in_place_of(target: Path, written: Path) -> Iterator[None]:
-    """What is written in the block gets its name behind it, or is gone."""
+    """Rename `written` to `target` when the block is over, or remove it if the block fails."""
     try:
         yield
         written.rename(target)

@@ -21,8 +21,9 @@ MOST_DEPTH = 16
 MOST_WORD_CHARACTERS = 256
 """The most characters of a word without quotes: a topic's name has 249 at most, a date and time 35, a number 20."""
 MOST_TOLD_CHARACTERS = 1000
-"""Of what the parser says."""
-# Atomic groups and no possessive ones around a look ahead, which Python 3.11.2 (Debian 12) takes to match nothing.
+"""The most characters that are told of tomllib's message."""
+# Atomic groups, and no possessive quantifiers around a look-ahead: Python 3.11.2 (Debian 12) takes these to match
+# nothing.
 _TOKEN = re.compile(
     r'''(?P<comment>\#[^\n]*)
       | (?P<text>"""(?>(?:[^"\\]|\\.|"(?!""))*)"{3,5} | \'{3}(?>(?:[^']|'(?!''))*)\'{3,5}
@@ -37,7 +38,8 @@ _BEGINS_KEY = frozenset("=\n,[{")
 
 
 class CostlyError(tomllib.TOMLDecodeError):
-    """It may be TOML, and would cost the parser dearly; says what, and in which line."""
+    """The text may be TOML, but would cost the parser dearly. The message says what is wrong with it, and in which
+    line."""
 
 
 def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
@@ -52,7 +54,8 @@ def parse_toml(content: bytes, *, source: str) -> dict[str, Any]:
 
 
 def _told(error: Exception) -> str:
-    """tomllib shows the whole of a key that is there twice, and then where that is."""
+    """Return tomllib's message with a bounded length and its place. It shows a key that is there twice as a whole,
+    however long, and has the place behind that."""
     what, at, place = str(error).rpartition(" (at ")
     return f"{beginning(what, MOST_TOLD_CHARACTERS)}{at}{place}" if at else beginning(place, MOST_TOLD_CHARACTERS)
 
@@ -60,7 +63,8 @@ def _told(error: Exception) -> str:
 def load_toml(text: str) -> dict[str, Any]:
     """Raises CostlyError, and whatever tomllib.loads raises: TOMLDecodeError, ValueError, RecursionError."""
     if text.startswith(_BYTE_ORDER_MARK):
-        # Nobody sees it: tomllib says of it that the first statement is none.
+        # An editor does not show a byte order mark, and of such a text tomllib says only that its first statement is
+        # not valid.
         raise tomllib.TOMLDecodeError("expected UTF-8 without a byte order mark, found one (at line 1, column 1)")
     costly = what_costs_dearly(text)
     if costly is not None:

@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 _STEP_MS = 40
-"""Quiet for this long, and a change is complete (an editor writes, renames, then sets the mode). The thread looks so
-often: at 20 ms it was 6 % of what a sidecar at work cost (measured)."""
+"""A change is complete once there was no further one for this long (an editor writes, renames, then sets the mode). The
+thread looks this often; every 20 ms it took 6 % of what a sidecar at work cost (measured)."""
 _DEBOUNCE_MS = 80
-"""A file that never rests is reported this often: a change is to take effect within 250 ms."""
+"""A file that is changed again and again is reported this often, since a change is to take effect within 250 ms."""
 _LOOK_AGAIN_MS = 1000
-"""inotify says nothing when a watched directory is itself replaced."""
+"""The file is looked at this often even if inotify says nothing, as when a watched directory is itself replaced."""
 _RETRY_SECONDS = 1.0
-"""After the directory of the file could not be watched, or the file not be read."""
+"""The wait after the file's directory could not be watched, or the file could not be read."""
 PATIENCE_SECONDS = 2.0
-"""For the thread of a watch that is to end. One whose disk hangs is left to itself, with what it has open."""
+"""How long the thread of a watch that is to end is waited for. If its disk hangs, the thread is left to itself, with
+its open descriptors."""
 _CHECK_SECONDS = 1.0
 _MOST_MISSED = 10
-"""Checks in a row at which the thread of a watch had not looked again: its disk hangs. Counted, since a process that
-was stopped misses none."""
+"""If the thread of a watch has not looked again at so many checks in a row, its disk hangs. Checks are counted instead
+of seconds, because a process that was stopped misses no check."""
 _MAX_LINKS = 40
 """The most links followed on the way to the file, as in the kernel; a longer chain is taken for a loop."""
 
@@ -68,10 +69,10 @@ class FileWatch:
         self._route = route
         self._notify = notify
         self._state = state
-        """At the last look."""
+        """The file as the last look found it."""
         self._looks = 0
         self._threads = trio.CapacityLimiter(1)
-        """One that hangs is not joined by another."""
+        """One thread at most: if it hangs, no second one hangs beside it."""
         self._is_left = False
         """Its thread hangs, and was left to itself."""
 
@@ -139,12 +140,12 @@ class FileWatch:
 
 
 async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callable[[OSError], None]) -> None:
-    """Call `look` when the watch begins and whenever the file may have changed, until cancelled; a second after a look
-    that says that it is to be repeated, too.
+    """Call `look` when the watch begins and whenever the file may have changed, until cancelled. If a look returns
+    true, it is repeated after a second, too.
 
-    `failed` is told once when the file can no longer be watched. It is tried again every second, and `look` is called
-    then too, and whenever the file is another one: where the user's inotify instances are spent it can be read all the
-    same.
+    `failed` is called once when the file can no longer be watched. Watching is tried again every second. Meanwhile
+    `look` is called once, whenever the file has become another one, and to repeat a look: a user who has no inotify
+    instance left can still read the file.
     """
     failing = again = False
     state: _State = None
@@ -152,7 +153,7 @@ async def follow(path: Path, look: Callable[[], Awaitable[bool]], failed: Callab
         try:
             async with FileWatch.open(path) as watch:
                 failing = False
-                # What changed before the watch began is seen here.
+                # This look sees what changed before the watch began.
                 again = await look()
                 while await _changed_or_due(watch, again):
                     again = await look()
@@ -175,10 +176,11 @@ async def _changed_or_due(watch: FileWatch, is_due: bool) -> bool:
 
 
 def _kept(route: _Route, until: ExitStack) -> _Route:
-    """The same route with its directories kept open: while one is, no other has its inode number.
+    """Return the same route and keep its directories open: while a directory is open, no other one gets its inode
+    number.
 
-    A directory that is removed and made again has the same number on ext4, as a rule; nothing else would tell that the
-    kernel has nothing more to say of it. Raises OSError.
+    On ext4, a directory that is removed and made again usually has the same number. Then nothing would tell that the
+    kernel watches a directory that is gone. Raises OSError.
     """
     identities = {}
     for directory in route.directories:
@@ -197,17 +199,17 @@ async def _set_when_cancelled(stop: threading.Event, patience: trio.CancelScope)
 
 
 async def _blocking(work: Callable[[*_Arguments], _Result], *arguments: *_Arguments) -> _Result:
-    """What asks the disk: whoever is cancelled leaves the thread to that."""
+    """Ask the disk in a thread. If the caller is cancelled, the thread is left to itself."""
     return await in_thread(work, *arguments, limiter=FILE_THREADS)
 
 
 def load_notifier() -> None:
-    """Blocking: with the package around it it takes 0.1 s of CPU. Raises ImportError."""
+    """Import watchfiles' notifier and the package around it, which takes 0.1 s of CPU. Blocking. Raises ImportError."""
     import watchfiles._rust_notify  # noqa: F401
 
 
 def _notify_about(route: _Route) -> RustNotify:
-    # Here, in a thread, and not before traffic is served: with the package around it it takes 0.1 s of CPU to load.
+    # Imported here, in a thread, and not before traffic is served: with the package around it, it takes 0.1 s of CPU.
     try:
         from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
     except ImportError as error:  # its shared object wants a descriptor

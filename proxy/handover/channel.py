@@ -2,8 +2,9 @@
 
     length (4 bytes, big endian), with the descriptors ─▶ message (msgpack)
 
-An abstract address, so that nothing stays on disk; whoever connects or listens has to be of our own user, since it gets
-every connection. Knows no message by name. Invariant: no descriptor that came is left open when `receive` raises.
+The address is abstract, so nothing stays on disk. The process at the other end has to be of our own user or root's,
+since it gets every connection. Knows no message by name. Invariant: when `receive` raises, no descriptor that came is
+left open.
 """
 
 from __future__ import annotations
@@ -25,20 +26,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MOST_MESSAGE_BYTES = 64 * 2**20
-"""A connection of 20 000 replicas has 6 MiB."""
+"""The longest message. The state of a connection with 20 000 replicas has 6 MiB."""
 MOST_DESCRIPTORS = 128
-"""Listening sockets are sent together: SCM_MAX_FD is 253."""
+"""The most descriptors beside one message: all listening sockets come with one. The kernel allows 253 (SCM_MAX_FD)."""
 ANSWER_SECONDS = 60.0
 _LENGTH = struct.Struct(">I")
 _PEER = struct.Struct("3i")
 
 
 class ChannelError(OSError):
-    """The other process is gone, of another user, or says what nobody understands."""
+    """The other process is gone, or belongs to a user that is neither ours nor root, or sends what is no message of
+    ours."""
 
 
 def address_of(config: Path, broker: int) -> str:
-    """Where the sidecar of this proxy.toml hands itself over: an abstract address of its network namespace."""
+    """Return the address at which the sidecar with this proxy.toml hands over: an abstract one, in its network
+    namespace."""
     digest = hashlib.sha256(f"{os.path.realpath(config)}\0{broker}".encode()).hexdigest()[:32]
     return f"\0throttle-sidecar/{digest}"
 
@@ -53,13 +56,13 @@ class Channel:
     async def connect(self, address: str) -> int:
         """Reach whoever listens there; return that process' id.
 
-        Raises OSError where nobody does, ChannelError for another user's.
+        Raises OSError if nobody listens there, ChannelError if the process is neither our user's nor root's.
         """
         await self._sock.connect(address)
         return self.refuse_strangers()
 
     def refuse_strangers(self) -> int:
-        """Return the other process' id. Raises ChannelError if it is another user's."""
+        """Return the other process' id. Raises ChannelError if the process is neither our user's nor root's."""
         peer = self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
         pid, user, _ = _PEER.unpack(peer)
         if user not in (os.geteuid(), 0):

@@ -1,7 +1,7 @@
-"""A relayed connection at rest, as a value, and one that goes on from there.
+"""A relayed connection at rest, as a value; and a new connection that goes on from such a value.
 
-Knows the insides of `proxy.relay`. Invariant: a connection is taken only where nothing is owed in either direction, and
-does not move from then on: what its follower sends meanwhile is in the socket, or in `request_bytes`.
+Knows the insides of `proxy.relay`. Invariant: a connection is taken only when nothing is owed in either direction, and
+it does not move from then on. What its follower sends meanwhile stays in the socket, or is in `request_bytes`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from ..relay.connection import Connection
 
 MOST_REQUEST_BYTES = 16 * 2**20
-"""The most that goes over of a request of which only a part has come. Where more of it has come, its connection ends in
-the old process, as by a drain."""
+"""The most bytes that are passed on of a request that has come in part. If more of it has come, the connection ends in
+the old process, as in a drain."""
 
 
 def can_be_given(connection: Connection, *, takes_pairs: bool) -> bool:
-    """Tell whether another process could go on with it. `takes_pairs`: it knows what to do with one end of a pair, and
-    this one can keep the TLS socket at the other end."""
+    """Tell whether another process could go on with the connection. `takes_pairs`: that process can work with one end
+    of a pair of sockets, and this one can keep the TLS socket behind the other end."""
     if connection.exchange.cause is not None:
         return False
     return takes_pairs or (connection.source is None and not any(isinstance(end, TlsSocket) for end in connection.ends))
 
 
 def come_to_rest(connection: Connection) -> None:
-    """Have it begin no request any more; one that is held is answered now."""
+    """Have the connection begin no further request. A request that is held is answered now."""
     exchange = connection.exchange
     exchange.draining = exchange.handing = True
     if connection.is_held:
@@ -54,7 +54,7 @@ def is_at_rest(connection: Connection) -> bool:
 
 
 def take(connection: Connection, now: float) -> ConnectionState:
-    """Return what the connection is, which is at rest, and let it move no more."""
+    """Return the state of a connection that is at rest, and let it move no more."""
     exchange, window = connection.exchange, connection.requests.transfer.window
     connection.requests.wants = connection.responses.wants = END
     link = exchange.link
@@ -75,7 +75,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
 
 
 def restore(connection: Connection, state: ConnectionState, now: float) -> None:
-    """Have a connection that is new, and not yet run, go on where the other one stood."""
+    """Give a new connection, which does not run yet, the state that it had in the other process."""
     exchange = connection.exchange
     connection.source = state.source
     exchange.correlator.state = State(state.speaks)

@@ -1,11 +1,12 @@
-"""The TLS ends of connections that were handed over: what OpenSSL has agreed on cannot leave this process.
+"""The TLS sockets of connections that were handed over: the keys that OpenSSL has agreed on cannot leave this process.
 
-The other process gets one end of a pair of sockets in place of each TLS socket, and decides, throttles and counts as on
-any other. This process encrypts and decrypts in between, reads nothing of it, and ends with the last such connection:
+In place of each TLS socket, the other process gets one end of a pair of sockets. There it decides, throttles and counts
+as on any other socket. This process encrypts and decrypts in between, reads nothing of what passes, and ends with the
+last such connection:
 
     follower ══TLS══ this process ──pair──▶ the process that took over ──pair──▶ this process ══TLS══ leader
 
-Invariant: a connection that is not on its way through the other process is closed here as well.
+Invariant: a connection that the other process has closed is closed here as well.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ if TYPE_CHECKING:
 
 
 REST_SECONDS = 10.0
-"""An end through which nothing came for so long needs no pages for its buffers: a quarter of a megabyte each way."""
+"""If nothing came through an end for this long, its buffers, a quarter of a megabyte each way, give their pages
+back."""
 
 
 class KeptEnds:
     """Of one process.
 
     Args:
-        poller, nursery: which outlive everything else of the process.
-        grace_seconds: for so long they go on when this process is told to end.
+        poller, nursery: both outlive everything else in the process.
+        grace_seconds: how long the ends stay open after this process was told to end.
     """
 
     def __init__(self, poller: Poller, nursery: trio.Nursery, log: Log, *, grace_seconds: float) -> None:
@@ -56,7 +58,7 @@ class KeptEnds:
         return len(self._kept)
 
     def keep(self, end: Transport, pair: socket.socket) -> None:
-        """Own both, and pass everything between them from now on."""
+        """Own both sockets, and pass everything between them from now on."""
         joined = Joined(end, PlainSocket(pair), self._poller, self._failed)
         self._kept.add(joined)
         if self._end_at is not None:
@@ -71,7 +73,7 @@ class KeptEnds:
             self._ended.set()
 
     async def rest(self) -> None:
-        """Until cancelled."""
+        """Give back the pages of ends through which nothing comes; until cancelled."""
         while True:
             await trio.sleep(REST_SECONDS)
             for joined in tuple(self._kept):
@@ -90,12 +92,13 @@ class KeptEnds:
     async def outlast(
         self, received: SignalReceiver | None, beside: Iterable[Callable[[], Awaitable[None]]] = ()
     ) -> None:
-        """Return when the last one has ended, long after everything else of this process: its listeners, its pages, its
-        journal. SIGTERM, SIGINT and SIGQUIT close them after the grace, a second one ends the process at once.
+        """Return when the last end has closed, which may be long after all else in this process is gone: its listeners,
+        its pages, its journal. SIGTERM, SIGINT and SIGQUIT close the ends after the grace; a second one ends the
+        process at once.
 
         Args:
-            received: None: signals are somebody else's.
-            beside: what runs meanwhile, until cancelled.
+            received: the signals to follow; None: somebody else follows them.
+            beside: what runs meanwhile, and is cancelled at the end.
         """
         if not self._kept:
             return
@@ -116,7 +119,7 @@ class KeptEnds:
 
 
 async def _ignored(_: str) -> None:
-    """Quotas are read by the process that decides."""
+    """Do nothing on SIGHUP: the process that took over reads the quotas."""
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """What a link knows, as a value, and a link that knows it again.
 
-Knows the insides of links, replicas and fetch sessions, so that they need not know that they may be handed over. Pure:
-time is an argument. Invariant: what is put onto a link is what was taken off the other; what it is about to learn from
-an answer on its way is not, so nothing may be in flight.
+Knows the insides of links, replicas and fetch sessions, so that these need not know that they may be handed over. Pure:
+time is an argument. Invariant: the new link knows exactly what was taken off the old one. What a link would learn from
+an answer on its way is not part of that, so nothing may be in flight.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def link_state(link: Link, now: float) -> LinkState:
 
 
 def restore_link(link: Link, state: LinkState, now: float) -> None:
-    """Have `link`, which is new, know what the other one knew."""
+    """Give a new `link` what the link in the other process knew."""
     link.peer = state.peer
     link._replica_id = state.replica_id
     link._is_live = state.is_live
@@ -55,7 +55,8 @@ def restore_link(link: Link, state: LinkState, now: float) -> None:
 
 
 def available_bytes(throttle: RoleThrottle, now: float) -> float | None:
-    """Return what the role's budget has left; None: it is unlimited, or counts otherwise (`kip73`)."""
+    """Return what the role's budget has left; None if it is unlimited, or if its policy (`kip73`) counts in another
+    way."""
     budget = throttle.budget
     if not isinstance(budget, StrictBudget):
         return None
@@ -64,7 +65,7 @@ def available_bytes(throttle: RoleThrottle, now: float) -> float | None:
 
 
 def restore_budget(throttle: RoleThrottle, available: float | None, now: float) -> None:
-    """Begin with no more than the other process has left, debt included: both together keep to the quota."""
+    """Begin with no more than the other process has left, or with its debt, so that both together keep to the quota."""
     budget = throttle.budget
     if isinstance(budget, StrictBudget) and available is not None:
         budget._bucket._tokens = min(budget._bucket.available(now), available)
@@ -100,7 +101,8 @@ def _replica_state(replica: Replica, missing_seconds: float | None, *, is_change
 
 
 def _restore_replicas(replicas: Replicas, states: list[ReplicaState], now: float) -> None:
-    """Those that the lists select now; what they no longer select is not remembered."""
+    """Restore the replicas that the lists select now. The others are not throttled, so nothing is remembered of
+    them."""
     replicas._asked_at = now
     for state in states:
         key = (state.topic, state.partition)
@@ -136,7 +138,7 @@ def _restored_replica(state: ReplicaState, now: float) -> Replica:
 
 
 def _session_state(link: Link) -> SessionState | None:
-    """The fetch session that this connection used last, if it is translated and goes on."""
+    """Return the fetch session that this connection used last, if the sidecar translates it and it has not ended."""
     sent = link._session.sent
     known = None if sent is None else sent._known
     if known is None or known.busy or not link.throttle.sessions.is_current(known):
@@ -175,4 +177,4 @@ def _restore_session(link: Link, state: SessionState, now: float) -> None:
 
 
 _NOWHERE = (0, 0)
-"""Where the entry stands in its frame: nobody asks, for its frame is gone."""
+"""Offsets of the entry in its frame. Nobody asks for them, since the frame stayed with the other process."""

@@ -1,7 +1,7 @@
-"""What of a server is handed over, and what the one that follows makes of it.
+"""The part of a server that is handed over, and what the server in the next process makes of it.
 
 Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariant: a server that gives
-accepts nothing more, answers no page and drains; one that takes is ready before it asks for the first connection.
+accepts nothing more, answers no page and drains. A server that takes is ready before it asks for the first connection.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class HandOver:
     ) -> None:
         self.broker = settings.broker.id
         self.pages = trio.CancelScope()
-        """In which pages are answered: until another process does."""
+        """The scope in which pages are answered; cancelled when another process answers them."""
         self._close_pages: Callable[[], None] = lambda: None
         self.taken = 0
         self._address = address_of(settings.path, settings.broker.id)
@@ -89,8 +89,8 @@ class HandOver:
         *,
         close_pages: Callable[[], None],
     ) -> None:
-        """These sockets, by setting, are what the next process gets; each with the address that was configured.
-        `close_pages` closes the one at which pages are asked for."""
+        """Offer these listening sockets to the next process, each by its setting and with the address that was
+        configured. `close_pages` closes the socket that the pages are served on."""
         self._close_pages = close_pages
         self._listeners = [Listener(key, address, sock.fileno()) for key, (address, sock) in listeners.items()]
 
@@ -98,8 +98,8 @@ class HandOver:
         """Run a background task until cancelled; pages are answered until another process does."""
         with self.pages if task is Task.HTTP else nullcontext():
             await supervisor.keep(task, run)
-        # Only pages come here. Should the other process die while this one still drains, whoever is started next finds
-        # their address free.
+        # Only the pages' task comes here. Their address is freed: if the other process dies while this one still
+        # drains, a process that is started then can listen there.
         self._close_pages()
 
     async def run(self) -> None:
@@ -111,10 +111,10 @@ class HandOver:
         hold: Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None],
         go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
     ) -> None:
-        """Take every connection of the process before this one, until that is gone. `hold` runs one as an accepted one
-        of its source is run, and closes it if that fails.
+        """Take every connection of the process before this one, until that process is gone. `hold` runs a connection
+        like one that was accepted from its source, and closes it if that fails.
 
-        Where that process gave up waiting, and serves on, this one drains: two would let twice the quota through.
+        If the other process has given up waiting and serves on, this one drains: two would let twice the quota through.
         """
         if self._inheritance is None:
             return
@@ -147,15 +147,15 @@ class HandOver:
                 hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
     def keep_tls(self, kept: KeptEnds | None) -> None:
-        """TLS sockets of connections that go over stay there; None: such connections end."""
+        """Keep the TLS sockets of connections that are handed over in `kept`; None: such connections end."""
         self._giving.kept = kept
 
     def end_soon(self) -> None:
-        """This process is told to end while another one takes over, or has: TLS sockets do not stay for long."""
+        """This process is told to end, before or after another one took over: close its TLS sockets after the grace."""
         if self._giving.kept is not None:
             self._giving.kept.end_soon()
 
-    # What `giving` asks of a server:
+    # What `giving` calls on a server:
 
     def listening(self) -> Sequence[Listener]:
         return self._listeners

@@ -1,6 +1,6 @@
 """What one process tells the other: messages as values, and what a connection is when nothing of it is in flight.
 
-Ages are in seconds, since the clocks of two processes differ. Values only. Invariant: what is not written here is
+Times are ages in seconds, since the clocks of two processes differ. Values only. Invariant: what is not written here is
 learnt anew by the new process; nothing here is ever guessed.
 """
 
@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 SCHEMA = 1
-"""Both processes have to speak the same; if they do not, the new one is told so, and the old one goes on."""
+"""The version of these messages. If the two processes have different ones, the new process is told so, and the old one
+goes on."""
 
 
 class Hello(msgspec.Struct, frozen=True, tag="hello"):
@@ -20,8 +21,8 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     schema: int
     broker: int
     takes_pairs: bool = False
-    """It goes on with a connection of which a socket is one end of a pair, while the old process keeps the TLS socket.
-    A process that does not say so has never heard of it."""
+    """The new process can go on with a connection of which one socket is an end of a pair, while the old process keeps
+    the TLS socket. A process of an older version does not say so, and cannot."""
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
@@ -38,8 +39,9 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True, tag="offer"):
-    """`available_bytes`: by role, what its budget has left now, so that both processes together keep to the quota;
-    None: it has no such budget. `fetch_versions`: that have been met; of a process that does not say, none."""
+    """`available_bytes`: what the budget of each role has left now, so that both processes together keep to the quota;
+    None: the role has no such budget. `fetch_versions`: those that followers have used; empty from an older process,
+    which does not say."""
 
     listening: list[Listening]
     available_bytes: dict[str, float | None]
@@ -54,7 +56,7 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
     """Of `proxy.throttle.replica.Replica`."""
 
     topic: Any
-    """Its name, or since v13 its id: str or bytes, of which msgspec tells no union apart."""
+    """The topic's name, or since v13 its id: str or bytes. msgspec cannot tell the two apart in a union."""
     partition: int
     fetch_offset: int
     leader_epoch: int
@@ -69,10 +71,10 @@ class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
     replayable: bool
     delivered: bool
     likely_bytes: float | None
-    """None: as much as its limit."""
+    """None: as many as `limit_bytes`."""
     is_changed: bool
     missing_seconds: float | None
-    """None: it is asked for."""
+    """For how long the follower has not asked for it; None: it asks for it."""
 
 
 class SessionState(msgspec.Struct, frozen=True, array_like=True):
@@ -83,7 +85,7 @@ class SessionState(msgspec.Struct, frozen=True, array_like=True):
     follower_epoch: int
     leader_epoch: int
     partitions: list[tuple[Any, int, bytes, int]]
-    """With the entry as the follower wrote it last, and its partition_max_bytes."""
+    """Each with its entry as the follower wrote it last, and with the entry's partition_max_bytes."""
     absent: list[tuple[Any, int]]
     lowered: list[tuple[Any, int, int]]
     unsent: list[tuple[Any, int]]
@@ -100,11 +102,13 @@ class LinkState(msgspec.Struct, frozen=True):
     replicas: list[ReplicaState]
     session: SessionState | None
     passes: bool | None = None
-    """The connection's session began with a request that passed unseen. None: the process before does not tell."""
+    """The connection's session began with a request that passed unseen. None: the other process is older, and does not
+    say."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
-    """Its two sockets come beside it: the follower's, the leader's. For a TLS socket it is one end of a pair."""
+    """Two sockets come beside it: the follower's, then the leader's. In place of a TLS socket, one end of a pair
+    comes."""
 
     role: str
     upstream: tuple[str, int]
@@ -114,12 +118,12 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     has_begun: bool
     """The first bytes have been looked at."""
     request_bytes: bytes
-    """What was read of the follower and has not been dealt with."""
+    """Bytes that were read from the follower and not dealt with yet."""
     frames: int
     replica_fetches: int
     link: LinkState
     source: str | None = None
-    """The follower's address, which one end of a pair does not tell. None: its socket does."""
+    """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
 
 
 Message = Hello | Refusal | Offer | Ready | ConnectionState

@@ -1,7 +1,7 @@
 """The new process' side: it asks the old one for everything, and says when it is ready to have it.
 
-Knows what comes and in which order (`giving`), not what is made of it. Invariant: until `ready` the old process serves
-as if nobody had asked; sockets that come and are not wanted are closed.
+Knows which messages come and in which order (`giving`), not what is made of them. Invariant: until `ready`, the old
+process serves as if nobody had asked. Sockets that come and are not wanted are closed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ SOCKETS_OF_A_CONNECTION = 2
 
 
 class Inheritance:
-    """What the old process offered. `available_bytes`: by role, what its budget had left. `fetch_versions`: that it
-    has met."""
+    """What the old process offered. `available_bytes`: what the budget of each role had left. `fetch_versions`: those
+    that its followers used."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class Inheritance:
         return self._listening.pop((key, address.host, address.port), None)
 
     async def ready(self) -> None:
-        """From here on the old process accepts nothing more. Raises ChannelError: it is gone."""
+        """Say that this process is ready; then the old one accepts nothing more. Raises ChannelError if it is gone."""
         self.close_unwanted()
         await self._channel.send(Ready())
 
     async def connections(self) -> AsyncGenerator[tuple[ConnectionState, socket.socket, socket.socket], None]:
         """Yield each connection with its follower's and its leader's socket, until the old process is gone.
 
-        Raises ChannelError where that was not its last word.
+        Raises ChannelError if it ended in the middle of a message.
         """
         with contextlib.suppress(EOFError):
             while True:
@@ -72,7 +72,8 @@ class Inheritance:
                         os.close(descriptor)
 
     async def serves_on(self) -> bool:
-        """Tell whether the old process offers itself still: it has given up on this one, and gives nothing."""
+        """Tell whether the old process still offers itself. Then it has given up waiting for this one, and gives
+        nothing."""
         asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
         try:
             return await asking.connect(self._address) == self._process
@@ -82,7 +83,7 @@ class Inheritance:
             asking.close()
 
     def close_unwanted(self) -> None:
-        """Listeners that the settings know no more."""
+        """Close the listening sockets that came and that the settings do not name any more."""
         for sock in self._listening.values():
             sock.close()
         self._listening.clear()
@@ -93,9 +94,9 @@ class Inheritance:
 
 
 async def inherit(address: str, broker: int) -> Inheritance | None:
-    """Ask the process at `address` for what it has; None: there is none.
+    """Ask the process at `address` for what it has; None if there is no process.
 
-    Raises ConfigurationError if it does not give it.
+    Raises ConfigurationError if there is one and it does not hand over.
     """
     channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:

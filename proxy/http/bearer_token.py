@@ -1,7 +1,8 @@
-"""The token that whoever changes quotas over HTTP has to bring, read from a file and read again when that changes.
+"""The token that a request has to bring to change quotas over HTTP. It is read from a file, and again when that
+changes.
 
-Invariant: a token is compared in constant time; a file that others could read, or that is no token, gives none, and
-then nobody is let in.
+Invariant: a token is compared in constant time. If others could read the file, or if it does not hold a token, then no
+token is known and nobody is let in.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ LEAST_CHARACTERS = 16
 LOOK_SECONDS = 1.0
 """How often the file is looked at: one second after a token was removed from the file it admits nobody."""
 READ_SECONDS = 5.0
-"""A disk that takes longer is one that hangs: whether the token is still there nobody knows."""
+"""How long the disk may take to read the file. A disk that takes longer hangs, and nobody knows whether the token still
+holds."""
 _SCHEME = re.compile(r"bearer +(?P<token>\S+)", re.IGNORECASE)
 
 
@@ -53,7 +55,8 @@ def read_token(path: Path) -> bytes:
 
 
 def read_answering_token(path: Path) -> bytes:
-    """The same for who is not to wait for a disk that hangs: that is an error, too."""
+    """Read the token as `read_token` does, for a caller that must not wait for a disk that hangs: such a disk is a
+    ConfigurationError, too."""
     if not answers(path):
         raise ConfigurationError(f"http.token_file: {no_answer(path)}")
     return read_token(path)

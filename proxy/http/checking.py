@@ -1,6 +1,6 @@
-"""What a request must be to be served, and what goes before an answer. Pure.
+"""Checks whether a request may be served, and makes the head of an answer. Pure.
 
-Invariant: what nobody is served with is a RefusedError, with its reason and the answer that says why.
+Invariant: a request that is not served raises RefusedError, with the reason and with the answer that tells the peer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def refusal(reason: Refusal, status: int, error: str, found: str = "") -> Refuse
 
 
 def check_size(held: bytes, bounds: Bounds) -> None:
-    """How much of a head has come is looked at first: h11 reads a head in one step. Raises RefusedError."""
+    """Check the size of the part of a head that has come, before h11 reads it: h11 reads a whole head in one step.
+    Raises RefusedError."""
     whole = _END_OF_HEAD.search(held)
     size = len(held) if whole is None else whole.end()
     line_end = held.find(b"\n", 0, size)
@@ -65,7 +66,7 @@ def checked(head: h11.Request, peer: str, subject: str, trust: Trust) -> Request
     if not trust.may_change(request.method, origin=origin, fetch_site=request.header("sec-fetch-site"), host=host):
         error = "this came from a page of another site; only pages of this one may change anything"
         raise refusal(Refusal.FOREIGN_ORIGIN, 403, error, printable(origin))
-    # Every browser sends a Host, and HTTP/1.0's programs need not.
+    # A request without Host passes. Every browser sends one; a program that speaks HTTP/1.0 need not.
     return request._replace(host=host, by_our_name=host == "" or trust.is_our_name(host))
 
 

@@ -151,7 +151,7 @@ class HttpConnection:
         return event if isinstance(event, h11.Request) else None
 
     def _next_of_head(self) -> object:
-        """What h11 makes of what has come. How much that is, is looked at first: it reads a head in one step."""
+        """Return h11's next event. The size of what has come is checked first, because h11 reads a head in one step."""
         check_size(self._h11.trailing_data[0], self._bounds)
         return self._next_event()
 
@@ -160,7 +160,8 @@ class HttpConnection:
             return self._h11.next_event()
         except h11.RemoteProtocolError as error:
             found = printable(str(error))
-            # h11 raises it where it is a local variable itself: with its traceback it would be a circle, and stay.
+            # The error is a local variable where h11 raises it, so with its traceback it refers to itself, and would
+            # stay.
             error.__traceback__ = None
             raise refusal(Refusal.MALFORMED, error.error_status_hint, f"not HTTP/1.1: {found}", found) from error
 

@@ -1,8 +1,8 @@
 """Openers of URLs, for what asks others over HTTP: a command asks a sidecar, a sidecar asks Prometheus.
 
-Blocking. Invariant: nobody is sent elsewhere by an answer, since a token or a certificate is for one server alone;
-without a context nothing is read of whom to trust, which is 150 certificates, where no TLS is spoken; and an answer is
-waited for no longer than it may take, its headers, a refusal and what a proxy says included.
+Blocking. Invariants: a redirect is never followed, since a token or a certificate is for one server alone. Without a
+context no authorities are loaded, which are some 150 certificates: no TLS is spoken then. An answer is waited for no
+longer than it may take; that includes its headers, a refusal, and what a proxy says.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 
 class _Timed(io.RawIOBase):
-    """What a socket brings within so many of its time-outs. The socket's own is of each piece, and begins again with
-    every byte: who sends one now and then would be waited for without end."""
+    """Reads from a socket for no longer than `timeouts` times its time-out in all. The socket's own time-out is for one
+    piece and begins again with every byte, so a server that sends a byte now and then would be waited for without
+    end."""
 
     def __init__(self, sock: socket.socket, timeouts: float) -> None:
         self._sock, self._raw = sock, sock.makefile("rb", buffering=0)
@@ -97,10 +98,10 @@ class NoRedirects(urllib.request.HTTPRedirectHandler):
 
 
 def opener(context: ssl.SSLContext | None = None, *, timeouts: float = 1) -> urllib.request.OpenerDirector:
-    """For ``http`` alone, or with a context for ``https`` as well; by the proxies that the environment names. An answer
-    may take so many time-outs, those of a request, from when it is waited for.
+    """Return an opener for ``http``, and with a context for ``https`` as well. It uses the proxies that the environment
+    names. An answer may take `timeouts` times the time-out of its request, from the moment it is first waited for.
 
-    `urllib.request.build_opener` would make a context of its own at once, whatever is opened by it.
+    `urllib.request.build_opener` is not used: it makes a context at once, even if only ``http`` is opened.
     """
     made = urllib.request.OpenerDirector()
     handlers: list[urllib.request.BaseHandler] = [

@@ -27,11 +27,13 @@ class Request(NamedTuple):
     peer: str = ""
     """The address it came from."""
     host: str = ""
-    """Whom it was sent to, by its own words: the authority of a whole URL, or else Host."""
+    """The name that the request was sent to, by its own words: the authority of a whole URL, or else the Host
+    header."""
     subject: str = ""
     """The distinguished name in the certificate that its sender has shown, as `writers` has it; "" without one."""
     by_our_name: bool = True
-    """That is one of ours: the page that sent it cannot be one whose name was rebound to our address."""
+    """`host` is one of our names, or there is none. Then the page that sent the request cannot be one whose own name
+    was rebound to our address (DNS rebinding, `trust`)."""
 
     def header(self, name: str) -> str:
         """Return the values of a header, joined by commas; "" without any. `name` is in lower case."""

@@ -1,8 +1,8 @@
 """Accepts HTTP connections, as many as there may be, and serves each in a task of its own.
 
-Where there are too many, the newcomer is let in, and the one that has waited longest for its peer ends: whoever holds
-sockets open without a word would keep the liveness probe out otherwise. If all are being worked for, which no peer can
-draw out, the newcomer waits in the kernel's queue until one is not.
+Where there are too many, a new connection is let in, and the one that has waited longest for its peer is ended.
+Otherwise whoever holds sockets open without a word would keep the liveness probe out. If every connection is being
+worked for, which no peer can draw out, the new one waits in the kernel's queue until that is over for one of them.
 
 Bound before traffic starts, so that a port in use is an error at start. Invariant: the socket stays open until the
 server is closed, so that `run` may be called again after it has failed; what a connection does never ends `run`.
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from .turn import Turn
 
 _BACKLOG = 1024
-"""What comes beyond it is not answered by the kernel, and tried again after a second, a probe as well."""
+"""The most connections that wait in the kernel to be accepted. The kernel does not answer a further one; its peer,
+perhaps a probe, tries again only after a second."""
 _MOST_ACCEPTED = 8
-"""In one turn of the loop, some 60 µs each. One in each would let a probe wait behind all that came and went."""
+"""How many connections are accepted in one turn of the loop; each takes some 60 µs. If it were one, a probe would have
+to wait behind all connections that came before it, even those that are gone already."""
 _GRACE_SECONDS = 0.05
-"""Nobody makes room who has waited for less: what it sent may be here, and nobody has looked at it yet."""
+"""A connection that has waited for its peer for less than this is not ended to make room: the peer's bytes may have
+come, and the loop has not looked yet."""
 _RETRY_SECONDS = 0.1
 """After the kernel had no descriptor or memory for a connection."""
 _QUIET_SECONDS = 60.0
@@ -72,7 +75,8 @@ class HttpServer:
         statistics: HttpStatistics | None = None,
         listener: socket.socket | None = None,
     ) -> HttpServer:
-        """Raises ConfigurationError if the address is in use or not ours. `listener`: it listens there already."""
+        """Raises ConfigurationError if the address is in use or not ours. `listener`: a socket that listens there
+        already."""
         try:
             if listener is None:
                 family, _, _, _, address = socket.getaddrinfo(*listen, type=socket.SOCK_STREAM)[0]

@@ -1,7 +1,7 @@
-"""Work that many may ask for and one task does, once for all who wait: a reload, a look at every replica.
+"""Work that many ask for and one task does, once for all who wait for it: a reload, or a look at every replica.
 
-Whoever asks can stop waiting, the work goes on. Invariant: between two goes there is a pause, so that asking often does
-not mean working often; what is fresh began after it was asked for.
+Whoever asks may stop waiting; the work goes on. Invariants: after each go there is a pause, so that asking often does
+not mean working often. A fresh result comes from work that began after it was asked for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class _Go(Generic[_T]):
 
 
 class Shared(Generic[_T]):
-    """`run` it in one task. `pause_seconds` is told how long the work took, and tells how long it may rest then."""
+    """`run` it in one task. `pause_seconds` gets the seconds that the work took, and returns the seconds of the
+    pause."""
 
     def __init__(self, work: Callable[[], Awaitable[_T]], pause_seconds: Callable[[float], float]) -> None:
         self._work = work
@@ -37,7 +38,7 @@ class Shared(Generic[_T]):
         self._next: _Go[_T] = _Go()
         self._asked = trio.Event()
         self._last: _Go[_T] | None = None
-        """While it rests."""
+        """The last go, during the pause after it; None at any other time."""
 
     async def run(self) -> None:
         """Work when asked, until cancelled. Raises what the work raises, after those who wait have been told."""
@@ -63,7 +64,7 @@ class Shared(Generic[_T]):
         return go.result[0]
 
     async def recent(self) -> _T:
-        """Return what the last go found, if it is resting from that, or else a fresh result."""
+        """During the pause after a go, return what that go found; at any other time return a fresh result."""
         last = self._last
         if last is None:
             return await self.fresh()

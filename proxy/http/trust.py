@@ -1,9 +1,10 @@
 """Who may ask what, as far as a browser's own words tell: Host and Origin.
 
-There are no passwords here, and an operator's browser reaches places that its pages' authors do not. Two of their ways
-are closed. A page may give its own name our address after it was loaded (DNS rebinding), and read our answers as its
-own: then Host is its name. Or it sends a POST across sites without being able to read the answer: then Origin is its
-own. Programs such as Prometheus send no Origin, and probes come by address, which nobody can rebind.
+There are no passwords here, and an operator's browser reaches places that the authors of its pages do not. Two ways in
+which such a page could use it are closed. After it was loaded, a page may give its own name our address (DNS rebinding)
+and read our answers as if they were its own: then Host is the page's name. Or it sends a POST across sites, without
+being able to read the answer: then Origin is the page's. Programs such as Prometheus send no Origin, and probes come by
+address, which nobody can rebind.
 
 Pure. Invariant: a name that was neither configured nor is the machine's own, is not ours.
 """

@@ -1,8 +1,8 @@
 """HTTP's share of the loop, which the relay needs for itself: half a millisecond in each of its turns.
 
-Sixty connections that send as fast as they can would each have a step of every turn otherwise, and a page about
-200 000 replicas would take half a second in one. What is short (a head, an answer's encoding) and pages stand in lines
-of their own: a probe waits for what is short alone, however many pages are being worked out.
+Without it, sixty connections that send as fast as they can would each have a step in every turn of the loop, and a page
+about 200 000 replicas would take half a second in one turn. Short steps (to read a head, to encode an answer) stand in
+one line and pages in another. So a probe waits for short steps alone, however many pages are being worked out.
 
     step, step, step ─┐ up to `MOST_STEPS` and one slice of a page are let in at once, for the loop's next turn;
     slice, slice ─────┘ who comes when its time is spent goes back to the head of the line
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 SLICE_SECONDS = 0.0005
-"""In all, of one turn of the loop. Trio runs the tasks of a turn in any order, so that two may come between two steps
-of another task: a millisecond together."""
+"""The most time that HTTP has in one turn of the loop. Trio runs the tasks of a turn in any order, so two such slices
+may come between two steps of another task: it waits for a millisecond."""
 MOST_STEPS = 16
-"""Of some 50 µs each: more would only be let in to be sent back."""
+"""How many short steps are let in together, of some 50 µs each. More would only be let in to find the time spent, and
+be sent back."""
 
 _T = TypeVar("_T")
 
 
 class Turn:
-    """`async with turn:` around what is short and done without waiting, 0.2 ms at most. Who asks first is first.
+    """`async with turn:` around a step that is short, 0.2 ms at most, and does not wait. Steps have their turn in the
+    order in which they ask.
 
     `clock` counts this thread's time on a core: while other processes have the cores, nothing is worked out.
     """
@@ -42,9 +44,9 @@ class Turn:
         self._steps: deque[trio.Event] = deque()
         self._slices: deque[trio.Event] = deque()
         self._inside = 0
-        """Let in and not through."""
+        """How many were let in and are not through yet."""
         self._spent = 0.0
-        """Seconds, by those who were let in together."""
+        """The seconds that those who were let in together have used."""
         self._began = 0.0
 
     async def __aenter__(self) -> None:
@@ -62,7 +64,8 @@ class Turn:
         while True:
             await self._wait_in(self._slices)
             began = self._clock()
-            # Half of the time is for others if there are any; they may have had theirs already, or not yet.
+            # Where others are let in too, or wait, half of the time is theirs: they may have used it already, or not
+            # yet.
             ends = began + (SLICE_SECONDS / 2 if self._inside > 1 or self._steps else SLICE_SECONDS - self._spent)
             try:
                 while self._clock() < ends:
@@ -95,7 +98,8 @@ class Turn:
             self._through()
 
     def _let_in(self) -> None:
-        """The next ones, who run in the loop's next turn. Nobody is inside."""
+        """Let in the next steps and the next slice of a page, to run in the loop's next turn. Called while nobody is
+        inside."""
         self._spent = 0.0
         steps = [self._steps.popleft() for _ in range(min(MOST_STEPS, len(self._steps)))]
         slices = [self._slices.popleft()] if self._slices else []

@@ -66,7 +66,7 @@ def encode_traffic(origin: Origin, block: Traffic, first_time: int) -> bytes:
 
 
 def _encoded(column: Sequence[str | int]) -> msgspec.Raw:
-    """By itself, since no other thread runs while something is encoded: 1 ms for a column of 20 000 replicas."""
+    """Encode one column by itself. No other thread runs while msgspec encodes: 1 ms for a column of 20 000 replicas."""
     pause()
     return msgspec.Raw(_encode(column))
 
@@ -91,9 +91,10 @@ def _columns(replica: ReplicaTraffic) -> tuple[str | int, ...]:
 
 
 def shape(said: Sequence[bool], second_bytes: Sequence[int]) -> str:
-    """One character per second: nothing to say, news without bytes, or its part of the most of these seconds.
+    """Return one character per second. It says that there was nothing to say, or news without bytes, or how large the
+    second's bytes are beside those of the largest second.
 
-    A second with bytes has at least one part, so that no byte gets into a second that had none.
+    A second with bytes has at least one part: with none its bytes would be counted in other seconds.
     """
     most = max(second_bytes)
     codes = (

@@ -62,14 +62,15 @@ class History:
         )
 
     def _bounds_text(self, role: Role, rates: FinerRates, racks: Racks) -> str | None:
-        """The same one as long as the rates are the same object, and racks are as they were."""
+        """The text made for these rates before, as long as they are the same object and no rack has changed since."""
         known = self._bounds.get(role)
         if known is None or known[0] is not rates or known[1] != racks.generation:
             known = self._bounds[role] = rates, racks.generation, bounds_text(rates, racks)
         return known[2]
 
     def _selection(self, role: Role, quota: RoleQuota) -> Selection:
-        """The same one as long as the lists are the same objects: a rate that sets itself changes once a second."""
+        """The one made for these lists before, as long as they are the same objects: a rate that sets itself makes a
+        new quota once a second, and its lists stay."""
         known = self._selections.get(role)
         if known is None or not quota.has_lists_of(known[0]):
             known = self._selections[role] = quota, Selection(quota)
@@ -82,7 +83,7 @@ class History:
             )
 
     def connection_ended(self, exchange: Exchange, seconds: float) -> None:
-        """Tell of connections with replica fetches on them; others are nobody's replication."""
+        """Tell of a connection that carried replica fetches; other connections have no part in replication."""
         if self._journal is not None and exchange.replica_fetches and exchange.cause is not None:
             self._journal.event(
                 Kind.CONNECTION,

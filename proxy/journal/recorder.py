@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from ..logs.log import Log
 
 JOURNAL_THREADS = trio.CapacityLimiter(1)
-"""For the journal's end alone: all the threads that others share may be waiting for something that hangs."""
+"""For the end of the journal alone: Trio's shared threads may all be waiting for something that hangs."""
 FINISH_SECONDS = 2.0
-"""What a disk may take at the end."""
+"""How long the disk may take to write what is left when the process ends."""
 LEAST_STEP_SECONDS = 1.0
-"""A wall clock that is off by less is being slewed, not set."""
+"""If the wall clock is off by less than this, it is being slewed, not set."""
 
 
 class Journal:
@@ -49,7 +49,7 @@ class Journal:
         self._wall = wall
         self._first_time = math.floor(started)
         self._offset_seconds = started - now
-        """Wall clock minus Trio's, as last looked at."""
+        """The wall clock minus Trio's clock, when both were last compared."""
         self.ledger = Ledger(now - (started - self._first_time))
         self._events: list[Event] = []
         self._lost_files_told = 0
@@ -99,7 +99,7 @@ class Journal:
         self._writer.raise_what_ended_it()
         first_time = self._first_time
         was_set = self._follow_wall_clock(now)
-        # A block's seconds are called by the time that it begins with.
+        # All seconds of a block are named from its first one. So blocks are cut where the wall clock was set.
         blocks = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
         if blocks or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
@@ -122,7 +122,7 @@ class Journal:
             )
 
     def _follow_wall_clock(self, now: float) -> bool:
-        """Tell whether it was set; if so, seconds are called by the new time from here on."""
+        """Return whether the wall clock was set. If it was, seconds are named by its new time from here on."""
         step = self._wall() - now - self._offset_seconds
         if abs(step) < LEAST_STEP_SECONDS:
             return False

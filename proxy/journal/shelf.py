@@ -21,7 +21,7 @@ OPEN_SUFFIX = ".open.ndjson.gz"
 
 
 def run_name(started_seconds: float) -> str:
-    """Return the start of a run as part of its files' names: they sort by it."""
+    """Return the part of file names that stands for a run: the time of its start. Files sort by it."""
     return datetime.fromtimestamp(started_seconds, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -30,7 +30,8 @@ _NAME = re.compile(r"(?P<run>\d{8}T\d{6}Z)-(?P<number>\d+)(?:\.open)?\.ndjson\.g
 
 
 class _Place(NamedTuple):
-    """Where a file stands among those of its broker. What was named by somebody else comes last, by its name."""
+    """A file's place in the order of its broker's files. Files that were named by somebody else come last, by their
+    names."""
 
     is_foreign: bool
     run: str
@@ -57,8 +58,9 @@ class Shelf:
         """Return the path of the next file, not there yet."""
         last = max((place for path in self._all() if not (place := self._place(path)).is_foreign), default=None)
         if last is not None and not self._number:
-            # The clock was set back since that run began, or both began in the same second: this one goes on with its
-            # names, or its files would be the oldest of all and the first to be removed.
+            # If the newest run in the directory did not begin before ours, the clock was set back since, or both began
+            # in the same second. Then ours goes on with that run's names. Otherwise our files would be the oldest of
+            # all and the first to be removed.
             self._run = max(self._run, last.run)
         self._number = max([self._number, *(self._place(path).number for path in self._all(self._run))]) + 1
         return self.directory / f"{self._prefix}{self._run}-{self._number:06d}{OPEN_SUFFIX}"
@@ -91,7 +93,7 @@ class Shelf:
         return removed
 
     def _all(self, run: str = "") -> list[Path]:
-        """Open ones as well, which end alike."""
+        """Return the files of our broker, the open ones as well: the names of both end in `.ndjson.gz`."""
         return list(self.directory.glob(f"{self._prefix}{run}*{CLOSED_SUFFIX}"))
 
     def _place(self, path: Path) -> _Place:
@@ -103,7 +105,7 @@ class Shelf:
 
 
 def _size(path: Path) -> int | None:
-    """None for what is no file, or none any more."""
+    """Return a file's size; None if the path is not a regular file, or the file is gone."""
     try:
         status = path.stat()
     except FileNotFoundError:

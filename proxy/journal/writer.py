@@ -1,9 +1,9 @@
 """A thread that takes batches of lines from a bounded queue and keeps the journal's files.
 
-The thread is the only one that touches the disk, and a daemon: a disk that hangs keeps nobody from serving or from
-ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is written or
-counted as dropped. Lines of an open file that somebody removes were counted as written, and are counted as dropped as
-well: the file is looked at with every batch.
+The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
+serving nor from ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is
+written or counted as dropped. If somebody removes an open file, its lines, which were counted as written, are counted
+as dropped as well: with every batch it is looked whether the file is still there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ QUEUED_BATCHES = 32
 hangs, and some 30 MB at 1000 active partitions."""
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
-"""A block of 100 000 partitions takes a second and a half so, of the fifteen that there are."""
+"""The thread's rest after each slice of work. With it, a block of 100 000 partitions takes a second and a half to
+write, and there are fifteen until the next one."""
 
 
 class Batch(NamedTuple):
@@ -60,7 +61,7 @@ class JournalStatistics:
     """Entries that were not recorded because more partitions were active than the ledger remembers."""
     removed_files: int = 0
     lost_files: int = 0
-    """Open ones that somebody else removed, as with the directory."""
+    """Files that somebody else removed while they were open, perhaps with the directory."""
 
     @property
     def dropped(self) -> int:
@@ -79,11 +80,13 @@ class Writer:
         self._segment: Segment | None = None
         self._opened_tick = 0
         self._offered_lines = 0
-        """Lines in the open file that came with batches: without those that every file begins and ends with."""
+        """Lines in the open file that came with batches. The lines that every file begins and ends with are not
+        counted."""
         self._ended: list[Path] = []
-        """Files that are written to no more, until the disk lets them have the names of such."""
+        """Files that are written to no more but still have the name of an open file, since the disk did not rename them
+        yet."""
         self._dropped_told = 0
-        """Of those that the statistics have as dropped, what a line on the disk says."""
+        """How many of the lines that the statistics count as dropped are told of by a line in a file."""
         self._last = Batch(0, 0, [], [])
         self._standing: dict[object, Event] = {}
         """The last quota event of each role: every file begins with them."""
@@ -144,7 +147,8 @@ class Writer:
             self.problem = str(error)
 
     def _rest(self) -> None:
-        """Leave Python's lock to the thread that relays: whoever waits for it waits half a millisecond each time."""
+        """Leave Python's lock to the thread that relays, which would otherwise wait half a millisecond each time it
+        needs it."""
         if not self._finishing and time.perf_counter() > self._rests_at:
             time.sleep(REST_SECONDS)
             self._rests_at = time.perf_counter() + SLICE_SECONDS
@@ -219,7 +223,7 @@ class Writer:
         try:
             self._write_last(segment, self._encoded(closed))
         finally:
-            # Under the name of a file that is being written it would be taken for one, and never be removed.
+            # With the name of an open file it would be taken for a file that is being written, and never be removed.
             self._name_ended()
 
     def _write_last(self, segment: Segment, line: bytes) -> None:
@@ -231,7 +235,8 @@ class Writer:
         segment.close()
 
     def _name_ended(self) -> None:
-        """Raises OSError; what has not got its name yet gets it with the next file."""
+        """Rename the files that have ended. Raises OSError; a file that is not renamed is tried again with the next
+        one."""
         while self._ended:
             self._shelf.close(self._ended[-1])
             self._ended.pop()
@@ -240,14 +245,15 @@ class Writer:
         return encode_event(self._origin, line, self._last.first_time + line.tick)
 
     def _give_up(self, batch: Batch, problem: str) -> None:
-        """The file stays as far as it came, unless nothing did; the next batch tries a new one."""
+        """Count a batch that cannot be written as dropped, and end the open file as it is; an empty one is removed. The
+        next batch tries a new file."""
         self.problem = problem
         self.statistics.dropped_by_disk += batch.lines
         self._notice_removal()
         segment, self._segment = self._segment, None
         if segment is not None:
             segment.abandon()
-            with suppress(OSError):  # a disk that takes nothing takes no name either
+            with suppress(OSError):  # a disk that refuses lines may refuse to rename, too
                 self._leave(segment)
 
     def _leave(self, segment: Segment) -> None:
@@ -255,5 +261,6 @@ class Writer:
             self._ended.append(segment.path)
             self._name_ended()
         else:
-            # A full disk takes names: an hour of it would be hundreds of files that readers have to call torn.
+            # A full disk still makes files. In an hour there would be hundreds of empty ones, which readers have to
+            # call torn.
             segment.path.unlink(missing_ok=True)

@@ -27,12 +27,12 @@ from .queue import Dropped
 from .rate import LogRate
 
 MOST_CHARACTERS = 32 * 1024
-"""Of one value: a traceback is the longest that is logged, what is longer is cut."""
+"""The most characters of one value; a longer one is cut. The longest values that are logged are tracebacks."""
 
 
 LEVELS = ("debug", "info", "warning", "error")
 _LINES = ("exception", "stack")
-"""Keys whose lines stay lines on a console."""
+"""Keys whose values keep their line breaks on a console."""
 
 
 _Render = Callable[[dict[str, object]], str]
@@ -67,14 +67,15 @@ def open_log(
 
 
 def dropped_line(settings: LogSettings, lines: int) -> str:
-    """What the log says of `lines` that nobody will read."""
+    """Return the log line that says that this many `lines` were dropped."""
     told = io.StringIO()
     open_log(replace(settings, level=LogLevel.WARNING), told).warning("log_lines_dropped", lines=lines)
     return told.getvalue()
 
 
 class _Logger:
-    """A stream that cannot be written to costs the line, never the caller."""
+    """Writes lines to a stream. If the stream cannot be written to, the line is lost, and the caller notices
+    nothing."""
 
     def __init__(
         self, settings: LogSettings, stream: Lines, dropped: Counter[Dropped], now: Callable[[], float]
@@ -123,7 +124,8 @@ def _timestamp() -> str:
 
 
 def _never_failing(render: _Render) -> _Render:
-    """What cannot be put into words is put into plainer ones: a lone surrogate in a name, an integer of 100 digits."""
+    """Make `render` never raise: values that it cannot put into words (a lone surrogate in a name, an integer of 100
+    digits) are put into plainer ones."""
 
     def rendered(line: dict[str, object]) -> str:
         line = {key: _shortened(value) for key, value in line.items()}

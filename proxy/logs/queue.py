@@ -41,8 +41,8 @@ class LogQueue:
     """Takes the place of a text stream; each call writes one whole line with its line break.
 
     Args:
-        dropped: where what is dropped is counted.
-        tell: makes the line that says, once what waited is written, how many lines nobody will read.
+        dropped: counts the lines that are dropped, by reason.
+        tell: makes the line that says how many lines were dropped. It is written once everything that waited has been.
     """
 
     def __init__(
@@ -85,7 +85,8 @@ class LogQueue:
         return self._is_terminal
 
     def finish(self, timeout_seconds: float = FINISH_SECONDS) -> bool:
-        """Wait until every line taken so far is written or dropped, `timeout_seconds` at most. Whether it is so."""
+        """Wait until every line taken so far is written or dropped, for at most `timeout_seconds`. Return whether that
+        is so."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._lines and not self._writing, timeout_seconds)
 
@@ -116,8 +117,8 @@ class LogQueue:
 
 
 class _Output:
-    """The stream by its descriptor, where it has one: a thread that hangs in a stream's own lock would keep the
-    interpreter from ending."""
+    """Writes to the stream's descriptor, if it has one. Python's stream objects have a lock, and a thread that hangs in
+    it would keep the interpreter from ending."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -126,7 +127,7 @@ class _Output:
         except (OSError, ValueError, AttributeError):  # io.UnsupportedOperation is the first two
             self._descriptor = None
         self._is_cut = False
-        """A disk took a part of the last line: the next one begins on a line of its own."""
+        """The disk took only a part of the last line, so the next one is begun with a line break."""
 
     def write(self, line: bytes) -> bool:
         """Return whether the whole line was written. Blocks for as long as nobody reads the pipe."""
@@ -154,5 +155,5 @@ class _Output:
 
 
 def told(dropped: Mapping[Dropped, int]) -> list[tuple[tuple[str], int]]:
-    """As the metric shows it: every reason from the start."""
+    """Return the counts as the metric has them: every reason has one from the start, even if it is 0."""
     return [((reason.value,), dropped.get(reason, 0)) for reason in Dropped]

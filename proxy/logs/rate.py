@@ -1,10 +1,11 @@
 """How many lines of one cause a log gets: a thousand peers that do the same cost a bounded number of lines.
 
-A cause is an event with what tells its kinds apart (`CAUSE_KEYS`), never the peer: whoever dials from ten thousand
-ports is one cause. Reads no clock; time is an argument. Knows no format.
+A cause is an event with the values that tell its kinds apart (`CAUSE_KEYS`). The peer is none of them: a peer that
+dials from ten thousand ports is one cause. Reads no clock; time is an argument. Knows no format.
 
-Invariant: of each event, and the sidecar has some hundred, at most `MOST_CAUSES` causes are remembered and one for all
-others; what was suppressed is said on the next line of its cause, or, once that is forgotten, of its event.
+Invariant: for each event, of which the sidecar has about a hundred, at most `MOST_CAUSES` causes are remembered, and
+one more for all others. How many lines were suppressed is said on the next line of the same cause; once that cause is
+forgotten, on the next line of its event.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 
 WINDOW_SECONDS = 10.0
 MOST_LINES = 200
-"""Of one cause in a window: more than a rolling restart of a large cluster closes connections (some 10 for each
-other broker), less than a disk or a collector notices."""
+"""The most lines of one cause in a window. A rolling restart of a large cluster closes fewer connections (some 10 for
+each other broker), and a disk or a log collector does not notice so many lines."""
 MOST_CAUSES = 100
-"""Of one event. Beyond them all its new ones are one cause, until windows end; other events have causes of their own,
-since a peer can make up a word but no event."""
+"""The most causes of one event that are remembered. Beyond them, all new causes of that event count as one, until
+windows end. Other events keep causes of their own: a peer can make up a word in a line, but not an event."""
 CAUSE_KEYS = ("cause", "reason", "role", "task", "signal", "status")
 
 
@@ -30,7 +31,7 @@ _OTHERS = ("others",)
 
 @dataclass(slots=True)
 class _Window:
-    """The stretch of time in which lines of one kind are counted."""
+    """The stretch of time in which lines of one cause are counted."""
 
     began: float
     lines: int = 0
@@ -42,7 +43,7 @@ class _Event:
         self.windows: dict[tuple[str, ...], _Window] = {}
         """By cause."""
         self.untold = 0
-        """Lines suppressed of causes that are forgotten."""
+        """Lines that were suppressed, of causes that are forgotten, and that no line has told of yet."""
 
     def window(self, cause: tuple[str, ...], now: float) -> _Window:
         found = self.windows.get(cause)
@@ -69,7 +70,8 @@ class LogRate:
         self._events: dict[str, _Event] = {}
 
     def admit(self, event: str, keys: Mapping[str, object], now: float) -> int | None:
-        """None: this line is one too many. Else how many of its cause were suppressed since the last one."""
+        """Return None if the line is one too many for its cause. Otherwise it may be written; return how many lines of
+        its cause were suppressed since the last one."""
         of_event = self._events.setdefault(event, _Event())
         window = of_event.window(tuple(str(keys.get(key))[:80] for key in CAUSE_KEYS), now)
         suppressed = 0

@@ -1,8 +1,8 @@
-"""Accepts connections while there is room for more: of descriptors, of connections in all, of memory.
+"""Accepts connections while there is room for more: enough descriptors, few enough connections, enough memory.
 
-What is not accepted waits in the kernel's backlog, and the peer tries again: that is the first thing to give way
-(Envoy's overload manager stops accepting, too, before it does anything else). Knows listeners and counts; nothing of
-what a connection is for.
+A connection that is not accepted waits in the kernel's backlog, and its peer tries again. So of all that could give
+way, accepting is the first (Envoy's overload manager, too, stops accepting before it does anything else). Knows
+listeners and counts, nothing of what a connection is for.
 
 Invariants: no error of an accept ends the accepting; one log line a minute tells of each cause.
 """
@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from ..logs.log import Log
 
 RETRY_SECONDS = 0.1
-"""After an accept for which there was no descriptor, or no memory in the kernel."""
+"""The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
 TELL_SECONDS = 60.0
 DESCRIPTORS_PER_CONNECTION = 2
-"""The two sockets of a relayed connection. Splicing takes up to four more for pipes; without them bytes are copied."""
+"""The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are
+copied."""
 SPARE_DESCRIPTORS = 64
 """Descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
 
@@ -67,7 +68,8 @@ class Doorkeeper:
         handle: Callable[[trio.SocketStream], Awaitable[None]],
         handlers: trio.Nursery,
     ) -> None:
-        """Accept until cancelled; each connection is handled in `handlers`, and what that raises costs it alone."""
+        """Accept until cancelled. Each connection is handled in `handlers`; an error that it raises ends that
+        connection alone."""
         while True:
             await self._wait_for_room()
             try:
@@ -135,7 +137,7 @@ class Doorkeeper:
         await trio.sleep(RETRY_SECONDS)
 
     def _tell(self, event: str, *, reason: str, **facts: object) -> None:
-        """At most once a minute for each reason."""
+        """Log it, but no more than once a minute for each reason."""
         now = trio.current_time()
         if now - self._told.get(reason, -math.inf) >= TELL_SECONDS:
             self._told[reason] = now

@@ -1,7 +1,7 @@
-"""One question to a broker, on a connection of its own: for what the sidecar wants to know itself.
+"""One question to a broker, on a connection of its own, about something that the sidecar itself has to know.
 
-Knows how a frame is sent and an answer received, nothing of what is asked. Invariant: an answer is received no further
-than it may be long.
+Knows how a frame is sent and an answer received, nothing of what is asked. Invariant: of an answer no more bytes are
+received than `most_bytes`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ if TYPE_CHECKING:
 
 CLIENT_ID = "throttle-sidecar"
 ASKING_ERRORS = (OSError, ProtocolError, ConfigurationError, trio.BrokenResourceError)
-"""The third about a password's file."""
+"""ConfigurationError: the file with the password cannot be read."""
 
 READING_THREADS = trio.CapacityLimiter(1)
-"""For long answers: reading one keeps the interpreter's lock for most of the time, and the relay needs that as well."""
+"""For reading long answers. It keeps the interpreter's lock most of the time, which the relay needs, so one at a
+time."""
 
 
 class Broker(NamedTuple):
-    """Where one is, and how it is spoken to: its `context` and the name that its certificate has, None in plaintext."""
+    """Where a broker is and how it is spoken to: TLS by `context`, with the name that its certificate must have; None:
+    plaintext."""
 
     address: Address
     context: ssl.SSLContext | None = None

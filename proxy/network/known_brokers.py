@@ -1,7 +1,7 @@
-"""Where brokers are, for who has a question to one of them: the one beside us, then peers, then those that redirected
-connections were meant for, the last met first.
+"""Brokers that the sidecar may ask a question, in this order: the one beside us, the configured peers, then brokers
+that redirected connections were meant for, with the one met last first.
 
-Invariant: at most `MOST_MET` of the latter are kept, whoever dials.
+Invariant: of the brokers met at redirected connections at most `MOST_MET` are kept, however many are dialled.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ MOST_MET = 8
 
 
 class KnownBrokers:
-    """Of one sidecar. A pass over it sees those known when it began; `legs` are by which they are spoken to."""
+    """Of one sidecar. An iteration yields the brokers that were known when it began; `legs` has the keys to speak with
+    them."""
 
     def __init__(self, settings: Settings, legs: Legs) -> None:
-        """Blocking. Raises ConfigurationError if who logs in cannot."""
+        """Blocking. Raises ConfigurationError if [names] says how to log in, and that is not possible here."""
         self._login = None if settings.login is None else Login.open(settings.login)
         ingress, egress = settings.ingress, settings.egress
         beside = () if ingress is None else (ingress.upstream,)
@@ -40,7 +41,7 @@ class KnownBrokers:
         self._met: tuple[Address, ...] = ()
 
     def meet(self, broker: Address) -> None:
-        """Somebody dialled it."""
+        """Remember a broker that a redirected connection was meant for."""
         if broker not in self._told:
             others = (each for each in self._met if each != broker)
             self._met = (broker, *others)[:MOST_MET]

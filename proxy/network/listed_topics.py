@@ -1,7 +1,8 @@
-"""Which partitions the cluster has of topics that lists name: a misspelt one throttles nothing, and nobody notices.
+"""Which partitions the cluster has of the topics that lists name. A misspelt topic throttles nothing, and nobody
+notices.
 
-Asked of a broker by Metadata when the lists change and once a minute, by name, without creating anything. Where no
-broker answers (the listener wants SASL or TLS), nothing is known, and nothing claimed.
+A broker is asked by Metadata, by name and without creating a topic, when the lists change and once a minute. Where no
+broker answers (the listener wants SASL or TLS), nothing is known, and nothing is said to be missing.
 
 Invariant: a topic or partition is missing only if two answers in a row were without it: a broker that has just started
 knows nothing yet.
@@ -24,16 +25,17 @@ if TYPE_CHECKING:
     from .broker_asking import Broker
 
 CONFIRM_SECONDS = 5.0
-"""Between the first answer about lists that are new, and the one that confirms what is missing."""
+"""The time between the first answer about new lists and the second one, which confirms what is missing."""
 PAUSE_SECONDS = 60.0
 MOST_SHARE = 0.01
 """The share of time that asking may take: a question that took one second is followed by a pause of 100."""
 MOST_TOPICS = 5000
-"""The most topics asked for; lists that name more are checked as far as this many."""
+"""The most topics that are asked for. If lists name more, the others are not checked."""
 
 
 class ListedTopics:
-    """`has`: the partitions by topic, of those that were asked for; none of one that the cluster does not have."""
+    """`has`: the partitions by topic, for the topics that the last two answers are about; an empty set for a topic that
+    the cluster does not have."""
 
     def __init__(self) -> None:
         self.has: Mapping[str, frozenset[int]] = {}
@@ -42,11 +44,12 @@ class ListedTopics:
 
     @property
     def is_confirmed(self) -> bool:
-        """The last two answers said the same."""
+        """Every topic of the last answer was in the answer before as well, so that what is missing was missing
+        twice."""
         return self._before.keys() == self.has.keys()
 
     def learn(self, answer: Mapping[str, frozenset[int]]) -> None:
-        """Take what the cluster has now: what one of the last two answers has is there."""
+        """Take what the cluster has now. A partition is there if one of the last two answers has it."""
         both = answer.keys() & self._before.keys()
         self.has = {topic: answer[topic] | self._before[topic] for topic in both}
         self._before = answer
@@ -71,7 +74,7 @@ class ListedTopics:
                 await wait_changed()
 
     async def _ask(self, topics: list[str], brokers: Iterable[Broker]) -> str | None:
-        """Learn what the first broker says that answers; return what went wrong if none does."""
+        """Learn from the first broker that answers; return what went wrong if none does."""
         if not topics:
             self.learn({})
             return None

@@ -37,8 +37,8 @@ async def open_listeners(
     dual_stack: Collection[Address] = (),
     taken: Sequence[socket.socket | None] = (),
 ) -> list[trio.SocketListener]:
-    """Return one listener per address, in order. On those in `dual_stack`, `[::]` is IPv4's every interface as well.
-    Where one of `taken` (in the same order) listens already, that one is taken.
+    """Return one listener per address, in order. An address `[::]` in `dual_stack` accepts IPv4, too, on every
+    interface. If `taken` (in the same order) has a socket for an address, that socket listens already and is used.
 
     Raises CannotListenError.
     """

@@ -1,10 +1,10 @@
 """Logs in to a broker by SASL, on a connection of the sidecar's own.
 
-What a mechanism says is kafka-python's (`operator`, as for `plan`): SCRAM is no place for a second implementation. It
-is imported when somebody logs in, and works in a thread, since SCRAM's key takes thousands of hashes. Knows how frames
-are exchanged only through `ask`.
+kafka-python makes what a mechanism says (`operator`, as for `plan`), since a second implementation of SCRAM would be a
+risk. It is imported when somebody logs in, and works in a thread, since SCRAM's key takes thousands of hashes. Frames
+are exchanged by `ask` alone.
 
-Invariant: a password is read when it is used, is kept nowhere, and is in no error.
+Invariant: a password is read each time it is used, is kept nowhere, and is in no error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOGIN_THREADS = trio.CapacityLimiter(1)
 MOST_SECRET_BYTES = 2**20
 MOST_EXCHANGES = 8
-"""SCRAM has two, the others one."""
+"""More than any mechanism needs: SCRAM has two exchanges, the others have one."""
 _CLASSES = {
     "PLAIN": ("kafka.net.sasl.plain", "SaslMechanismPlain"),
     "SCRAM-SHA-256": ("kafka.net.sasl.scram", "SaslMechanismScram"),
@@ -54,7 +54,7 @@ class Login:
 
     @classmethod
     def open(cls, settings: LoginSettings) -> Login:
-        """Blocking. Raises ConfigurationError if what it takes is not here."""
+        """Blocking. Raises ConfigurationError if kafka-python or the password's file is missing."""
         file = settings.secret.file
         if file is not None:
             refuse_silent(file)
@@ -64,7 +64,7 @@ class Login:
 
     @property
     def in_plaintext(self) -> bool:
-        """It may also go over a leg without keys."""
+        """The login may also go over a leg that is not encrypted."""
         return self._settings.in_plaintext
 
     def mechanism(self) -> Any:

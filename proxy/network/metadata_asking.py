@@ -1,8 +1,8 @@
 """One question by Metadata, put to one broker after the other until one answers.
 
-Knows the two versions by which brokers can be asked, how long an answer may take and where it is read; what is asked
-for, and what an answer means, is its callers'. Invariant: an answer that takes long to read is read by a thread, and
-asking takes no more than its share of the time.
+Knows the two versions in which brokers can be asked, how long an answer may take, and in which thread it is read. Its
+callers know what is asked for, and what an answer means. Invariant: an answer that takes long to read is read by a
+thread, and asking takes no more than its share of the time.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ TOPICS_AT_ONCE = 50
 """Topics per request. The answer about 50 topics of 1000 partitions each takes a thread half a second to read."""
 MOST_BYTES = 16 * 1024 * 1024
 LARGE_BYTES = 4 * 1024
-"""An answer from here on is read by a thread: it has a hundred partitions, which takes two milliseconds."""
+"""An answer of this size or more is read by a thread: it has a hundred partitions, and reading it takes two
+milliseconds."""
 VERSIONS = (METADATA_VERSION, NAMED_METADATA_VERSIONS.start)
-"""The second one for brokers before 2.8, which close the connection on the first."""
+"""The second is for brokers before 2.8, which close the connection when they are asked in the first."""
 _Found_co = TypeVar("_Found_co", covariant=True)
 _Found = TypeVar("_Found")
 
 
 class NobodyAnswersError(Exception):
-    """No broker does; the text says what went wrong with the one that was asked last."""
+    """No broker answered; the text says what went wrong with the one that was asked last."""
 
 
 class Reads(Protocol[_Found_co]):
@@ -61,7 +62,7 @@ class MetadataAsking:
     ) -> _Found:
         """Return the first answer to `question`, which is given a broker and a version.
 
-        `by_id`: it asks for topics by id, which the first of `VERSIONS` alone can. Raises NobodyAnswersError.
+        `by_id`: topics are asked for by id, which only the first of `VERSIONS` can do. Raises NobodyAnswersError.
         """
         failure = "there is no broker to ask"
         for broker in tuple(brokers):  # more may become known meanwhile

@@ -1,10 +1,10 @@
-"""Looks names up on threads of their own: a name server that hangs delays names, and nothing else.
+"""Looks up host names in threads of their own: a name server that hangs delays the dials by name, and nothing else.
 
-Trio runs getaddrinfo in the 40 threads that all of a process share. A lookup cannot be interrupted: with a name server
-that does not answer it keeps its thread for 5 to 30 seconds after whoever asked has given up, and 60 dials had a change
-of quotas wait for 44 s (measured). Numeric addresses never come here: Trio reads them itself.
+Trio runs getaddrinfo in 40 threads that the whole process shares. A lookup cannot be interrupted: if the name server
+does not answer, it keeps its thread for 5 to 30 seconds after its caller has given up. With 60 such dials, a change of
+quotas waited for 44 s (measured). Numeric addresses never come here: Trio reads them itself.
 
-Invariant: no more than `LOOKUP_THREADS` lookups are at work at once; who waits for one can be cancelled.
+Invariant: no more than `LOOKUP_THREADS` lookups are under way at once; a caller that waits for one can be cancelled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LOOKUP_THREADS = 20
-"""A sidecar dials a handful of names, each by as many connections as a broker has fetchers."""
+"""Enough: a sidecar dials a handful of names, each for as many connections as a broker has fetchers."""
 
 
 class NameLookups(trio.abc.HostnameResolver):

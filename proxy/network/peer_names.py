@@ -1,7 +1,7 @@
-"""Which broker is at an address: for people, where the connection itself does not say (transparent egress).
+"""Which broker is at an address. People want to know it, and in transparent egress the connection does not say.
 
-Peers are written by name as a rule, and a name's address changes when its pod does, so names are looked up again.
-Decides nothing: an address that is nobody's stands for itself.
+Peers are usually written by name, and the address of a name changes when its pod does; so names are looked up again.
+Nothing is decided by it: an address that is no peer's stands for itself.
 
 Invariant: a connection waits for names at most `RESOLVE_SECONDS`, whatever the resolver does.
 """
@@ -44,7 +44,7 @@ class PeerNames:
         return self._found.get(address, str(address))
 
     async def _resolve(self) -> None:
-        """A name that cannot be resolved now keeps what it had."""
+        """Look all names up. A name that cannot be resolved now keeps its last addresses."""
         with trio.move_on_after(RESOLVE_SECONDS):
             async with trio.open_nursery() as nursery:
                 for peer in self._peers:

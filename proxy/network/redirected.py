@@ -1,10 +1,10 @@
 """Connections that the kernel redirected to us (`[egress] mode = "transparent"`): where they were going.
 
-The broker beside us dials another one, iptables' REDIRECT turns the connection to our listener, and the kernel still
-knows whom it was for (SO_ORIGINAL_DST). Rules and this module belong together: what the sidecar itself dials must not
-be redirected, by an owner match, or it would meet itself for ever. Knows sockets, nothing of Kafka.
+The broker beside us dials another broker. iptables' REDIRECT leads the connection to our listener, and the kernel still
+knows whom it was meant for (SO_ORIGINAL_DST). The rules have to except what the sidecar itself dials, by an owner
+match: otherwise it would be redirected to itself without end. Knows sockets, nothing of Kafka.
 
-Invariant: no connection of ours leads back to us more than once: one that arrives from a port we dial from is refused.
+Invariant: no connection of ours comes back to us more than once: one that arrives from a port we dial from is refused.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Redirected:
         self._ours: set[int] = set()
 
     def destination(self, sock: AcceptedSocket) -> Address:
-        """Where the other end wanted to go. Raises RefusedError; OSError if it is gone already."""
+        """Return where the broker wanted to go. Raises RefusedError, and OSError if the connection is gone already."""
         peer_port = sock.getpeername()[1]
         try:
             found = original_destination(sock)
@@ -82,7 +82,8 @@ class Redirected:
 
     @contextmanager
     def dialling(self) -> Iterator[Dial]:
-        """For one connection: what it dials with, from a port that is known to be ours while the block lasts."""
+        """Yield what one connection dials with. Until the block ends, the ports that it dials from are known to be
+        ours."""
         ports: set[int] = set()
 
         async def dial(address: Address, *, timeout_seconds: float) -> PlainSocket:

@@ -1,7 +1,7 @@
 """Asks brokers for the names of topics whose ids were met in Fetch requests (KIP-516).
 
-Asked by Metadata, on a connection of its own, and only for the ids that are wanted: to read the partitions of every
-topic of a large cluster takes seconds, and a follower that makes ids up could have it done again and again.
+A broker is asked by Metadata, on a connection of its own, and only for the ids that are wanted. To read the partitions
+of every topic of a large cluster takes seconds, and a follower that makes up ids could cause that again and again.
 
 Invariant: a broker is asked at most once per `LEAST_PAUSE_SECONDS`.
 """
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 LEAST_PAUSE_SECONDS = 0.25
 ANSWER_SECONDS = 5.0
 MOST_BYTES = 64 * 1024 * 1024
-"""Of a Metadata response: of some hundred thousand partitions."""
+"""The longest Metadata response that is received: it has some hundred thousand partitions."""
 LARGE_BYTES = 32 * 1024
-"""An answer from here on is read by a thread: the topics asked for have a thousand partitions."""
+"""An answer of this size or more is read by a thread: the topics asked for have a thousand partitions."""
 
 
 class TopicNameAsking:
@@ -77,8 +77,8 @@ class TopicNameAsking:
 async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     """Return the names of those of the topics that the broker has, by id.
 
-    Raises trio.TooSlowError after `ANSWER_SECONDS`, which a long answer may take to be read on top, and one of
-    ASKING_ERRORS.
+    Raises trio.TooSlowError if the answer has not come after `ANSWER_SECONDS`, and one of ASKING_ERRORS. To read a long
+    answer takes further time.
     """
     request = metadata_request(0, ids, client_id=CLIENT_ID)
     with trio.fail_after(ANSWER_SECONDS):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _OPENMETRICS = "application/openmetrics-text"
 _END = b"# EOF\n"
-"""Of OpenMetrics, once at the end of all."""
+"""OpenMetrics' last line. It stands once, at the end of the whole exposition."""
 _SAMPLES_A_STEP = 50
 
 
@@ -46,7 +46,7 @@ class Exposition:
         """Return the exposition and its content type: Prometheus' text format 0.0.4, or OpenMetrics.
 
         Yields after each family, and in a long one after every `_SAMPLES_A_STEP` samples: 0.3 ms at most. `process`:
-        what is known of the process beside.
+        further families, about the process.
         """
         encoder, content_type = choose_encoder(_OPENMETRICS if openmetrics else "")
         pieces = []

@@ -1,7 +1,8 @@
 """What a scrape needs and a start does not: loaded in a thread once traffic is served.
 
-prometheus_client, and what looks up the own version, take 0.2 s of CPU to load. Invariants: nothing of it is loaded by
-importing this; it is loaded once, by one thread, since two that import it at the same time each may see half of it.
+prometheus_client, and what looks up our own version, take 0.2 s of CPU to load. Invariants: to import this module loads
+nothing of them. They are loaded once, by one thread: if two threads import a module at the same time, each may see half
+of it.
 """
 
 from __future__ import annotations
@@ -30,15 +31,16 @@ def load_prometheus() -> None:
 
 
 def load_late() -> None:
-    """Blocking. Who needs what could not be loaded, as there was no descriptor to read it with, tries again."""
+    """Blocking. What cannot be loaded, because there is no descriptor to read it with, is loaded by whoever needs it
+    first."""
     for load in (own_version, load_prometheus, load_notifier):
         with suppress(ImportError, OSError):
             load()
 
 
 async def load_what_could_wait() -> None:
-    """In a thread, or the first scrape would hold up the loop. Where no thread is to be had, whoever needs a part loads
-    it."""
+    """Load it in a thread; otherwise the first scrape would hold up the loop. If there is no thread for it, each part
+    is loaded when it is needed first."""
     with suppress(RuntimeError):
         await in_thread(load_late, limiter=trio.CapacityLimiter(1))
 

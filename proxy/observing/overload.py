@@ -1,6 +1,7 @@
 """What gives way when too much comes, as rows of the table of metrics (`metrics`).
 
-Order: nothing more is accepted; then nothing new is remembered or held, and passes untouched. Reads counts only.
+The order in which it gives way: first no further connection is accepted; then no further replica is remembered and no
+further frame held, and these pass untouched. Reads counts only.
 """
 
 from __future__ import annotations

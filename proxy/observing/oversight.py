@@ -1,6 +1,7 @@
 """What is looked at once a second beside the traffic: what passes in each role, and whether its quota does as meant.
 
-Thin: what is doubtful is `throttle.doubts`, what passes `throttle.passing`, what topics there are `listed_topics`.
+Does little itself: `throttle.doubts` says what is doubtful, `throttle.passing` what passes, `listed_topics` which
+topics there are.
 Invariant: a doubt is logged once when it begins and once when it ends.
 """
 

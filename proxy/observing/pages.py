@@ -49,12 +49,13 @@ def pages(
 
     async def healthz(_: Request) -> Answer:
         await trio.lowlevel.checkpoint()
-        return Answer(200, b"ok\n", TEXT)  # said by the loop that relays: that it comes to it is what was asked
+        return Answer(200, b"ok\n", TEXT)  # the loop that relays says it, which shows that it turns
 
     async def readyz(request: Request) -> Answer:
         await trio.lowlevel.checkpoint()
         ready, reasons = endpoints.ready()
-        # A probe by any name is answered, but only those who know ours are told about our files.
+        # A probe may use any name. Our files are named only to a peer that knows our name, not to a page that was
+        # rebound.
         return json_answer(200 if ready else 503, {"ready": ready, **(reasons if request.by_our_name else {})})
 
     async def config(_: Request) -> Answer:
@@ -82,6 +83,6 @@ def pages(
 
 
 def lists_openmetrics(accept: str) -> bool:
-    """As prometheus_client chooses, whatever the order and the weights; but versions and escapings that are asked for
-    are not looked at: it repeats them, and some of them make it raise."""
+    """Whether a scrape accepts OpenMetrics, whatever the order and the weights, as prometheus_client chooses. Versions
+    and escapings in the header are not passed on: prometheus_client repeats them, and raises at some of them."""
     return any(kind.partition(";")[0].strip() == OPENMETRICS for kind in accept.split(","))

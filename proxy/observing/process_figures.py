@@ -1,7 +1,8 @@
 """What the kernel says of this process (CPU, memory, descriptors), as prometheus_client reads it: ``process_…``.
 
-Read in a thread, for it counts the descriptors one by one, of which 10 000 connections have 20 000. Invariant: read at
-most once a second, and whoever asks waits no longer than that; figures that are not there in time are those of before.
+Read in a thread, because descriptors are counted one by one, and 10 000 connections have 20 000. Invariant: they are
+read at most once a second, and a scrape waits no longer than that. If they are not there in time, it shows the last
+ones.
 """
 
 from __future__ import annotations

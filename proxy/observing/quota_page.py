@@ -59,7 +59,7 @@ def quota_routes(writing: QuotaWriting, writers: Writers) -> list[Route]:
 
 
 def _who(request: Request) -> str:
-    """For log and journal: the address, and whose certificate was shown from there."""
+    """Say for the log and the journal who asked: the address, and the name in the certificate that it showed."""
     return f"{request.peer} ({request.subject})" if request.subject else request.peer
 
 

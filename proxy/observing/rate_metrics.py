@@ -1,7 +1,7 @@
 """The metrics of rates that set themselves.
 
-Rows like those of `metrics`. Invariant: a role whose rate the file says has no sample in those of a choice, but
-for `deadline_late`, which is 0 then, so that a rule sees it rise.
+Rows like those of `metrics`. Invariant: if the file says a role's rate itself, the metrics of a choice have no sample
+for that role. `deadline_late` is the exception: it is 0 then, so that a rule sees it rise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What stands behind the pages: who may ask for them, the work that they cost, and its share of the loop.
 
-Thin: what pages say is `status_page` and `exposition`, how they are served `http`. Invariant: no page costs the loop
-more than a slice at a time, and whoever asks for one, or for a reload, shares it with all who do; a page is never older
-than the request.
+Does little itself: `status_page` and `exposition` make what pages say, `http` serves them. Invariant: no page costs the
+loop more than a slice at a time. All who ask for a page, or for a reload, while it is not begun yet share it, and a
+page is never older than the request.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Site:
         token: BearerToken | None = None,
         tls: Leg | None = None,
     ) -> None:
-        """`tls`: whose keys it is encrypted by; None: plaintext."""
+        """`tls`: the leg whose keys encrypt the pages; None: they are in plaintext."""
         self._tls = tls
         self._settings = settings
         self._watch = watch
@@ -120,7 +120,7 @@ class Site:
         )
 
     async def _work_out_pages(self) -> None:
-        """Each when it is asked for."""
+        """Work out each page when it is asked for; until cancelled."""
         async with trio.open_nursery() as nursery:
             for run in (*(page.run for page in self._metrics.values()), self._config.run, self._throttle.run):
                 nursery.start_soon(run)
@@ -129,7 +129,7 @@ class Site:
         await self._surveyor.refresh()
         process = await self._process.read()
         if self._exposition is None:
-            # In a thread, when it is first asked for: to load what knows the format takes 0.1 s of CPU.
+            # In a thread, at the first scrape: to load what knows the format takes 0.1 s of CPU.
             self._exposition = await in_thread(self._make_exposition, limiter=_LOADING)
         return await self._turn.work_out(self._exposition.encode(process, openmetrics=openmetrics))
 
@@ -147,5 +147,5 @@ class Site:
 
 
 def _at_once(_: float) -> float:
-    """Without a pause: a page is as fresh as the request for it."""
+    """No pause between two goes: each page is worked out after it was asked for, at once."""
     return 0.0

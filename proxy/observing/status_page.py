@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..throttle.role_throttle import RoleThrottle
 
 Steps = Generator[None, None, dict[str, Any]]
-"""A page that is worked out with pauses: it yields every 0.1 ms or so, wherever there may be much to say."""
+"""A page that is worked out in steps: it yields every 0.1 ms or so, wherever there may be much to say."""
 _WHAT_HOLDS = {
     Source.FILE: "last good file kept",
     Source.PUSHED: "last good ones kept, which came over HTTP",
@@ -161,8 +161,8 @@ class StatusPage:
         }
 
     def readiness(self, now: float, *, draining: bool) -> tuple[bool, dict[str, Any]]:
-        """Ready until a drain begins. What passes undecoded, and thus unthrottled, is a warning, not a reason to
-        take a broker's replication path away."""
+        """Ready until a drain begins. Traffic that passes undecoded, and so unthrottled, is a warning only: if the
+        sidecar were not ready for it, a broker would lose its replication path."""
         warnings = [
             f"{role.value}: {count} frames or connections passed undecoded ({reason}): they are not throttled"
             for role, throttle in self._throttles.items()
@@ -249,7 +249,7 @@ def _change(change: Change) -> Generator[None, None, ChangeState]:
 
 
 def _listed(quota: RoleQuota) -> Steps:
-    """As `RoleQuota.listed`: of 5000 topics that takes 13 ms."""
+    """The same as `RoleQuota.listed`, in steps: with 5000 topics it takes 13 ms."""
     written = {}
     for number, (name, partitions) in enumerate(quota.lists().items()):
         written[name] = str(partitions)

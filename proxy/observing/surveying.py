@@ -1,7 +1,8 @@
 """Keeps the last look at every replica, and has a new one taken when it is wanted and due.
 
-Both roles are looked at together, for whoever asks: a scrape and ten people who watch `status` cost one look a second.
-Invariant: a look is taken in slices (`http.turn`), at most once a second, and takes a tenth of the loop at most.
+Both roles are looked at together, and the look is shared by all who ask: a scrape and ten people who watch `status`
+cost one look a second. Invariant: a look is taken in slices (`http.turn`), at most once a second. A look of up to 1.1 s
+takes a tenth of the loop at most.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 LEAST_PAUSE_SECONDS = 1.0
 PAUSE_RATIO = 9.0
-"""The pause after a look is this many times the look's duration, the work of others between its slices included."""
+"""How many times longer than the look the pause after it is, between the two bounds. The look's time includes what
+others do between its slices."""
 MOST_PAUSE_SECONDS = 10.0
 
 

@@ -21,14 +21,15 @@ _NAMES = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
 
 
 class PassedSockets:
-    """By the address at which each listens, as getsockname(2) tells it."""
+    """The sockets, by the address at which each listens as getsockname(2) tells it."""
 
     def __init__(self, listening: dict[Address, socket.socket] | None = None) -> None:
         self._listening = listening or {}
 
     @classmethod
     def of(cls, environ: MutableMapping[str, str], *, first: int = FIRST_DESCRIPTOR) -> PassedSockets:
-        """What was passed to this process. The variables are taken away, since they are for no process that it starts.
+        """Return what was passed to this process. The variables are removed, since they do not hold for processes that
+        it starts.
 
         Raises ConfigurationError: the variables are wrong, or a socket is none that listens for TCP.
         """
@@ -55,7 +56,7 @@ class PassedSockets:
         return self._listening.pop(address, None)
 
     def require_none_left(self) -> None:
-        """Raises ConfigurationError for a socket that no setting has taken: who dials it would wait for ever."""
+        """Raises ConfigurationError if a socket was taken by no setting: a peer that dials it would wait for ever."""
         for address in self._listening:
             raise ConfigurationError(
                 f"systemd passed a socket that listens on {address}, which no setting names: expected the ListenStream "

@@ -1,6 +1,6 @@
-"""What the process has of memory, and what its container lets it have.
+"""How much memory the process has, and how much its container lets it have.
 
-Blocking, for some microseconds: files of the kernel's. Zero means that nobody says.
+Blocking, for some microseconds: reads files of the kernel's. Zero means that the kernel does not say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ _STATM = Path("/proc/self/statm")
 _CGROUPS = Path("/proc/self/cgroup")
 _MOUNT = Path("/sys/fs/cgroup")
 _OF_CONTAINER = 0.9
-"""The rest is for what the kernel counts as the container's beside the process: sockets' buffers, pages of files."""
+"""The share of the container's memory that the process may use. The rest is for what the kernel counts for the
+container as well: buffers of sockets, pages of files."""
 
 
 def resident_bytes() -> int:
@@ -27,7 +28,7 @@ def resident_bytes() -> int:
 
 @functools.cache
 def _own_statm() -> int:
-    """Kept open, since a process may have no descriptor left when it is to be known what it has of memory.
+    """Kept open, because the process may have no descriptor left when its memory has to be looked at.
 
     Raises OSError, which is not kept.
     """
@@ -52,6 +53,6 @@ def container_limit(cgroups: Path = _CGROUPS, mount: Path = _MOUNT) -> int:
 
 
 def most_bytes(wanted: int, limit: int) -> int:
-    """What the process may have: what is `wanted`, and less where its container would be killed first."""
+    """Return what is `wanted`, or less if the kernel would kill the container before the process has so much."""
     allowed = int(limit * _OF_CONTAINER)
     return min(wanted, allowed) if wanted and allowed else wanted

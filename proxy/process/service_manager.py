@@ -1,8 +1,9 @@
 """What systemd is told where it supervises the process: ready, alive, stopping (sd_notify(3)).
 
 Each message is one datagram to the socket that the environment variable NOTIFY_SOCKET names; without that variable no
-message is sent. Invariants: no call blocks or raises, also when nobody reads the socket; what it does not take now is
-sent with a later beat; no message needs a descriptor, since a process that has none left is to live.
+message is sent. Invariants: no call blocks or raises, even if nobody reads the socket. A message that the socket does
+not take is sent again with a later beat. No message needs a new descriptor, since a process that has none left has to
+stay alive.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class ServiceManager:
         self._socket = _opened() if self._address else None
 
     def close(self) -> None:
-        """Nothing is said any more."""
+        """Send nothing from now on."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -40,7 +41,7 @@ class ServiceManager:
         self._say("STOPPING=1")
 
     def replaced_by(self, process: int) -> None:
-        """Another process goes on in this one's place."""
+        """Tell systemd that another process takes this one's place, so that it supervises that one."""
         self._say(f"MAINPID={process}")
 
     def beat(self) -> None:

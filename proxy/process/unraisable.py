@@ -1,8 +1,8 @@
-"""Errors that Python can raise to nobody, because C called what failed: told in the log, as everything is.
+"""Errors that Python cannot raise, because the code that failed was called from C: they go to the log, like all others.
 
-By itself Python writes them to standard error, with a traceback, on the loop: whoever dials a leg with keys by a name
-that is not ASCII makes one (OpenSSL asks for the certificate of that name), and 123 of those filled a pipe that nobody
-read, and ended the process by its own watchdog (measured). Knows no cause.
+Without this, Python writes them to standard error, with a traceback, on the loop. A peer causes one when it dials a leg
+with keys by a name that is not ASCII (OpenSSL calls Python for the certificate of that name). 123 of them filled a pipe
+that nobody read; then the process hung, and its own watchdog ended it (measured). Knows no cause.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unraisable_told(log: Log) -> Iterator[None]:
-    """While the block lasts. The error's text is told, never the object that it is about: a peer may have made it."""
+    """Log them while the block lasts. Of the object that an error is about nothing is logged: a peer may have made
+    it."""
 
     def tell(found: sys.UnraisableHookArgs) -> None:
         log.warning("error_not_raised", error=f"{found.exc_type.__name__}: {found.exc_value}")

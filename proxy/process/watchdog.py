@@ -1,8 +1,8 @@
 """Notices a loop that no longer turns, says where it hangs, and by default ends the process.
 
-A loop that spins serves nobody, answers no probe and takes no signal, and never gets better by itself; a new process
-serves again in a second (sysexits' 70, an internal error, so that whoever supervises it starts it anew). A thread looks
-four times a second whether the loop has beaten (`heartbeat`).
+A loop that hangs serves nobody, answers no probe, takes no signal, and does not get better by itself. A new process
+serves again within a second, so this one ends with the status of an internal error (sysexits' 70), and whatever
+supervises it starts it anew. A thread looks four times a second whether the loop has beaten (`heartbeat`).
 
 Invariants: time in which this thread itself could not run (the process was stopped, the machine slept, other processes
 had the cores) is not counted against the loop. A loop that has not begun to beat, or has ended in order, never stalls.
@@ -33,8 +33,8 @@ _MOST_FRAMES = 50
 class Watchdog:
     """
     Args:
-        stall_seconds: for so long a loop may not beat.
-        end: ends the process, after the log's lines are out.
+        stall_seconds: how long the loop may go without a beat.
+        end: ends the process, once the log's lines are out.
     """
 
     def __init__(self, stall_seconds: float, action: StallAction, log: Log, end: Callable[[], None]) -> None:
@@ -61,7 +61,7 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def look(self, slept_seconds: float) -> None:
-        """What the thread does after each sleep, which took `slept_seconds`."""
+        """Look whether the loop has beaten. The thread calls it after each sleep, which took `slept_seconds`."""
         if self._loop is None or self._beats != self._beats_seen:
             if self._is_told:
                 self._log.warning("loop_resumed", stalled_seconds=round(self._still_seconds, 1))
@@ -93,6 +93,6 @@ class Watchdog:
 
 
 def stack_of(thread: int) -> str:
-    """Where a thread is, outermost call first, as a traceback writes it; "" if it has ended."""
+    """Return where a thread is, outermost call first, in the form of a traceback; "" if the thread has ended."""
     frame = sys._current_frames().get(thread)
     return "" if frame is None else "".join(traceback.format_stack(frame, limit=_MOST_FRAMES))

@@ -2,14 +2,14 @@
 
 Each signal says how near it is to hurting, as a pressure: 0 is its best, 1 is as much as may be. The rate
 
-- is lowered when a pressure is above 1, once for each new value of that signal: to half by a severe one, by less by a
-  pressure that is less, which has to say so twice if it is little above 1. It is lowered from what went through, where
-  that was less than the rate allowed: what did not go through cannot have hurt;
+- is lowered when a pressure is above 1, once for each new value of that signal. A severe pressure halves it; a smaller
+  one lowers it by less, and if it is only a little above 1, two values in a row have to say so. If less went through
+  than the rate allowed, the rate is lowered from that: bytes that did not go through cannot have hurt;
 - stays between `CALM` and 1: without that gap it would swing;
 - is raised while all are below `CALM`, by half each second until something has hurt for the first time; from then on in
   steps that begin small and grow, and no nearer to where it hurt than `SHY` for `SHY_SECONDS`;
-- is not raised while it is not used, nor before every signal has had a new value since it was raised last: it is never
-  faster than it can be seen.
+- is not raised while it is not used, nor before every signal has had a new value since the last raise: it rises no
+  faster than its effect can be seen.
 
 Pure: time is an argument. Invariant: what is chosen lies between the bounds of the source; the same signals at the same
 times give the same rates.
@@ -30,32 +30,35 @@ CALM = 0.8
 SEVERE = 2.0
 """A pressure that halves the rate."""
 BELIEVED = 1.5
-"""From here on a pressure is believed at once. One that is less may be noise, and has to say so twice."""
+"""From this pressure on, one value is believed. A smaller pressure may be noise, so a second value has to confirm
+it."""
 CUT, LEAST_CUT = 0.5, 0.95
-"""Of the rate: what is left by a severe pressure, and by one just above 1. Between them it goes by the square of what
-is above 1: little near 1, where noise would make the rate swing, and as much as is needed where a link is full."""
+"""The shares of the rate that are left after a severe pressure, and after one just above 1. Between them the cut grows
+with the square of what is above 1: it is small near 1, where noise would make the rate swing, and large enough where a
+link is full."""
 FIRST_RAISE = 1.5
-"""A second, before anything hurt: from 10 to 800 MiB/s in eleven seconds."""
+"""The factor of each raise before anything has hurt. With one raise a second, 10 MiB/s become 800 in eleven seconds."""
 LEAST_RAISE, MOST_RAISE = 0.02, 0.2
 RAISE_GROWTH = 1.3
-"""Each raise is so much larger than the one before, until something hurts."""
+"""The factor by which each raise is larger than the one before, up to `MOST_RAISE`, until something hurts."""
 SHY = 0.97
 NEAR = 0.85
-"""Below so much of where it hurt last, raises are the largest."""
+"""For `SHY_SECONDS` after it has hurt, raises are the largest while the rate is below this share of its limit."""
 SHY_SECONDS = 10.0
 USED = 0.6
-"""Of the rate: a role that uses less has no need of more."""
+"""A share of the rate: a role that uses less than that has no need of more."""
 LEAST_REACHED = 0.5
-"""Of the rate: what went through counts as so much at least, where the rate is lowered. A broker that stood still for
-most of a second let next to nothing through, which says nothing of the rate."""
+"""A share of the rate. Where the rate is lowered from what went through, at least so much counts as having gone
+through. A broker that stood still for most of a second let next to nothing through, which says nothing of the rate."""
 _SLACK_SECONDS = 0.5
-"""Looks come about once a second, and not exactly."""
+"""Looks come about once a second, but not exactly. So a value that is newer than the last raise by less than this is
+not new."""
 
 
 class Verdict(NamedTuple):
     bytes_per_second: float
     signal: str | None
-    """What keeps it from being more; None: nothing does."""
+    """The signal that keeps the rate from being higher; None: none does."""
     words: str
 
 

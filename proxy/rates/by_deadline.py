@@ -1,9 +1,10 @@
 """The least rate that ends in time, worked out anew from what is left.
 
-What is left to fetch is the lag, and what producers add until the end; a quota also counts what replicas in sync take,
-which is what producers add to them. So with L bytes of lag, T seconds left, g and s bytes per second added to replicas
-that are behind and in sync, the rate is about ``L / T + g + s``. It aims at a moment shortly before the deadline: bytes
-per message are measured, a quota brings 0.95 to 1.03 of its rate, and the last replica is to be fetched to its end.
+What is left to fetch is the lag, and what producers add until the end. A quota also counts what replicas in sync fetch,
+which is as much as producers add to them. So with L bytes of lag, T seconds left, and g and s bytes per second that
+producers add to replicas behind and in sync, the rate is about ``L / T + g + s``. It aims at a moment shortly before
+the deadline, because bytes per message are measured, a quota brings 0.95 to 1.03 of its rate, and the last replica has
+to be fetched to its end.
 
 Pure: time is an argument; the deadline goes by the wall clock, everything else by a clock that is never set.
 Invariant: the need grows with the lag and as time goes by.
@@ -24,25 +25,29 @@ if TYPE_CHECKING:
     from .choice import Observed
 
 SPARE_SHARE = 0.04
-"""Of the time between the beginning of a catch-up and its deadline, so much is kept in reserve."""
+"""The share that is kept in reserve, of the time between the beginning of a catch-up and its deadline."""
 LEAST_SPARE_SECONDS = 1.0
-"""From the last byte until the controller calls a move done it takes a third of a second or more (measured)."""
+"""The least reserve. After the last byte, the controller takes a third of a second or more to call a move done
+(measured)."""
 MOST_SPARE_SECONDS = 120.0
 ADDED_SHARE = 1.06
-"""What producers add is taken for so much more: a quota that brings 0.95 of its rate would never reach the end of a log
-that grows, however little is left of it."""
+"""The factor by which the bytes that producers add are multiplied. A quota may bring only 0.95 of its rate, and would
+then never reach the end of a log that grows, however little is left of it."""
 TAIL_SECONDS = 3.0
-"""Before the moment it aims at, for the same reason 64 KiB/s come on top."""
+"""When the moment that it aims at is nearer than this, 64 KiB/s are added to the rate, for the same reason."""
 SETTLED_SECONDS = 5.0
-"""A catch-up is over when nothing was behind for so long: a connection that breaks is back within two seconds."""
+"""A catch-up is over when nothing has been behind for this long. A connection that broke is back within two seconds."""
 CERTAIN_SECONDS = 3.0
-"""More than the most was needed in every look of so many seconds: no single look decides that a move is late."""
+"""A catch-up counts as late when no look in this many seconds found it in time: a single look does not decide that."""
 SET_BACK = timedelta(minutes=1)
-"""A wall clock that has lost more than that on the one that is never set has been set back; less is how clocks go."""
+"""If the wall clock has lost more than this against the clock that is never set, it was set back. A smaller difference
+is how clocks go."""
 UNKNOWN_SECONDS = 10.0
-"""So long a lag may be unknown before it counts as too large: usually the first answer tells it."""
+"""How long the lag may be unknown before the rate is the most that it may be. Usually the first answer tells the
+lag."""
 _TOO_MUCH = 1.02
-"""A need so much above the most is one that cannot be met; measured bytes per message are no more exact than that."""
+"""If more than this share of the most is needed, the deadline cannot be met. A need between 1 and this says nothing:
+bytes per message are measured no more exactly."""
 
 
 class Standing(enum.Enum):
@@ -72,7 +77,7 @@ class DeadlineRate:
 
     def __init__(self) -> None:
         self._began: tuple[float, datetime] | None = None
-        """By both clocks."""
+        """When the catch-up began, by the clock that is never set and by the wall clock; None: none is under way."""
         self._moment: datetime | None = None
         self._last_behind = 0.0
         self._known_at = 0.0
@@ -87,7 +92,8 @@ class DeadlineRate:
         if source.deadline.daily is None:
             moment = source.deadline.moment(since)
         else:
-            # A catch-up keeps the deadline that it began with: one that is missed today is not due tomorrow.
+            # The daily deadline is the next one after the beginning of the catch-up: if it is missed, it is not moved
+            # to tomorrow.
             moment = source.deadline.moment(wall if self._began is None else self._began[1])
         left = (moment - wall).total_seconds()
         if self._began is None:
@@ -119,13 +125,14 @@ class DeadlineRate:
             began_at, began = self._began
             by_now = wall - timedelta(seconds=now - began_at)
             if began - by_now > SET_BACK:
-                # Else its deadline would be that of a later day, by a time that the clock should never have shown.
+                # Otherwise its deadline would be one of a later day, by a time that the clock should never have shown.
                 self._began = began_at, by_now
         elif self._began is not None and now - self._last_behind >= SETTLED_SECONDS:
             self._began = None
 
     def _judge(self, share: float, now: float, *, is_over: bool) -> None:
-        """`share`: what is needed without a reserve, of the most there may be."""
+        """`share`: the rate that is needed if no time is kept in reserve, as a share of the most that the rate may
+        be."""
         if share > _TOO_MUCH:
             self._too_slow_at = now
             self._is_late = self._is_late or now - self._in_time_at >= CERTAIN_SECONDS

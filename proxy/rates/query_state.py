@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from ..quotas.query_signals import QuerySignal
 
 GRACE_SECONDS = 15.0
-"""Three queries that fail."""
+"""A signal without a good value for this long is lost: three queries have failed."""
 SAME_SECONDS = 15.0
-"""A value that stays is taken for a new one after so long: as often as Prometheus is mostly told to scrape."""
+"""A value that stays the same counts as a new one after this long: Prometheus usually scrapes so often."""
 
 
 class AbsurdError(Exception):
@@ -53,7 +53,7 @@ def parse_answer(content: bytes) -> float:
         else:
             raise AbsurdError(f"expected a scalar or an instant vector, found {answer.data.resultType[:40] or 'none'}")
         found = [float(value) for value in values]
-    # The second: of lists in lists, a few thousand deep.
+    # RecursionError: the answer has lists in lists, a few thousand deep.
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, ValueError) as error:
         raise AbsurdError(f"expected an answer of Prometheus' API: {str(error)[:200]}") from error
     if not found:
@@ -87,7 +87,8 @@ class QueryState:
         return now - self._good_at >= GRACE_SECONDS
 
     def reading(self) -> Reading:
-        """One that is awaited is as old as its last value, so that no rate is raised meanwhile."""
+        """Return the last value as a reading. While a new value is awaited it keeps its age, so no rate is raised
+        meanwhile."""
         if self._value is None:
             return Reading(self.signal.name, 0.0, -math.inf, f"{self.signal.name}, of which there is no value yet")
         words = f"{self.signal.name} of {self._value:g} (at most {self.signal.target:g})"

@@ -1,7 +1,7 @@
 """Asks Prometheus for the signals that the operator named, every few seconds.
 
-Trio's side of `query_state`. Who does not answer is waited for in a thread of its own, never on the loop. Invariant: a
-signal that is lost is logged once, and once when it is back; nothing is asked while no rate goes by it.
+Trio's side of `query_state`. Each server is waited for in a thread, never on the loop. Invariant: a signal that is lost
+is logged once, and once more when it is back; nothing is asked while no rate goes by it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ask_prometheus(signal: QuerySignal) -> bytes:
             with error:
                 return error.read(MOST_ANSWER_BYTES)
     except http.client.HTTPException as error:
-        # No OSError: who answers speaks no HTTP, or ends in the middle of a chunk.
+        # HTTPException is no OSError: the server does not speak HTTP, or ends in the middle of a chunk.
         raise OSError(f"expected an answer over HTTP: {type(error).__name__}: {str(error).strip()[:200]}") from error
     return content
 
@@ -59,7 +59,7 @@ class Querying:
         self._wanted: tuple[QuerySignal, ...] = ()
         self._states: dict[str, QueryState] = {}
         self._threads: dict[str, trio.CapacityLimiter] = {}
-        """One for each signal: whoever lets its question hang keeps no other signal's from being asked."""
+        """One for each signal: a query that hangs keeps no other signal from being asked for."""
         self._told: set[str] = set()
         self._changed = trio.Event()
 
@@ -80,7 +80,7 @@ class Querying:
         return [state.reading() for state in self._states.values()]
 
     def lost(self, now: float) -> dict[str, str]:
-        """Why, by name; also of those that are not lost, as an empty text."""
+        """Return for each signal why it is lost; an empty text for a signal that is not lost."""
         return {name: state.why_lost() if state.is_lost(now) else "" for name, state in self._states.items()}
 
     async def run(self) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .choice import Observed
 
 LEAST_CHANGE = 0.02
-"""A rate that is nearer to the one that holds stays: what is measured is no more exact, and every change is a line of
-the journal."""
+"""A rate that differs from the one in force by a smaller share is not put in force: what is measured is no more exact,
+and every change is a line of the journal."""
 
 
 class RoleRate:
@@ -46,7 +46,8 @@ class RoleRate:
         """
         least = None
         if source.deadline is None:
-            # Nobody follows the catch-up that a deadline was of: it may end unseen, and another one begin.
+            # Without a deadline it is not seen that this catch-up ends and another begins. So what is known of it is
+            # forgotten.
             self._deadline = DeadlineRate()
         else:
             need = self._deadline.need(source, observed, since=since, wall=wall, now=now)
@@ -83,7 +84,7 @@ class RoleRate:
         if observed.behind or observed.lag_messages:
             self._behind_at = now
         if self._behind_at is None or now - self._behind_at >= SETTLED_SECONDS:
-            # What comes next finds the network and the disks as they are then.
+            # What was learnt is forgotten: the next catch-up may find the network and the disks in another state.
             self._auto, self._behind_at = AutoRate(), None
             words = "nothing is behind"
             return Choice(source.least, HeldBy.NOTHING_BEHIND, words, lag_bytes=observed.lag_bytes, auto=True)
@@ -117,7 +118,8 @@ def _wanted(source: RateSource, need: Need, held: float) -> tuple[float, HeldBy]
 
 
 def _settled(source: RateSource, wanted: float, held: float) -> float:
-    """`wanted`, between the bounds, or what holds, where that is as good."""
+    """Return `wanted`, kept between the bounds; or the rate that is in force, if that is within the bounds and nearly
+    the same."""
     found = min(max(wanted, source.least), source.most)
     near = abs(found - held) < LEAST_CHANGE * held and source.least <= held <= source.most
     return held if near and found not in (source.least, source.most) else found

@@ -7,8 +7,9 @@
 - `io_pressure`: the share of the last second in which something on this host waited for a disk (/proc/pressure/io).
 - `network`: what a network interface of this host carries, of what its link can.
 
-The first two are held against their own best, as TCP Vegas does. That best is what was seen at any rate, and is learnt
-anew when the rate has been at its least for half a minute: what is slow even then is not slow because of catch-up.
+The first two are compared with their own best, as TCP Vegas does. The best is the least that was seen at any rate. It
+is learnt anew when the rate has been at its lower bound for half a minute: what is slow even then is not slow because
+of catch-up.
 Pure: time is an argument. Invariant: a pressure is a number of at least 0.
 """
 
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
 RELEARN_SECONDS = 30.0
 IO_SHARE = 0.4
-"""Of a second that something waited for a disk."""
+"""If something waited for a disk during this share of a second, the pressure is 1."""
 NETWORK_SHARE = 0.85
 FELL_BEHIND_SECONDS = 5.0
-"""So long a replica that fell out of sync counts."""
+"""How long the pressure stays after a replica fell out of sync."""
 FELL_BEHIND_PRESSURE = 2.0
 
 
@@ -115,8 +116,8 @@ class Signals:
         return [reading for reading in found if reading is not None]
 
     def _replicas(self, behind: int, in_sync: int, now: float) -> Reading | None:
-        """Those that are behind are more and those in sync fewer: neither a move that begins nor a connection that ends
-        does both."""
+        """A replica has fallen out of sync if more replicas are behind than before, and fewer are in sync. When a move
+        begins, or a connection ends, only one of the two is so."""
         if behind > self._behind and in_sync < self._in_sync:
             self._fell_behind_at = now
         self._behind, self._in_sync = behind, in_sync
@@ -134,4 +135,4 @@ class Measured(NamedTuple):
     answer_seconds: float | None = None
     behind: int = 0
     in_sync: int = 0
-    """Those of unknown standing not among them."""
+    """Replicas whose standing is unknown are not counted here."""

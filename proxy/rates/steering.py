@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 
 STEP_SECONDS = 1.0
 STALE_SECONDS = 5.0
-"""A look that takes longer counts as none: there are 200 000 replicas, or the loop is late."""
+"""If a look takes longer than this, the rate is chosen from the last one. There are 200 000 replicas, or the loop is
+late."""
 TOLD_SECONDS = 10.0
 LOWERED_TOLD_SECONDS = 2.0
-"""A rate that falls is told sooner: somebody will ask why."""
+"""A rate that falls is logged after this long already: somebody will ask why."""
 _TOLD_CHANGE = 0.1
-"""A rate that drifts is told again when it is so much of itself away from what was told."""
+"""A rate that drifts is logged again when it differs from the one that was logged last by more than this share of
+it."""
 
 
 class Surveyed(Protocol):
@@ -81,8 +83,8 @@ class Steering:
         changed: Callable[[Role, str], None],
         log: Log,
     ) -> None:
-        """`changed` is told each role of which another quota holds, and why: ``change`` (of the file, or by the clock)
-        or ``rate`` (chosen)."""
+        """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
+        the clock) or ``rate`` (another rate was chosen)."""
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._put_in_force = Changes()
@@ -132,7 +134,8 @@ class Steering:
             with trio.move_on_after(STEP_SECONDS if steers else math.inf) as waited:
                 await self._put_in_force.wait()
             if not waited.cancelled_caught:
-                # What was chosen with the change is the last word of its second: the journal tells no finer time.
+                # Within a second, the rate that was chosen with the change is the last one: the journal tells no finer
+                # time.
                 await trio.sleep(STEP_SECONDS)
 
     def _sources(self) -> list[RateSource | None]:
@@ -152,7 +155,8 @@ class Steering:
         source = steered.throttle.quota.source
         if source is None:
             if steered.choice is not None:
-                # What follows is not looked at: the catch-up that was chosen for may end unseen, and another one begin.
+                # Without a rate source nobody sees that this catch-up ends and another one begins, so what is known of
+                # it is forgotten.
                 steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None
             steered.throttle.timings.are_wanted = False

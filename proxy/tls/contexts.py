@@ -37,8 +37,9 @@ _AUTH = {
 class Loaded:
     """A leg's files, as they were at one moment.
 
-    identities and contexts: side by side, one context at least (a leg that dials may present nothing).
-    expires: POSIX time of whichever certificate ends first, own or authority; by what it is.
+    identities and contexts: the context at an index presents the identity at that index. There is at least one context;
+    a leg that dials may have no identity, and then presents nothing.
+    expires: for the leg's own certificates and for its authorities', the POSIX time at which the first of them ends.
     """
 
     identities: tuple[Identity, ...]
@@ -46,7 +47,8 @@ class Loaded:
     expires: dict[str, float]
 
     def context_for(self, names: Sequence[str]) -> ssl.SSLContext:
-        """The one whose certificate has the first of these names that any has, else the first of all."""
+        """Return the context for the first of these names that some certificate has; if none has one, the first
+        context."""
         for name in names:
             for identity, context in zip(self.identities, self.contexts, strict=False):
                 if identity.suits(name):
@@ -75,12 +77,13 @@ def load(settings: LegSettings) -> Loaded:
 
 
 class AcceptedSocket(ssl.SSLSocket):
-    """Of a listening leg's contexts. `asked` is the name by which the other end dialled, if it said so by SNI."""
+    """A socket that a listening leg has accepted. `asked` is the name by which the peer dialled, if it said so by
+    SNI."""
 
     asked: str | None = None
 
     def do_handshake(self, block: bool = False) -> None:
-        """One step. Raises HandshakeError for one that would take long by what was sent."""
+        """Take one step. Raises HandshakeError if what the peer sent is made to cost OpenSSL much time."""
         if comes_in_crumbs(self):
             raise HandshakeError(
                 Reason.OTHER, f"it comes in crumbs: expected at most {MOST_SMALL_RECORDS} small records"
@@ -89,7 +92,8 @@ class AcceptedSocket(ssl.SSLSocket):
 
 
 class _Choosing:
-    """Presents what the other end asks for by SNI (RFC 6066), if there is something of that name."""
+    """OpenSSL calls it with the name that a peer asks for by SNI (RFC 6066). If a certificate has that name, it is
+    presented."""
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
@@ -113,7 +117,8 @@ def _context(settings: LegSettings, identity: Identity | None, trusted: str | No
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if settings.listens else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version, context.maximum_version = settings.minimum, settings.maximum
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    # What Kafka's truststore holds is trusted, be it no root: an authority between, or a broker's own certificate.
+    # Whatever Kafka's truststore holds is trusted, even if it is no root: an authority between, or a broker's
+    # certificate.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.listens:
         context.set_ecdh_curve(KEY_AGREEMENT)
@@ -133,7 +138,8 @@ def _context(settings: LegSettings, identity: Identity | None, trusted: str | No
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """OpenSSL takes keys from files alone: one in memory where there are such, that no other process can open."""
+    """OpenSSL reads keys from files alone. Where the system has files in memory, the key is put into one of those,
+    which no other process can open."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
         try:

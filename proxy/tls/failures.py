@@ -53,16 +53,17 @@ _NOT_TLS = {
     "ENCRYPTED_LENGTH_TOO_LONG", "DATA_LENGTH_TOO_LONG",
 }  # fmt: skip
 _ENDS = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""An end in the middle of a handshake is the second one to Python 3.11.2, as Debian 12 has it."""
+"""What a connection's end in the middle of a handshake raises: usually the first, in Python 3.11.2 (Debian 12) the
+second."""
 _NOTHING_IN_COMMON = {
     "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "TLSV1_ALERT_PROTOCOL_VERSION", "SSLV3_ALERT_HANDSHAKE_FAILURE",
     "NO_PROTOCOLS_AVAILABLE", "NO_SHARED_SIGNATURE_ALGORITHMS", "NO_SUITABLE_SIGNATURE_ALGORITHM",
     "TLSV1_ALERT_INSUFFICIENT_SECURITY", "NO_SHARED_GROUP", "NO_SUITABLE_KEY_SHARE", "WRONG_SSL_VERSION",
 }  # fmt: skip
 _VERIFICATIONS = {
-    # What is not here is no question of authorities: a purpose that the certificate is not for, a key too short.
+    # Any other code is `OTHER`: a purpose that the certificate is not for, for example, or a key that is too short.
     2: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT
-    7: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_CERT_SIGNATURE_FAILURE: of another one that has the same name
+    7: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_CERT_SIGNATURE_FAILURE: signed by another authority of the same name
     18: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT
     19: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN
     20: Reason.UNKNOWN_AUTHORITY,  # X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY

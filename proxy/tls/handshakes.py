@@ -1,10 +1,11 @@
-"""Handshakes: so many at once, each within its time, and one step of one of them in each of the loop's turns.
+"""TLS handshakes: at most so many at once, each within its time, and in each turn of the loop one step of one of them.
 
-A step may be a signature, a millisecond or two of the one thread. Somebody who begins thousands and ends none must not
-keep those out who end theirs. So a handshake that has waited for its peer for `YIELDS_AFTER_SECONDS` gives its place to
-the next one where all places are taken; who is waited for less is let finish, or a storm of reconnecting brokers would
-push itself out. And somebody who has all of his speak at once must not take the loop from replication: 250 steps came
-in one turn of it, and took 55 to 97 ms of a core; now the longest turn of such a storm is one of 4 to 6 (measured).
+A step may be a signature, which takes a millisecond or two of the one thread. A peer that begins thousands of
+handshakes and ends none must not keep those out who end theirs. So where all places are taken, a handshake that has
+waited for its peer for `YIELDS_AFTER_SECONDS` gives its place to the next one. One that has waited for less may finish:
+otherwise a storm of reconnecting brokers would push itself out. And a peer that lets all of its handshakes speak at
+once must not take the loop from replication: 250 steps came in one turn of it, and took 55 to 97 ms of a core. Now the
+longest turn in such a storm takes 4 to 6 ms (measured).
 
 Knows sockets and Trio, no keys. Invariants: no more than `most` are under way; between two steps the relay's tasks have
 all run.
@@ -34,13 +35,14 @@ class _UnderWay:
     """A handshake that has not ended."""
 
     waits_since: float = math.inf
-    """For bytes of its peer; infinite while they are here, and it waits for its turn."""
+    """Since when it waits for bytes of its peer; infinite while they are here and it waits for its turn."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     yielded: bool = False
 
 
 class Handshakes:
-    """Of one process. `seconds`: for each, the wait for a place included."""
+    """Those of all legs that listen, or of all legs that dial. `seconds`: for each handshake, its wait for a place
+    included."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._most = most
@@ -48,9 +50,10 @@ class Handshakes:
         self._under_way: set[_UnderWay] = set()
         self._left = Changes()
         self._door = trio.Lock()
-        """Who waits for a place waits in line, and only the first of the line looks."""
+        """Handshakes that wait for a place wait here in line, and only the first of the line looks for one."""
         self.turn = trio.Lock()
-        """Who has it takes one step. Trio wakes the next of the line for the loop's next turn, never for this one."""
+        """The handshake that has it takes one step. Trio wakes the next one in line for the loop's next turn, never for
+        this one."""
 
     @property
     def under_way(self) -> int:
@@ -81,7 +84,8 @@ class Handshakes:
                     self._under_way.discard(oldest)
                     oldest.scope.cancel()
                 else:
-                    # Whoever begins to wait for its peer only now is not overdue before that.
+                    # A handshake that begins to wait for its peer from now on has waited long enough no sooner than
+                    # that.
                     with trio.move_on_after(min(patient, YIELDS_AFTER_SECONDS)):
                         await self._left.wait()
             mine = _UnderWay()
@@ -100,7 +104,8 @@ class Handshakes:
 
 
 def _step(sock: ssl.SSLSocket) -> Callable[[ssl.SSLSocket], Awaitable[None]] | None:
-    """What is to be awaited before the next one; None: it is done. Raises OSError."""
+    """Take one step. Return what has to be awaited before the next one; None if the handshake is done. Raises
+    OSError."""
     OVERLONG.begin(sock.fileno(), HANDSHAKE_SECONDS)
     try:
         sock.do_handshake()

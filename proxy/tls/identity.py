@@ -33,8 +33,8 @@ _CANNOT = (
     ValueError, TypeError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.InvalidVersion,
     x509.UnsupportedGeneralNameType,
 )  # fmt: skip
-"""What cryptography raises about content it cannot read, or a password that is wrong or missing. It reads a certificate
-bit by bit: what is wrong with its key or its names is raised where these are asked for."""
+"""What cryptography raises if it cannot read the content, or if a password is wrong or missing. It reads a certificate
+bit by bit: an error in its key or its names is raised only when these are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Identity:
     """POSIX time of whichever certificate of the chain ends first."""
 
     def suits(self, name: str) -> bool:
-        """Whether who dials `name`, a host name or an IP address, takes it for that one (RFC 6125, as Java does)."""
+        """Whether a peer that dials `name`, a host name or an IP address, accepts this certificate (RFC 6125, as Java
+        does)."""
         asked = name.lower().rstrip(".")
         _, _, parent = asked.partition(".")
         wanted = {asked, f"*.{parent}"} if parent and not _is_address(asked) else {asked}
@@ -149,9 +150,10 @@ def _words(error: Exception) -> str:
 
 
 def names_of(certificate: bytes) -> tuple[str, ...]:
-    """Of an X.509 certificate in DER that OpenSSL has verified: its alternative names, else its common name.
+    """Return the names in an X.509 certificate (DER) that OpenSSL has verified: the alternative names, or without any
+    the common name.
 
-    One that cannot be read has none.
+    A certificate that cannot be read has no names.
     """
     try:
         return _names(x509.load_der_x509_certificate(certificate))

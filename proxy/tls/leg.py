@@ -1,7 +1,7 @@
-"""One leg at work: makes TLS connections of plain ones, by what its files said when they were last good.
+"""One leg at work: makes TLS connections of plain ones, with the keys that its files had when they were last good.
 
-Knows no Kafka. Invariants: `accept` and `dial` return a connection whose other end is who it is to be, or raise and
-leave the plain one closed; why is counted each time, and logged once per peer and reason.
+Knows no Kafka. Invariants: `accept` and `dial` return a connection whose peer was verified as the settings want it, or
+they close the plain connection and raise. Each failure is counted, and logged once per peer and reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from .handshakes import Handshakes
 
 MOST_TOLD = 1000
-"""Pairs of peer and reason; then some are told again."""
+"""How many pairs of peer and reason are remembered as logged. Beyond them all are forgotten, so some are logged
+again."""
 
 
 class Shaken(NamedTuple):
@@ -38,11 +39,12 @@ class Shaken(NamedTuple):
     asked: str | None
     """By which name it was dialled, if that was said."""
     refused: Callable[[ssl.SSLError], None]
-    """To be told of an error that is the peer's first answer: in TLS 1.3 a client's certificate is judged late."""
+    """To be called if the peer's first answer is an error: in TLS 1.3 a client's certificate is judged after the
+    handshake."""
 
 
 class Leg:
-    """`loaded` may be replaced at any time: who comes later gets the new one."""
+    """`loaded` may be replaced at any time: connections that come later use the new keys."""
 
     def __init__(self, settings: LegSettings, loaded: Loaded, handshakes: Handshakes, log: Log) -> None:
         self.settings = settings
@@ -63,7 +65,7 @@ class Leg:
         Args:
             plain: taken over.
             peer: who dialled us, for the log.
-            names: by which we are dialled, as far as is known; what is asked for by SNI goes first.
+            names: the names by which peers dial us, as far as they are known; a name asked for by SNI goes before them.
 
         Raises:
             HandshakeError: it did not succeed.

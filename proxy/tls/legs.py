@@ -1,9 +1,9 @@
 """All legs of a sidecar: opened at its start, and read again when their files change.
 
-Files are looked at once a second by where they lead, so that a rename, an edit in place and the swap of a symbolic link
-(Kubernetes' secrets) are the same to it. What could not be opened or read is tried again at each look. Invariants: what
-is in use was good as a whole; a change that is not good leaves the last good one in use, is counted, told once, and
-shown until a good one comes.
+Once a second it is looked at which files the paths lead to, links followed. So a rename, an edit in place and the swap
+of a symbolic link (Kubernetes' secrets) are all noticed. What could not be opened or read is tried again at each look.
+Invariants: keys that are in use were good as a whole. After a change that is not good, the last good ones stay in use;
+the change is counted, logged once, and shown until a good one comes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 1.0
 HANGS_SECONDS = 5.0
-"""A look that takes longer waits for a disk that hangs."""
+"""If a look takes longer than this, the disk hangs."""
 OUTCOMES = ("success", "failed")
 _Look = tuple[tuple[int, int, int, int], ...]
 
@@ -45,17 +45,19 @@ class _Kept:
 
     leg: Leg
     seen: _Look
-    """Of what is in use, or was refused last."""
+    """The files as they were when they were read last: they are in use, or they were refused."""
     pending: _Look | None = None
-    """Has changed since; it is read when it rests, or a key would be read without its new certificate."""
+    """The files as the last look found them, if they have changed since `seen`. They are read only when the next look
+    finds them the same. Otherwise a key could be read before its new certificate is there."""
     error: str | None = None
     unread: bool = False
-    """A file could not be opened or read: for want of a permission or a descriptor, which no look at it shows."""
+    """A file could not be opened or read, for want of a permission or a descriptor. When that ends, the file looks the
+    same, so it is tried again at each look."""
     hangs: bool = False
     """The disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
     threads: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(1))
-    """One look at a time, and none beside it that a disk keeps."""
+    """One look at a time. While the disk keeps a look waiting, no further one begins."""
 
 
 class Legs:
@@ -107,7 +109,7 @@ class Legs:
                     nursery.start_soon(self._look_in_time, kept)
 
     async def _look_in_time(self, kept: _Kept) -> None:
-        """What a disk that hangs has to say is heard by a later look."""
+        """If the disk hangs, what it says in the end is taken up by a later look."""
         with trio.move_on_after(HANGS_SECONDS) as waited:
             await in_thread(self._look, kept, limiter=kept.threads)
         kept.hangs = waited.cancelled_caught
@@ -145,10 +147,10 @@ class Legs:
 def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> Legs:
     """Read everything. Blocking. Raises ConfigurationError with every problem.
 
-    A disk that hangs is one: without keys there is nothing to start with, and no other place has them. Whoever starts
-    processes tries again, and one that was to be replaced goes on.
+    A disk that hangs is such a problem: there is nothing to start with, since keys are kept in no other place. Whatever
+    starts the process tries again. If another process was to be replaced by this one, that one goes on.
     """
-    # Strangers who dial us must not keep those waiting whom we dial.
+    # Two sets of places, so that strangers who dial us do not keep those waiting whom we dial.
     listening, dialling = (Handshakes(limits.max_tls_handshakes, limits.tls_handshake_seconds) for _ in range(2))
     kept: dict[str, _Kept] = {}
     problems: list[str] = []
@@ -172,15 +174,16 @@ def open_legs(roles: Sequence[RoleTls], *, limits: LimitSettings, log: Log) -> L
 
 
 def unanswered(legs: Sequence[LegSettings]) -> dict[str, list[str]]:
-    """Return by leg what is to be said of its files whose disk does not answer; nothing for the other legs. All files
-    are asked for at once. Blocking."""
+    """Return by leg the problems to tell, for legs with files whose disk does not answer; other legs are left out. The
+    disk is asked for all files at once. Blocking."""
     hanging = silent(dict.fromkeys(path for leg in legs for path in leg.files))
     found = {leg.name: [f"{leg.name}: {no_answer(path)}" for path in leg.files if path in hanging] for leg in legs}
     return {name: problems for name, problems in found.items() if problems}
 
 
 def _leg(settings: LegSettings, handshakes: Handshakes, log: Log) -> Leg:
-    """What understands keys takes an eighth of a start's CPU to load, and is not loaded where there are none."""
+    """The modules that understand keys are imported here and not above: to load them takes an eighth of a start's CPU,
+    and a sidecar without keys never needs them."""
     from .leg import Leg
 
     return Leg(settings, _load(settings), handshakes, log)
@@ -193,7 +196,8 @@ def _load(settings: LegSettings) -> Loaded:
 
 
 def _look_at(files: Sequence[Path]) -> _Look:
-    """What tells that a file, or what it leads to, is another one; zeros where there is none."""
+    """Return what shows that a file, or the file that a link leads to, has become another one; zeros if there is no
+    file."""
     found = []
     for path in files:
         try:
