@@ -1,4 +1,4 @@
-"""Listening: DESIGN's own example works, and nobody shares a port unasked."""
+"""Listening: The documented example works, and nobody shares a port unasked."""
 
 from __future__ import annotations
 
