@@ -24,8 +24,8 @@ NAMESPACE = "throttle-pipeline"
 IMAGE = "localhost/kafka-throttle-pipeline:ci"
 PUBLISHED = "registry.example.com/kafka-throttle-pipeline:0.1.0"
 DATA = "/data"
-_SUBMITTED_SECONDS = 240.0
-_POD_SECONDS = 120.0
+_SUBMITTED_SECONDS = 600.0
+_POD_SECONDS = 300.0
 _RESTRICTED = f"""
 apiVersion: v1
 kind: Namespace
@@ -89,8 +89,9 @@ class SparkJobs:
         self._servers.kubectl("delete", "namespace", NAMESPACE, *there)
         self._servers.kubectl("delete", "persistentvolume", "pipeline-data", *there)
 
-    def submit(self, name: str, *arguments: str) -> tuple[int, str]:
-        """What spark-submit ended with, and what the driver's pod printed."""
+    def submit(self, name: str, *arguments: str) -> tuple[str, str]:
+        """The phase in which the driver's pod ended, and what it printed. spark-submit itself ends with 0 whenever
+        there was a pod to wait for."""
         said = {
             "spark.kubernetes.namespace": NAMESPACE,
             "spark.kubernetes.container.image": IMAGE,
@@ -121,8 +122,8 @@ class SparkJobs:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_SUBMITTED_SECONDS, check=False, env=environment
         )
-        logs = self._servers.try_kubectl("logs", name, f"--namespace={NAMESPACE}")
-        return done.returncode, logs.out or done.stderr[-4000:]
+        assert done.returncode == 0, done.stderr[-4000:]
+        return self._ended(name)
 
     def run_alone(self, name: str, *arguments: str) -> tuple[str, str]:
         """The phase in which a pod ended that does a job without executors, and what it printed."""
@@ -137,24 +138,29 @@ class SparkJobs:
             "volumeMounts": [{"name": "data", "mountPath": DATA}],
         }
         self._servers.kubectl("apply", f"--namespace={NAMESPACE}", "-f", "-", said=yaml.safe_dump(pod))
+        return self._ended(name)
+
+    def executors(self, name: str) -> list[str]:
+        """In which phase each executor of a job ended."""
+        application = self._pod(name)["metadata"]["labels"]["spark-app-selector"]
+        selected = f"--selector=spark-role=executor,spark-app-selector={application}"
+        found = self._servers.get("pods", f"--namespace={NAMESPACE}", selected)["items"]
+        return [pod["status"]["phase"] for pod in found]
+
+    def _ended(self, name: str) -> tuple[str, str]:
         deadline = time.monotonic() + _POD_SECONDS
-        while (phase := self._phase(name)) not in ("Succeeded", "Failed"):
+        while (phase := self._pod(name)["status"]["phase"]) not in ("Succeeded", "Failed"):
             assert time.monotonic() < deadline, self._servers.kubectl("get", "events", f"--namespace={NAMESPACE}")
             time.sleep(0.5)
         return phase, self._servers.kubectl("logs", name, f"--namespace={NAMESPACE}")
 
-    def executors(self, name: str) -> list[str]:
-        """In which phase each executor of a job ended."""
-        selected = f"--selector=spark-role=executor,spark-app-name={name}"
-        found = self._servers.get("pods", f"--namespace={NAMESPACE}", selected)["items"]
-        return [pod["status"]["phase"] for pod in found]
-
-    def _phase(self, name: str) -> str:
-        return str(self._servers.get("pod", name, f"--namespace={NAMESPACE}")["status"]["phase"])
+    def _pod(self, name: str) -> dict[str, Any]:
+        return self._servers.get("pod", name, f"--namespace={NAMESPACE}")
 
 
-def rows(table: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Those columns of a printed table, of the rows that are a role's."""
-    header, *lines = [line.split() for line in table.splitlines() if line]
+def rows(said: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
+    """Those columns of a table that a pod printed among other lines, of the rows that are a role's."""
+    lines = [line.split() for line in said.splitlines()]
+    header = next(line for line in lines if line[:2] == ["broker", "role"])
     kept = [dict(zip(header, line, strict=False)) for line in lines if line[1:2] in (["leader"], ["follower"])]
     return [tuple(row[key] for key in keys) for row in kept]
