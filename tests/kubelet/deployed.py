@@ -24,6 +24,7 @@ from lab.releases import release
 from tests.deploy.containers import IMAGE, REDIRECT_IMAGE
 
 from .images import BROKER_IMAGE, KAFKA
+from .volumes import local_volume
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,21 +52,6 @@ spec:
         - name: kafka
           env: [{name: KAFKA_HEAP_OPTS, value: -Xms64m -Xmx256m}]
           resources: {requests: {cpu: 100m, memory: 256Mi}, limits: {memory: 1Gi}}
-"""
-_VOLUME = """
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: data-{broker}}}
-spec:
-  capacity: {{storage: 100Gi}}
-  accessModes: [ReadWriteOnce]
-  claimRef: {{namespace: kafka, name: data-kafka-{broker}}}
-  local: {{path: /var/lib/lab/{folder}}}
-  nodeAffinity:
-    required:
-      nodeSelectorTerms:
-        - matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [{node}]}}]
----
 """
 
 
@@ -104,7 +90,13 @@ class Deployed:
         for broker in BROKERS:
             (self._data / str(broker)).mkdir(parents=True)
         volumes = [
-            _VOLUME.format(broker=broker, folder=f"{self._data.name}/{broker}", node=self._node.name)
+            local_volume(
+                f"data-{broker}",
+                node=self._node.name,
+                folder=f"{self._data.name}/{broker}",
+                namespace="kafka",
+                claim=f"data-kafka-{broker}",
+            )
             for broker in BROKERS
         ]
         self.servers.kubectl("apply", "-f", "-", said="".join(volumes))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .volumes import local_volume
 
+if TYPE_CHECKING:
     from lab.kubernetes.control_plane import ControlPlane
     from lab.kubernetes.node import Node
     from tests.deploy.containers import Containers
@@ -33,23 +33,10 @@ metadata:
   name: {NAMESPACE}
   labels: {{pod-security.kubernetes.io/enforce: restricted}}
 """
-_STORED = """
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: pipeline-data}}
-spec:
-  capacity: {{storage: 10Gi}}
-  accessModes: [ReadWriteMany]
-  claimRef: {{namespace: {namespace}, name: data}}
-  local: {{path: /var/lib/lab/{folder}}}
-  nodeAffinity:
-    required:
-      nodeSelectorTerms:
-        - matchExpressions: [{{key: kubernetes.io/hostname, operator: In, values: [{node}]}}]
----
+_CLAIM = f"""
 apiVersion: v1
 kind: PersistentVolumeClaim
-metadata: {{name: data, namespace: {namespace}}}
+metadata: {{name: data, namespace: {NAMESPACE}}}
 spec:
   accessModes: [ReadWriteMany]
   storageClassName: ""
@@ -79,9 +66,16 @@ class SparkJobs:
     def make(self) -> None:
         self._folder.mkdir()
         self._folder.chmod(0o777)
-        stored = _STORED.format(namespace=NAMESPACE, folder=self._folder.name, node=self._node.name)
+        volume = local_volume(
+            "pipeline-data",
+            node=self._node.name,
+            folder=self._folder.name,
+            namespace=NAMESPACE,
+            claim="data",
+            mode="ReadWriteMany",
+        )
         self._servers.kubectl("apply", "-f", "-", said=_RESTRICTED)
-        self._servers.kubectl("apply", "-f", "-", said=stored)
+        self._servers.kubectl("apply", "-f", "-", said=volume + _CLAIM)
         self._servers.kubectl("apply", f"--namespace={NAMESPACE}", "-f", str(DEPLOYED / "driver.yaml"))
 
     def delete(self) -> None:
@@ -156,11 +150,3 @@ class SparkJobs:
 
     def _pod(self, name: str) -> dict[str, Any]:
         return self._servers.get("pod", name, f"--namespace={NAMESPACE}")
-
-
-def rows(said: str, keys: Sequence[str]) -> list[tuple[str, ...]]:
-    """Those columns of a table that a pod printed among other lines, of the rows that are a role's."""
-    lines = [line.split() for line in said.splitlines()]
-    header = next(line for line in lines if line[:2] == ["broker", "role"])
-    kept = [dict(zip(header, line, strict=False)) for line in lines if line[1:2] in (["leader"], ["follower"])]
-    return [tuple(row[key] for key in keys) for row in kept]

@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.generate import Cluster
 from tests.deploy.containers import Containers
+from tests.pipeline.printed import role_rows
 
-from .spark_jobs import SparkJobs, archive_image, rows
+from .spark_jobs import SparkJobs, archive_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def test_a_driver_and_two_executors_do_what_one_process_does(jobs: SparkJobs) ->
     assert jobs.executors("ingest") == ["Succeeded", "Succeeded"]
     phase, table = jobs.run_alone("audit", "audit", "/data/tables")
     assert phase == "Succeeded", table
-    assert rows(table, ("broker", "role", "worst_11s", "kept")) == [
+    assert role_rows(table, ("broker", "role", "worst_11s", "kept")) == [
         (broker, role, "1.000", "True") for broker in ("101", "102") for role in ("follower", "leader")
     ]
     # By the exact model, which is Python on executors.

@@ -20,6 +20,7 @@ import pyspark
 import pytest
 
 from pipeline.generate import Cluster
+from tests.pipeline.printed import role_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,9 +120,8 @@ def test_two_workers_do_what_one_process_does(master: Master, code: Path, tmp_pa
     ingested = submit(master, code, tmp_path, "ingest", journal, "--into", tables)
     files = len(list((tmp_path / "journal").glob("journal-*")))
     assert f"lines: {CLUSTER.lines + 4 + files}, of them set aside: 0" in ingested
-    header, *rows = [line.split() for line in submit(master, code, tmp_path, "audit", tables).splitlines() if line]
-    kept = [dict(zip(header, row, strict=False)) for row in rows if row[1:2] in (["leader"], ["follower"])]
-    assert [(row["broker"], row["role"], row["worst_11s"], row["kept"]) for row in kept] == [
+    audited = submit(master, code, tmp_path, "audit", tables)
+    assert role_rows(audited, ("broker", "role", "worst_11s", "kept")) == [
         (broker, role, "1.000", "True") for broker in ("101", "102") for role in ("follower", "leader")
     ]
     replayed = submit(master, code, tmp_path, "replay", "--flow", "1:2:20MB", "--leader", "1MB/s")
