@@ -16,6 +16,7 @@ import pytest
 from proxy.config.last_good import keep_last_good, load_last_good, state_beside, state_place
 from proxy.config.quota_file import load_quotas_file
 from proxy.errors import ConfigurationError
+from tests.open_files import open_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,10 +152,10 @@ def test_a_lock_that_is_never_given_back_is_not_waited_for_without_end(
     holder = os.open(written, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(holder, fcntl.LOCK_EX)
-        open_before = len(list(Path("/proc/self/fd").iterdir()))
+        open_before = open_files()
         with pytest.raises(ConfigurationError) as raised:
             keep_last_good(state, b"# others", 2.0)
-        assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+        assert open_files() - open_before == set()
     finally:
         os.close(holder)
     assert str(raised.value) == (

@@ -7,7 +7,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterator  # noqa: TC003 - pytest looks fixtures' types up
-from pathlib import Path
 from time import perf_counter
 
 import pytest
@@ -16,6 +15,7 @@ from proxy.relay import transport
 from proxy.relay.transfer import BETWEEN_FRAMES, MOST_VAIN_PEEKS, Need, Transfer
 from proxy.relay.transport import PIPE_BYTES, WOULD_WAIT, ConnectionEndedError, PlainSocket, Wait, open_pipe
 from proxy.relay.window import READ_AHEAD_BYTES, Window
+from tests.open_files import open_files
 
 from .memory import MemoryTransport
 
@@ -190,7 +190,7 @@ def test_where_pipes_may_not_grow_there_is_no_pipe_and_nothing_stays_open(monkey
     def refuse(*_: object) -> int:
         raise PermissionError
 
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     monkeypatch.setattr(transport.fcntl, "fcntl", refuse)
     assert open_pipe() is None
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert open_files() - before == set()
