@@ -130,7 +130,8 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field(
             "reason",
             _STRING,
-            "`start`, `change`, `rate` (a rate that sets itself was chosen), `racks` (brokers' racks became known), or "
+            "`start`, `change`, `rate` (a rate that sets itself was chosen), `pressed` (the same, less than a second "
+            "after the last time, because in-sync followers were too late), `racks` (brokers' racks became known), or "
             "`file` (said again at the head of each file).",
         ),
     ),

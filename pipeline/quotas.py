@@ -35,7 +35,7 @@ def periods(events: DataFrame) -> DataFrame:
         "time",
         # The order within a second. A run is named by its start. Within a run, what it started with comes first. A rate
         # that was chosen in the second of a change was chosen before it, since the sidecar chooses again only a second
-        # later.
+        # later. A rate that was chosen in between, because followers were too late, came after the second's own.
         F.struct("run", "tick", _rank(F.col("reason")).alias("told")).alias("turn"),
         F.coalesce("bytes_per_second", F.lit(UNLIMITED)).alias("limit"),
         "enforce",
@@ -62,7 +62,8 @@ def periods(events: DataFrame) -> DataFrame:
 
 
 def _rank(reason: Column) -> Column:
-    return F.when(reason == "racks", 3).when(reason == "change", 2).when(reason == "rate", 1).otherwise(0)
+    in_order = ("rate", "pressed", "change", "racks")
+    return F.array_position(F.array(*map(F.lit, in_order)), reason)
 
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:

@@ -52,6 +52,11 @@ class OwnBest:
         self._least_since: float | None = None
         self._best_at_least = math.inf
 
+    @property
+    def most_seconds(self) -> float:
+        """A longer duration is a pressure above 1; infinite as long as there is no best."""
+        return self._best + tolerated_rise(self._best, self._least_rise_seconds)
+
     def read(self, seconds: float | None, now: float, *, at_least: bool) -> Reading | None:
         """Take a second's duration, None if nothing was measured. `at_least`: the rate could not be lower."""
         self._relearn(seconds, now, at_least=at_least)
@@ -114,6 +119,16 @@ class Signals:
             words = f"{host.network_share:.0%} of {host.interface}'s link"
             found.append(Reading(Signal.NETWORK, host.network_share / NETWORK_SHARE, now, words))
         return [reading for reading in found if reading is not None]
+
+    @property
+    def most_pause_seconds(self) -> float:
+        """A follower's pause that is longer is too long."""
+        return self._turnarounds.most_seconds
+
+    def read_pauses(self, seconds: float | None, now: float, *, at_least: bool) -> list[Reading]:
+        """Return what the last few pauses say, between two calls of `read`."""
+        found = self._turnarounds.read(seconds, now, at_least=at_least)
+        return [] if found is None else [found]
 
     def _replicas(self, behind: int, in_sync: int, now: float) -> Reading | None:
         """A replica has fallen out of sync if more replicas are behind than before, and fewer are in sync. When a move

@@ -1,5 +1,7 @@
 """Puts rates that set themselves in force: looks about once a second, has a rate chosen, says what was chosen and why.
 
+Once between two looks a rate may be lowered, as soon as followers were too late several times in a row.
+
 Trio's side of this package. What is chosen changes the budget of a role and nothing else: lists, requests in flight and
 what was learnt of connections stay. Invariant: a role without a rate source is never touched; every line of the log is
 of a change, and there are few of them (`TOLD_SECONDS`).
@@ -9,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from ..throttle.role_throttle import RoleThrottle
     from ..throttle.survey import RoleSurvey
     from .choice import Choice
+    from .signals import Reading
 
 STEP_SECONDS = 1.0
 STALE_SECONDS = 5.0
@@ -84,12 +88,17 @@ class Steering:
         log: Log,
     ) -> None:
         """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
-        the clock) or ``rate`` (another rate was chosen)."""
+        the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over)."""
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
-        self._put_in_force = Changes()
         self._looked_at = -math.inf
         self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
+        self._pressed: set[Role] = set()
+        """Roles whose in-sync followers were too late since the last look."""
+        self._woken = Changes()
+        """Quotas were put in force, or a role is pressed."""
+        for role, throttle in throttles.items():
+            throttle.timings.on_standing_queue = partial(self._press, role)
         self._surveyor = surveyor
         self._oversight = oversight
         self._changed = changed
@@ -115,7 +124,7 @@ class Steering:
             self._roles[role].throttle.apply(quotas, now)
             self._applied[role] = quotas
             self._choose(role, now, fresh=now - self._looked_at <= STALE_SECONDS)
-            self._put_in_force.notify()
+            self._woken.notify()
             self._changed(role, "change")
 
     async def run(self) -> None:
@@ -131,12 +140,28 @@ class Steering:
             if any(source is not None and source.auto for source in self._sources()):
                 await self._host.look()
             self.step(trio.current_time(), fresh=fresh)
+            self._pressed.clear()
             with trio.move_on_after(STEP_SECONDS if steers else math.inf) as waited:
-                await self._put_in_force.wait()
+                await self._woken.wait()
             if not waited.cancelled_caught:
-                # Within a second, the rate that was chosen with the change is the last one: the journal tells no finer
-                # time.
+                # Within a second, the rate that was chosen with the change, or when a role was pressed, is the last
+                # one: the journal tells no finer time.
+                for role in self._pressed:
+                    self._lower(role, trio.current_time())
                 await trio.sleep(STEP_SECONDS)
+
+    def _press(self, role: Role) -> None:
+        self._pressed.add(role)
+        self._woken.notify()
+
+    def _lower(self, role: Role, now: float) -> None:
+        """Give way to producers at once. Unless the rate could not be lower: what is slow then is not slow because of
+        catch-up, and the looks find out what is usual."""
+        throttle = self._roles[role].throttle
+        source = throttle.quota.source
+        can_be_lower = source is not None and source.auto and not _is_at_least(throttle)
+        if can_be_lower and self._choose(role, now, fresh=True, pressed=True):
+            self._changed(role, "pressed")
 
     def _sources(self) -> list[RateSource | None]:
         return [steered.throttle.quota.source for steered in self._roles.values()]
@@ -149,8 +174,8 @@ class Steering:
             if self._choose(role, now, fresh=fresh):
                 self._changed(role, "rate")
 
-    def _choose(self, role: Role, now: float, *, fresh: bool) -> bool:
-        """Return whether another rate holds now."""
+    def _choose(self, role: Role, now: float, *, fresh: bool, pressed: bool = False) -> bool:
+        """Return whether another rate holds now. `pressed`: between two looks, for the sake of in-sync followers."""
         steered = self._roles[role]
         source = steered.throttle.quota.source
         if source is None:
@@ -164,26 +189,30 @@ class Steering:
         held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
         since = source.since(self._watch.starts.of(source, wall), wall)
         steered.choice = choice = steered.rate.choose(
-            source, self._observed(role, steered, now, fresh=fresh), held, since=since, wall=wall, now=now
+            source,
+            self._observed(role, steered, now, fresh=fresh, pressed=pressed),
+            held,
+            since=since,
+            wall=wall,
+            now=now,
         )
         steered.throttle.floor_bytes_per_second = min(
             max(source.least, choice.needed_bytes_per_second or 0.0), source.most
         )
         steered.throttle.timings.are_wanted = choice.auto and choice.held_by != HeldBy.NOTHING_BEHIND
+        steered.throttle.timings.most_pause_seconds = steered.signals.most_pause_seconds
         if choice.bytes_per_second != held:
             steered.throttle.change_rate(choice.bytes_per_second, now)
         self._tell(role, steered, now)
         return choice.bytes_per_second != held
 
-    def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool) -> Observed:
+    def _observed(self, role: Role, steered: _Steered, now: float, *, fresh: bool, pressed: bool) -> Observed:
         survey, throttle = self._surveyor.last(role), steered.throttle
         statistics = throttle.statistics
         moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
         before, seconds = steered.used_bytes, now - steered.looked_at
         steered.used_bytes, steered.looked_at = moved, now
-        answers, turnarounds = throttle.timings.take()
-        at_least = throttle.quota.source is not None and throttle.quota.bytes_per_second <= throttle.quota.source.least
-        measured = Measured(turnarounds, answers, survey.behind, survey.in_sync - survey.new)
+        readings = self._pauses(steered, now) if pressed else self._readings(survey, steered, now)
         return Observed(
             survey.behind,
             survey.lag_messages,
@@ -192,12 +221,20 @@ class Steering:
             self._oversight.passing(role).in_sync,
             fresh,
             used_bytes_per_second=(moved - before) / seconds if seconds > 0 else 0.0,
-            readings=[
-                *steered.signals.read(measured, now, at_least=at_least, host=self._host.reading),
-                *self.querying.readings(),
-            ],
+            readings=readings,
             lost="; ".join(why for why in self.querying.lost(now).values() if why),
         )
+
+    def _readings(self, survey: RoleSurvey, steered: _Steered, now: float) -> list[Reading]:
+        answers, turnarounds = steered.throttle.timings.take()
+        measured = Measured(turnarounds, answers, survey.behind, survey.in_sync - survey.new)
+        at_least = _is_at_least(steered.throttle)
+        of_role = steered.signals.read(measured, now, at_least=at_least, host=self._host.reading)
+        return [*of_role, *self.querying.readings()]
+
+    def _pauses(self, steered: _Steered, now: float) -> list[Reading]:
+        pause = steered.throttle.timings.take_last_pauses()
+        return steered.signals.read_pauses(pause, now, at_least=_is_at_least(steered.throttle))
 
     def _tell(self, role: Role, steered: _Steered, now: float) -> None:
         choice, told = steered.choice, steered.told
@@ -225,3 +262,9 @@ class Steering:
         else:
             self._log.info("rate_chosen", **facts)
         steered.told, steered.told_at = choice, now
+
+
+def _is_at_least(throttle: RoleThrottle) -> bool:
+    """Whether the rate could not be lower."""
+    source = throttle.quota.source
+    return source is not None and throttle.quota.bytes_per_second <= source.least

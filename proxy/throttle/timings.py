@@ -1,14 +1,30 @@
 """How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
 
 A sample costs the data path a subtraction and an append, and at most `MOST_SAMPLES` are kept until they are taken, once
-a second. Pure: times are arguments. Invariant: no sample is kept once it was taken.
+a second. Pauses that are too long one after the other are told at once: a second of them is 3 % of a move of half a
+minute, which is more than the slowest hundredth of what producers wait for. Pure: times are arguments. Invariant: no
+sample is kept once it was taken.
 """
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_SAMPLES = 256
+"""The last so many."""
+STANDING_PAUSES = 10
+"""So many pauses that are too long, beside few that are not, are no chance: a queue stands. At 300 fetches a second
+this takes 30 ms. With 25 pauses producers waited longer, and so did a move with 8 of them, of which chance made more
+(simulated, tests/proxy/rates/full_link.py)."""
+SHORT_PAUSE_COUNTS = 3
+"""A pause that is not too long weighs as much as so many that are: a machine with other work makes up to a third of
+them late, and that is no queue."""
 LEAST_ANSWER_RISE_SECONDS = 0.005
 """If a leader's answers take longer than at their best, but by less than this, that says nothing: the records may be
 read from a disk or from memory."""
@@ -31,29 +47,55 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
 class Timings:
     """Samples of one role's connections, while its rate is one with `auto`: no other rate is chosen by them."""
 
-    __slots__ = ("_answers", "_turnarounds", "are_wanted")
+    __slots__ = (
+        "_answers",
+        "_too_long",
+        "_turnarounds",
+        "are_wanted",
+        "most_pause_seconds",
+        "on_standing_queue",
+    )
 
     def __init__(self) -> None:
         self.are_wanted = False
         """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
-        self._answers: list[float] = []
-        self._turnarounds: list[float] = []
+        self.most_pause_seconds = math.inf
+        """A follower's pause may be so long before it counts as too long; whoever chooses the rate says it."""
+        self.on_standing_queue: Callable[[], None] | None = None
+        """Called when `STANDING_PAUSES` were too long."""
+        self._answers: deque[float] = deque(maxlen=MOST_SAMPLES)
+        self._turnarounds: deque[float] = deque(maxlen=MOST_SAMPLES)
+        self._too_long = 0
 
     def answered(self, seconds: float) -> None:
         """A leader's answer with granted records begins, `seconds` after the request was decided."""
-        if len(self._answers) < MOST_SAMPLES:
-            self._answers.append(seconds)
+        self._answers.append(seconds)
 
     def came_back(self, seconds: float) -> None:
         """A follower has asked again, `seconds` after an answer with records of replicas in sync began to go on."""
-        if len(self._turnarounds) < MOST_SAMPLES:
-            self._turnarounds.append(seconds)
+        self._turnarounds.append(seconds)
+        if seconds <= self.most_pause_seconds:
+            self._too_long = max(self._too_long - SHORT_PAUSE_COUNTS, 0)
+            return
+        self._too_long += 1
+        if self._too_long >= STANDING_PAUSES:
+            self._too_long = 0
+            if self.on_standing_queue is not None:
+                self.on_standing_queue()
+
+    def take_last_pauses(self) -> float | None:
+        """Return the upper quartile of the last `STANDING_PAUSES` turnarounds, and forget all of them: those before
+        the queue stood say nothing of it."""
+        turnarounds = list(self._turnarounds)[-STANDING_PAUSES:]
+        self._turnarounds.clear()
+        return _upper_quartile(turnarounds)
 
     def take(self) -> tuple[float | None, float | None]:
         """Return the median of answers and the upper quartile of turnarounds since the last call; None where there was
         nothing."""
-        answers, self._answers = self._answers, []
-        turnarounds, self._turnarounds = self._turnarounds, []
+        answers, turnarounds = list(self._answers), list(self._turnarounds)
+        self._answers.clear()
+        self._turnarounds.clear()
         return median(answers) if answers else None, _upper_quartile(turnarounds)
 
 

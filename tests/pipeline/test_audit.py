@@ -34,6 +34,17 @@ def test_of_two_words_in_a_second_the_later_run_has_the_last_and_what_it_was_tol
     assert [row.limit for row in periods(said).collect()] == [100.0]
 
 
+@pytest.mark.parametrize("order", [("rate", "pressed"), ("pressed", "rate")], ids=["in order", "as files may say it"])
+def test_of_two_rates_that_were_chosen_in_a_second_the_one_for_late_followers_came_later(
+    spark: SparkSession, order: tuple[str, ...]
+) -> None:
+    said = quotas(spark, [(0, 50.0)], reason="start", tick=0)
+    for reason in order:
+        said = said.unionByName(quotas(spark, [(3, {"rate": 90.0, "pressed": 40.0}[reason])], reason=reason, tick=3))
+    (_, found) = periods(said).orderBy("since").collect()
+    assert (found.limit, found.least, found.most) == (40.0, 40.0, 90.0)
+
+
 def test_of_a_rate_that_was_chosen_and_a_change_in_a_second_the_change_came_later(spark: SparkSession) -> None:
     """A rate that sets itself becomes one of the file; then another is chosen, a second later."""
     said = quotas(spark, [(0, 50.0)], reason="start", tick=0)

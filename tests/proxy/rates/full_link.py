@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from admission.budget import StrictBudget, Wish
 from proxy.quotas.rate_source import RateSource
 from proxy.rates.auto import AutoRate
-from proxy.rates.signals import Measured, Signals
+from proxy.rates.signals import Measured, Reading, Signals
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.riding import Riding, wish_within
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
@@ -64,18 +64,24 @@ class Catching:
         self._riding, self._timings = Riding(), Timings()
         self._signals, self._rate = Signals(), AutoRate()
         self._used = self._granted = 0
-        self._looks_at = 1.0
+        self._looked_at = 0.0
+        self._is_pressed = self._was_pressed = False
+        self._timings.on_standing_queue = self._press
         self.moved_bytes = 0
+
+    def _press(self) -> None:
+        self._is_pressed = True
 
     def came_back(self, seconds: float, now: float) -> None:
         self._timings.came_back(seconds)
+        if self._is_pressed and not self._was_pressed:
+            self._lower(now)
         self._riding.came_back(seconds, self._granted, now)
         self._claim.most_riding_bytes = max(self._riding.most_bytes, self._source.least * seconds)
 
     def granted(self, now: float) -> int:
-        while self._looks_at <= now:
-            self._look(self._looks_at)
-            self._looks_at += 1.0
+        while self._looked_at + 1.0 <= now:
+            self._look(self._looked_at + 1.0)
         wish = Wish(LIMIT_BYTES, LEAST_NEED_BYTES)
         first = wish_within(self._claim.most_riding_bytes, wish, MOVED_BATCH_BYTES)
         self._granted = sum(self._budget.admit(self._claim, [first] + [wish] * (REPLICAS - 1), now, rides=True))
@@ -94,10 +100,24 @@ class Catching:
     def _look(self, now: float) -> None:
         answers, turnarounds = self._timings.take()
         measured = Measured(turnarounds, answers, REPLICAS, PRODUCERS)
-        readings = self._signals.read(measured, now, at_least=self._held <= self._source.least, host=None)
-        self._held = self._rate.choose(self._source, readings, self._held, used=self._used, now=now).bytes_per_second
+        self._choose(self._signals.read(measured, now, at_least=self._is_at_least, host=None), now)
+        self._is_pressed = self._was_pressed = False
+
+    def _lower(self, now: float) -> None:
+        self._was_pressed = True
+        if not self._is_at_least:
+            self._choose(self._signals.read_pauses(self._timings.take_last_pauses(), now, at_least=False), now)
+
+    @property
+    def _is_at_least(self) -> bool:
+        return self._held <= self._source.least
+
+    def _choose(self, readings: list[Reading], now: float) -> None:
+        used = self._used / (now - self._looked_at) if now > self._looked_at else 0.0
+        self._held = self._rate.choose(self._source, readings, self._held, used=used, now=now).bytes_per_second
+        self._timings.most_pause_seconds = self._signals.most_pause_seconds
         self._budget.change_rate(self._held, now)
-        self._used = 0
+        self._used, self._looked_at = 0, now
 
 
 @dataclass

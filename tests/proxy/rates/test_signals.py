@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from proxy.quotas.query_signals import Signal
@@ -41,6 +43,17 @@ def test_a_followers_pause_may_be_one_and_a_half_milliseconds_longer_and_an_answ
     found = pressures(signals, Measured(0.0022, 0.0027), 1.0)
     assert found[Signal.IN_SYNC_FOLLOWERS] == pytest.approx(1)
     assert found[Signal.CATCH_UP_READS] == pytest.approx(0.4)
+
+
+def test_a_few_pauses_between_two_looks_are_compared_with_the_same_best() -> None:
+    signals = Signals()
+    assert signals.most_pause_seconds == math.inf
+    assert signals.read_pauses(None, 0.0, at_least=False) == []
+    pressures(signals, Measured(0.0007, 0.0007), 0.0)
+    assert signals.most_pause_seconds == pytest.approx(0.0022)
+    (found,) = signals.read_pauses(0.0037, 0.5, at_least=False)
+    assert (found.signal, found.seen_at) == (Signal.IN_SYNC_FOLLOWERS, 0.5)
+    assert found.pressure == pytest.approx(2)
 
 
 def test_what_was_not_measured_says_nothing() -> None:

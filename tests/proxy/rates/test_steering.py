@@ -19,6 +19,7 @@ from proxy.statistics import RoleStatistics
 from proxy.throttle.passing import Passing
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.survey import RoleSurvey
+from proxy.throttle.timings import STANDING_PAUSES
 from tests.proxy.conversation import settings
 from tests.proxy.recorded_log import RecordedLog
 
@@ -259,3 +260,84 @@ async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
     rig.steering.step(now + 70)
     assert rig.rate() == 10 * MIB
     assert not throttle.timings.are_wanted
+
+
+async def under_a_rate_that_does_not_hurt(rig: Rig, nursery: trio.Nursery) -> None:
+    """At 40 MiB/s, of which 30 were used in the last half of a second; followers have come back in 1 ms at best."""
+    # A look at the host is a thread's, and the virtual clock does not wait for threads.
+    rig.steering._host.look = trio.lowlevel.checkpoint
+    throttle = rig.throttles[Role.LEADER]
+    throttle.change_rate(40 * MIB, trio.current_time())
+    throttle.timings.came_back(0.001)
+    nursery.start_soon(rig.steering.run)
+    await trio.sleep(0.5)
+    assert rig.rate() == 40 * MIB
+    throttle.statistics.throttled_bytes_catching_up += 15 * MIB
+    rig.told.clear()
+
+
+def are_late(rig: Rig, milliseconds: float = 6.0) -> None:
+    for _ in range(STANDING_PAUSES):
+        rig.throttles[Role.LEADER].timings.came_back(milliseconds / 1000)
+
+
+async def test_late_followers_are_given_way_to_at_once_and_once_between_two_looks(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    await trio.Path(path).write_text(AUTO)
+    rig = Rig(path)
+    await under_a_rate_that_does_not_hurt(rig, nursery)
+    are_late(rig)
+    await trio.sleep(0.01)
+    assert rig.told == [(Role.LEADER, "pressed", 15 * MIB)]
+    choice = rig.steering.choice(Role.LEADER)
+    assert choice is not None
+    assert choice.held_by == "in_sync_followers"
+    are_late(rig)
+    await trio.sleep(0.9)
+    assert len(rig.told) == 1
+    await trio.sleep(0.1)
+    assert [reason for _, reason, _ in rig.told] == ["pressed", "rate"]
+
+
+async def test_followers_that_are_a_little_late_are_looked_at_again(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    await trio.Path(path).write_text(AUTO)
+    rig = Rig(path)
+    await under_a_rate_that_does_not_hurt(rig, nursery)
+    are_late(rig, 3.0)
+    await trio.sleep(0.9)
+    assert rig.told == []
+    are_late(rig, 3.0)
+    await trio.sleep(0.2)
+    assert [reason for _, reason, _ in rig.told] == ["rate"]
+    assert 15 * MIB < rig.rate() < 20 * MIB
+
+
+async def test_at_the_least_rate_late_followers_change_nothing(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """What is slow even then becomes their best, after half a minute in which they were never faster."""
+    await trio.Path(path).write_text(AUTO.replace("10MiB/s", "40MiB/s"))
+    rig = Rig(path)
+    await under_a_rate_that_does_not_hurt(rig, nursery)
+    for _ in range(70):
+        are_late(rig)
+        await trio.sleep(1)
+    assert rig.told == []
+    assert rig.steering._roles[Role.LEADER].signals.most_pause_seconds == pytest.approx(0.012)
+
+
+async def test_under_a_rate_of_the_file_nobody_is_pressed(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    await trio.Path(path).write_text(AUTO)
+    rig = Rig(path)
+    await under_a_rate_that_does_not_hurt(rig, nursery)
+    nursery.start_soon(rig.steering.apply_changes, Role.LEADER)
+    await rig.write(f"[brokers.default]\n{KEY} = 1000000\n{LISTED}")
+    await trio.sleep(2)
+    are_late(rig)
+    await trio.sleep(2)
+    assert (rig.rate(), [reason for _, reason, _ in rig.told]) == (1_000_000, ["change"])

@@ -9,7 +9,7 @@ from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.decision import Forward
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.timings import MOST_SAMPLES, Timings
+from proxy.throttle.timings import MOST_SAMPLES, STANDING_PAUSES, Timings
 from tests.proxy.conversation import MIB, Conversation, behind, response_entry, settings, throttle
 
 KEY = ("t", 0)
@@ -43,14 +43,58 @@ def test_followers_count_by_their_slower_half() -> None:
 
 
 def test_no_more_is_kept_than_a_second_needs() -> None:
+    """The last of a second count: the rate may have done harm since its first."""
     timings = Timings()
-    for _ in range(MOST_SAMPLES):
+    for _ in range(10 * MOST_SAMPLES):
         timings.answered(1.0)
         timings.came_back(1.0)
-    for _ in range(10 * MOST_SAMPLES):
+    for _ in range(MOST_SAMPLES):
         timings.answered(9.0)
         timings.came_back(9.0)
-    assert timings.take() == (1.0, 1.0)
+    timings.answered(1.0)
+    assert timings.take() == (9.0, 9.0)
+
+
+class Queue:
+    """Counts how many times a standing queue was told, of pauses that may be 2 ms long."""
+
+    def __init__(self) -> None:
+        self.timings, self.told = Timings(), 0
+        self.timings.most_pause_seconds = 0.002
+        self.timings.on_standing_queue = self._tell
+
+    def _tell(self) -> None:
+        self.told += 1
+
+    def came_back(self, *milliseconds: float) -> int:
+        for each in milliseconds:
+            self.timings.came_back(each / 1000)
+        return self.told
+
+
+def test_pauses_that_are_too_long_one_after_the_other_are_told_at_once() -> None:
+    queue = Queue()
+    assert queue.came_back(*[1] * 200, *[3] * (STANDING_PAUSES - 1)) == 0
+    assert queue.came_back(3) == 1
+    assert queue.timings.take_last_pauses() == 0.003
+    assert queue.timings.take() == (None, None)
+    assert queue.came_back(*[3] * STANDING_PAUSES) == 2
+
+
+def test_a_queue_that_stands_is_told_although_a_fetch_was_in_time() -> None:
+    assert Queue().came_back(*[3, 3, 3, 3, 3, 3, 3, 1] * 3) == 1
+
+
+@pytest.mark.parametrize("pauses", [[3, 1], [1, 3, 3, 3], [3, 3, 1, 3], [2]], ids=str)
+def test_followers_that_are_late_by_chance_are_no_queue(pauses: list[float]) -> None:
+    assert Queue().came_back(*pauses * 1000) == 0
+
+
+def test_until_there_is_a_best_no_pause_is_too_long() -> None:
+    timings = Timings()
+    timings.on_standing_queue = pytest.fail
+    for _ in range(100):
+        timings.came_back(9.0)
 
 
 def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
