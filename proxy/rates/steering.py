@@ -185,6 +185,7 @@ class Steering:
                 steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None
             steered.throttle.timings.are_wanted = False
+            steered.throttle.timings.most_pause_seconds = math.inf
             return False
         held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
         since = source.since(self._watch.starts.of(source, wall), wall)

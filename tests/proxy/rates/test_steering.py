@@ -341,3 +341,4 @@ async def test_under_a_rate_of_the_file_nobody_is_pressed(
     are_late(rig)
     await trio.sleep(2)
     assert (rig.rate(), [reason for _, reason, _ in rig.told]) == (1_000_000, ["change"])
+    assert rig.throttles[Role.LEADER].timings.most_pause_seconds == math.inf
