@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from protocol.errors import ProtocolError
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 
-from .answers import response
+from .answers import LEAST_BATCH_BYTES, response
 from .loads import CORRELATION_ID_AT, KAFKA_BUFFERS, PREFIX_BYTES, records_of
 
 if TYPE_CHECKING:
@@ -84,12 +84,17 @@ class Answers:
 
 
 def answer_to(request: FetchRequest) -> Answer:
-    left, entries = request.max_bytes, []
+    """Where no batch fits into a limit, the first partition that has one is answered with all of it, and the others
+    with nothing (KIP-74): a replica that is asked for one byte, to learn its high watermark, rarely brings records."""
+    left, entries, empty = request.max_bytes, [], True
     for entry in request.entries:
-        size = min(records_of(entry.topic), entry.partition_max_bytes, left)
-        left -= size
+        there = records_of(entry.topic)
+        size = min(there, entry.partition_max_bytes, left)
+        if size < LEAST_BATCH_BYTES:
+            size = there if empty else 0
+        left = max(left - size, 0)
+        empty = empty and not size
         entries.append((entry.topic, entry.partition, size))
-    empty = not any(size for _, _, size in entries)
     start, parts = _begin(response(request.head.api_version, entries))
     return Answer(start, parts, None, 0, request.max_wait_ms / 1000 if empty else 0.0)
 
