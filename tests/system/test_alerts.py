@@ -99,8 +99,9 @@ async def test_a_stall_a_bad_file_and_a_throttle_left_behind_are_told_and_over(
     assert outcome.equal
     assert set(watch.fired) == {PINNED, RELOAD_FAILED, LEFT_BEHIND}
     assert {alert.labels["broker"] for alert in watch.fired.values()} == {"101"}
-    # Those of encrypted legs, and of rates that set themselves, have nothing to show where there are none.
-    assert {each for each in watch.unanswered if not re.search("_tls_|certificate|_deadline_|_auto_", each)} == set()
+    # Panels of encrypted legs, finer rates and rates that set themselves have nothing to show where there are none.
+    without = re.compile("_tls_|certificate|_bound_|_deadline_|_auto_")
+    assert {each for each in watch.unanswered if not without.search(each)} == set()
 
 
 async def test_a_replica_that_leaves_the_isr_while_others_are_held_back_is_told(
@@ -130,5 +131,5 @@ async def test_a_replica_that_leaves_the_isr_while_others_are_held_back_is_told(
         scene.write_quotas(scene.quotas(scene.plenty))
         await move.finish(timeout_seconds=60)
     record("alerts", isr_shrink=watch.history)
-    assert "About" in watch.fired[ISR_SHRINKING].annotations["description"]
+    assert "There were about" in watch.fired[ISR_SHRINKING].annotations["description"]
     assert watch.fired[ISR_SHRINKING].labels["cluster"] == "lab"
