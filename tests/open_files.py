@@ -1,6 +1,5 @@
 """What this process has open, by name and not by number: what a test left behind may be closed at any moment."""
 
-import os
 from pathlib import Path
 
 PROC = Path("/proc/self/fd")
@@ -15,7 +14,7 @@ def open_files() -> set[tuple[int, str]]:
     found = set()
     for link in PROC.iterdir():
         try:
-            found.add((int(link.name), os.readlink(link)))  # noqa: PTH115 - a socket's is no path
+            found.add((int(link.name), str(link.readlink())))
         except FileNotFoundError:
             continue  # The directory that was just listed, or a file that was closed since.
     return found

@@ -125,9 +125,9 @@ class Signals:
         """A follower's pause that is longer is too long."""
         return self._turnarounds.most_seconds
 
-    def read_pauses(self, seconds: float | None, now: float, *, at_least: bool) -> list[Reading]:
-        """Return what the last few pauses say, between two calls of `read`."""
-        found = self._turnarounds.read(seconds, now, at_least=at_least)
+    def read_pauses(self, seconds: float | None, now: float) -> list[Reading]:
+        """Return what the last few pauses say between two calls of `read`, at a rate that could be lower."""
+        found = self._turnarounds.read(seconds, now, at_least=False)
         return [] if found is None else [found]
 
     def _replicas(self, behind: int, in_sync: int, now: float) -> Reading | None:

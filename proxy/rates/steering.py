@@ -234,8 +234,7 @@ class Steering:
         return [*of_role, *self.querying.readings()]
 
     def _pauses(self, steered: _Steered, now: float) -> list[Reading]:
-        pause = steered.throttle.timings.take_last_pauses()
-        return steered.signals.read_pauses(pause, now, at_least=_is_at_least(steered.throttle))
+        return steered.signals.read_pauses(steered.throttle.timings.take_last_pauses(), now)
 
     def _tell(self, role: Role, steered: _Steered, now: float) -> None:
         choice, told = steered.choice, steered.told

@@ -14,7 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 MOST_SAMPLES = 256
 """The last so many."""
@@ -86,17 +86,17 @@ class Timings:
     def take_last_pauses(self) -> float | None:
         """Return the upper quartile of the last `STANDING_PAUSES` turnarounds, and forget all of them: those before
         the queue stood say nothing of it."""
-        turnarounds = list(self._turnarounds)[-STANDING_PAUSES:]
+        found = _upper_quartile(list(self._turnarounds)[-STANDING_PAUSES:])
         self._turnarounds.clear()
-        return _upper_quartile(turnarounds)
+        return found
 
     def take(self) -> tuple[float | None, float | None]:
         """Return the median of answers and the upper quartile of turnarounds since the last call; None where there was
         nothing."""
-        answers, turnarounds = list(self._answers), list(self._turnarounds)
+        found = median(self._answers) if self._answers else None, _upper_quartile(self._turnarounds)
         self._answers.clear()
         self._turnarounds.clear()
-        return median(answers) if answers else None, _upper_quartile(turnarounds)
+        return found
 
 
 class Turnaround:
@@ -122,7 +122,7 @@ class Turnaround:
         return since
 
 
-def _upper_quartile(values: list[float]) -> float | None:
+def _upper_quartile(values: Collection[float]) -> float | None:
     """The upper quartile: it is as high for a link that is full for half of a second as for one that is full all the
     time, and a single slow fetch does not raise it."""
     return sorted(values)[3 * (len(values) - 1) // 4] if values else None

@@ -106,7 +106,7 @@ class Catching:
     def _lower(self, now: float) -> None:
         self._was_pressed = True
         if not self._is_at_least:
-            self._choose(self._signals.read_pauses(self._timings.take_last_pauses(), now, at_least=False), now)
+            self._choose(self._signals.read_pauses(self._timings.take_last_pauses(), now), now)
 
     @property
     def _is_at_least(self) -> bool:

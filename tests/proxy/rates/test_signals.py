@@ -48,10 +48,10 @@ def test_a_followers_pause_may_be_one_and_a_half_milliseconds_longer_and_an_answ
 def test_a_few_pauses_between_two_looks_are_compared_with_the_same_best() -> None:
     signals = Signals()
     assert signals.most_pause_seconds == math.inf
-    assert signals.read_pauses(None, 0.0, at_least=False) == []
+    assert signals.read_pauses(None, 0.0) == []
     pressures(signals, Measured(0.0007, 0.0007), 0.0)
     assert signals.most_pause_seconds == pytest.approx(0.0022)
-    (found,) = signals.read_pauses(0.0037, 0.5, at_least=False)
+    (found,) = signals.read_pauses(0.0037, 0.5)
     assert (found.signal, found.seen_at) == (Signal.IN_SYNC_FOLLOWERS, 0.5)
     assert found.pressure == pytest.approx(2)
 

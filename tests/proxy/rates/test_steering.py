@@ -262,8 +262,10 @@ async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
     assert not throttle.timings.are_wanted
 
 
-async def under_a_rate_that_does_not_hurt(rig: Rig, nursery: trio.Nursery) -> None:
+async def under_a_rate_that_does_not_hurt(path: Path, nursery: trio.Nursery, content: str = AUTO) -> Rig:
     """At 40 MiB/s, of which 30 were used in the last half of a second; followers have come back in 1 ms at best."""
+    await trio.Path(path).write_text(content)
+    rig = Rig(path)
     # A look at the host is a thread's, and the virtual clock does not wait for threads.
     rig.steering._host.look = trio.lowlevel.checkpoint
     throttle = rig.throttles[Role.LEADER]
@@ -274,6 +276,7 @@ async def under_a_rate_that_does_not_hurt(rig: Rig, nursery: trio.Nursery) -> No
     assert rig.rate() == 40 * MIB
     throttle.statistics.throttled_bytes_catching_up += 15 * MIB
     rig.told.clear()
+    return rig
 
 
 def are_late(rig: Rig, milliseconds: float = 6.0) -> None:
@@ -284,9 +287,7 @@ def are_late(rig: Rig, milliseconds: float = 6.0) -> None:
 async def test_late_followers_are_given_way_to_at_once_and_once_between_two_looks(
     path: Path, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    await trio.Path(path).write_text(AUTO)
-    rig = Rig(path)
-    await under_a_rate_that_does_not_hurt(rig, nursery)
+    rig = await under_a_rate_that_does_not_hurt(path, nursery)
     are_late(rig)
     await trio.sleep(0.01)
     assert rig.told == [(Role.LEADER, "pressed", 15 * MIB)]
@@ -303,9 +304,7 @@ async def test_late_followers_are_given_way_to_at_once_and_once_between_two_look
 async def test_followers_that_are_a_little_late_are_looked_at_again(
     path: Path, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    await trio.Path(path).write_text(AUTO)
-    rig = Rig(path)
-    await under_a_rate_that_does_not_hurt(rig, nursery)
+    rig = await under_a_rate_that_does_not_hurt(path, nursery)
     are_late(rig, 3.0)
     await trio.sleep(0.9)
     assert rig.told == []
@@ -319,9 +318,7 @@ async def test_at_the_least_rate_late_followers_change_nothing(
     path: Path, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     """What is slow even then becomes their best, after half a minute in which they were never faster."""
-    await trio.Path(path).write_text(AUTO.replace("10MiB/s", "40MiB/s"))
-    rig = Rig(path)
-    await under_a_rate_that_does_not_hurt(rig, nursery)
+    rig = await under_a_rate_that_does_not_hurt(path, nursery, AUTO.replace("10MiB/s", "40MiB/s"))
     for _ in range(70):
         are_late(rig)
         await trio.sleep(1)
@@ -332,9 +329,7 @@ async def test_at_the_least_rate_late_followers_change_nothing(
 async def test_under_a_rate_of_the_file_nobody_is_pressed(
     path: Path, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
-    await trio.Path(path).write_text(AUTO)
-    rig = Rig(path)
-    await under_a_rate_that_does_not_hurt(rig, nursery)
+    rig = await under_a_rate_that_does_not_hurt(path, nursery)
     nursery.start_soon(rig.steering.apply_changes, Role.LEADER)
     await rig.write(f"[brokers.default]\n{KEY} = 1000000\n{LISTED}")
     await trio.sleep(2)
