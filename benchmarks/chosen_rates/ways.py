@@ -32,12 +32,15 @@ WAYS = {
     "best": f"the broker's quota, {FIXED['best'] / MB:g} MB/s",
     "cautious": f"the broker's quota, {FIXED['cautious'] / MB:g} MB/s",
     "autothrottle": "the broker's quota by autothrottle's formula",
+    "best, sidecars": f"the sidecars' quota, {FIXED['best'] / MB:g} MB/s",
+    "cautious, sidecars": f"the sidecars' quota, {FIXED['cautious'] / MB:g} MB/s",
     "auto": "**sidecar, `auto`, the leader's**",
     "auto both": "**sidecar, `auto`, both ends'**",
 }
-BY_SIDECARS = frozenset({"none, sidecars", "auto", "auto both"})
+BY_SIDECARS = frozenset({"none, sidecars", "best, sidecars", "cautious, sidecars", "auto", "auto both"})
 MOVES = frozenset(WAYS) - {"none", "none, sidecars"}
 
+_AUTO = f"{{ auto = true, min = {int(LEAST)}, max = {int(MOST)} }}"
 _BROKER_OF = {"leader": LEADER, "follower": FOLLOWER}
 _KEY_OF = {"leader": LEADER_RATE, "follower": FOLLOWER_RATE}
 _LISTS = {role: ",".join(f"{partition}:{broker}" for partition in MOVED) for role, broker in _BROKER_OF.items()}
@@ -49,9 +52,11 @@ def quotas(stage: Stage, way: str, topic: str, loads: Loads) -> AbstractAsyncCon
         case "autothrottle":
             return _autothrottled(stage, topic, loads)
         case "auto":
-            return _auto(stage, topic, {"leader": _LISTS["leader"]}, loads)
+            return _by_sidecars(stage, topic, {"leader": _LISTS["leader"]}, _AUTO, loads)
         case "auto both":
-            return _auto(stage, topic, _LISTS, loads)
+            return _by_sidecars(stage, topic, _LISTS, _AUTO, loads)
+        case "best, sidecars" | "cautious, sidecars":
+            return _by_sidecars(stage, topic, _LISTS, str(int(FIXED[way.partition(",")[0]])), loads)
         case _ if way in FIXED:
             rates = dict.fromkeys(_LISTS, FIXED[way])
             return native_quotas(stage.kafka, topic, lists=_LISTS, rates=rates, brokers=BROKERS)
@@ -64,8 +69,10 @@ async def _none() -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _auto(stage: Stage, topic: str, lists: Mapping[str, str], loads: Loads) -> AsyncGenerator[None]:
-    rate = f"{{ auto = true, min = {int(LEAST)}, max = {int(MOST)} }}"
+async def _by_sidecars(
+    stage: Stage, topic: str, lists: Mapping[str, str], rate: str, loads: Loads
+) -> AsyncGenerator[None]:
+    """`rate`: as quotas.toml has it."""
     lines = [
         "[brokers.default]", *(f"{role}.replication.throttled.rate = {rate}" for role in lists),
         f'[topics."{topic}"]', *(f'{role}.replication.throttled.replicas = "{lists[role]}"' for role in lists),
