@@ -78,19 +78,19 @@ class RequestReader:
                 return step
         if not self.has_begun and not self._begins(window):
             return BETWEEN_FRAMES
+        if exchange.opaque:
+            self._has_read()  # no request has to be whole any more
         if exchange.opaque or window.end - window.start < LENGTH_PREFIX_BYTES:
             return rest(window, opaque=exchange.opaque)
         room = exchange.room
         if room <= 0:
             exchange.waits_for_room()
             return HELD
-        if not exchange.link.throttle.is_idle:
-            step = self._whole_fetch(window)
-            if step is not None:
-                return step
-        passable = passable_requests(window, exchange, room)
-        if passable:
-            return passable
+        step = self._whole_fetch(window) or passable_requests(window, exchange, room)
+        if step:
+            if exchange.reading:  # the first look at this request found only a part of it
+                self._has_read()
+            return step
         try:
             size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
         except ProtocolError:
@@ -112,7 +112,7 @@ class RequestReader:
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
         exchange, start = self._exchange, window.start
-        if exchange.correlator.state is not KAFKA:
+        if exchange.link.throttle.is_idle or exchange.correlator.state is not KAFKA:
             return None
         whole = whole_request(window.buffer, start, window.end)
         if whole is None:

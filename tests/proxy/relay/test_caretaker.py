@@ -11,19 +11,22 @@ import pytest
 import trio
 
 from protocol.wire.framing import with_length
+from proxy.quotas import Quotas
 from proxy.relay.buffers import Buffers
 from proxy.relay.caretaker import REST_SECONDS, Caretaker
-from tests.proxy.conversation import MIB, behind, throttle
+from tests.proxy.conversation import MIB, behind, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
 from .test_glance import window_of
 from .test_passing import PRODUCE, fetch
-from .wire import T0, limits, read_all, read_exactly, relayed
+from .wire import T0, answer, entry, limits, read_all, read_exactly, read_frame, relayed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from trio.testing import MockClock
+
+    from proxy.throttle.role_throttle import RoleThrottle
 
     from .wire import Wire
 
@@ -33,8 +36,8 @@ LARGE = fetch()[:4].replace(b"\0\0\0`", (60_000).to_bytes(4)) + fetch()[4:]
 
 
 @asynccontextmanager
-async def tended(*, held: int = 64 * MIB) -> AsyncIterator[tuple[Wire, Caretaker]]:
-    of = throttle()
+async def tended(*, held: int = 64 * MIB, of: RoleThrottle | None = None) -> AsyncIterator[tuple[Wire, Caretaker]]:
+    of = of or throttle()
     log = RecordedLog()
     caretaker = Caretaker(limits(frame_timeout_seconds=5, idle_timeout_seconds=12), Buffers(held), (of,), log)
     async with trio.open_nursery() as nursery:
@@ -77,6 +80,32 @@ async def test_half_a_request_that_is_not_held_may_take_as_long_as_it_likes(cloc
         await trio.sleep(9)
         await wire.follower.send_all(PASSED[200:])
         assert await read_exactly(wire.leader, len(PASSED)) == PASSED
+
+
+@pytest.mark.parametrize("has_quotas", [True, False])
+@pytest.mark.parametrize("cut", [9, 12, 30, -10])
+async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come(
+    cut: int, has_quotas: bool, clock: MockClock
+) -> None:
+    """Its connection was ended half a minute later, among requests that were answered."""
+    of, told = throttle(), answer([entry(0, high_watermark=5)])
+    if not has_quotas:
+        of.apply(Quotas(), 0.0)
+    async with tended(of=of) as (wire, caretaker):
+        await wire.exchange({T0: 5}, told)
+        asks = with_length(fetch_frame({T0: 5}))
+        await wire.follower.send_all(asks[:cut])
+        await trio.sleep(0.5)
+        await wire.follower.send_all(asks[cut:])
+        await wire.asked()
+        await wire.leader.send_all(with_length(told))
+        await read_frame(wire.follower)
+        assert caretaker.buffers.held == 0
+        for _ in range(4):
+            await trio.sleep(3)
+            await wire.exchange({T0: 5}, told)
+        await wire.follower.aclose()
+    assert wire.ending["cause"] == "follower_closed"
 
 
 async def test_an_idle_connection_is_ended_and_one_that_moves_is_not(clock: MockClock) -> None:
