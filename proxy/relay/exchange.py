@@ -81,7 +81,7 @@ class Undecoded(enum.Enum):
     MALFORMED_RESPONSE = "malformed_response"
     TOO_MANY_REPLICAS = "too_many_replicas"
     """Some partitions of a Fetch pass unthrottled, because no more replicas may be remembered: of this connection, or
-    of all connections."""
+    of all connections. A fetch session of too many partitions passes as a whole."""
     MEMORY = "memory"
     """A frame would have to be held until all of it has come, but all connections together already hold as much as they
     may."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ProtocolError
 from protocol.fetch.glance import peek_session
 from protocol.fetch.request import LAST_VERSION_WITH_REPLICA_ID, peek_replica_id
-from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS
+from protocol.fetch.tables import FINAL_EPOCH, FIRST_VERSION_WITH_SESSIONS, INITIAL_EPOCH, SUPPORTED_FETCH_VERSIONS
 from protocol.wire.apis import API_FETCH
 from protocol.wire.correlation import State, expects_response
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.fetch.glance import SessionAt
+    from protocol.fetch.request import FetchRequest
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
@@ -51,13 +52,15 @@ fetch session, in versions that have both at the beginning."""
 LEAST_HEADER_BYTES = 64
 """While a header is not all there, at least this much of the frame is waited for, then twice as much each time: the
 header is not parsed anew at every byte that comes."""
+FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
+"""The session epochs of a request that lists every partition (KIP-227)."""
 KAFKA = State.KAFKA
 
 
 class RequestReader:
     """Reads what one connection's follower sends. `clock` tells Trio's time."""
 
-    __slots__ = ("_exchange", "_in_slices", "_limits", "_reserved", "deciding", "has_begun")
+    __slots__ = ("_exchange", "_in_slices", "_limits", "_reserved", "_untouched", "deciding", "has_begun")
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
         self._exchange = exchange
@@ -66,6 +69,8 @@ class RequestReader:
         """The follower's first bytes have been looked at, which tell whether it speaks TLS."""
         self._reserved = 0
         """Bytes reserved in `Buffers` for the frame that is being read whole; 0: none is."""
+        self._untouched: Undecoded | None = None
+        """Why the requests of the connection's fetch session pass untouched; None: they are decided."""
         self.deciding = Deciding(exchange, clock)
         self._in_slices = InSlices(exchange, self.deciding)
 
@@ -132,7 +137,9 @@ class RequestReader:
                 request = deciding.parsed(frame)
             except ProtocolError:
                 return None
-        return None if request.replica_id < 0 else deciding.take(frame, request, correlation_id)
+        if request.replica_id < 0 or self._passes_untouched(request):
+            return None
+        return deciding.take(frame, request, correlation_id)
 
     def lost(self) -> None:
         """The connection has ended: nothing is held for it any more."""
@@ -206,6 +213,8 @@ class RequestReader:
             return self._pass_on(head, total)
         session = peek_session(head, window.buffer, end)
         if total - LENGTH_PREFIX_BYTES > self._limits.max_request_bytes:
+            if session is not None and session[1] in FULL_EPOCHS:
+                self._untouched = Undecoded.REQUEST_TOO_LARGE
             _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
             return self._pass_on(head, total)
         if not is_whole and window.ended:
@@ -224,7 +233,22 @@ class RequestReader:
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         if request.replica_id < 0:
             return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
+        reason = self._passes_untouched(request)
+        if reason is not None:
+            _not_understood(self._exchange, reason, session)
+            return self._pass_on(head, LENGTH_PREFIX_BYTES + len(frame))
         return self.deciding.take(frame, request, head.correlation_id)
+
+    def _passes_untouched(self, request: FetchRequest) -> Undecoded | None:
+        """Return why a request of a fetch session is not decided: its session began with more partitions than are
+        remembered of a connection, or with a request that was too large, so it cannot be translated. If such a request
+        were refused, the follower would send its first one again and again."""
+        if request.head.api_version < FIRST_VERSION_WITH_SESSIONS:
+            return None
+        if request.session_epoch in FULL_EPOCHS:
+            has_too_many = len(request.entries) > self._exchange.link.throttle.remembered.most_of_connection
+            self._untouched = Undecoded.TOO_MANY_REPLICAS if has_too_many else None
+        return self._untouched
 
     def _whole_of(self, window: Window, head: RequestHead, total: int, session: SessionAt | None) -> Step:
         """Wait for all of the frame, if there is room for it."""

@@ -54,8 +54,8 @@ class LinkSession:
             return replies.error(frame, request, taken)
         replicas = self._replicas
         if len(taken.partitions) > self._throttle.remembered.most_of_connection:
-            # The session has grown beyond what is remembered of a connection. The follower's next request lists all
-            # partitions at once, which is too long to be decoded and passes, so this is not refused again.
+            # The session has grown beyond what is remembered of a connection. The follower's next request is a full
+            # one, and a full request of so many partitions is not given to `take`: it passes untouched.
             return self._refuse(frame, request, taken)
         if taken.request.is_full:
             replicas.reselect()

@@ -427,3 +427,39 @@ async def test_emptied_and_replayed_at_once(version: int, clock: trio.testing.Mo
         assert told(version, received) == [(GRANTED, 0, HIGH, 0), (0, 0, HIGH, 0), (2, 0, HIGH, 0)]
         without = body_of(version, answer(version, [], tags=version >= 12))
         assert body_of(version, received).get(TAGS) == without.get(TAGS)
+
+
+@each_version
+@pytest.mark.parametrize("reason", ["too_many_replicas", "request_too_large"])
+async def test_a_session_that_is_too_large_passes_untouched(
+    version: int, reason: str, clock: trio.testing.MockClock
+) -> None:
+    """A request of too many partitions was refused with error 70, and the follower sent the same one for ever. After
+    one that was too large every second request was refused."""
+    of = throttle()
+    full, more = frame_of(version, {0: 5, 1: 5, 2: 5}), frame_of(version, {1: 6}, session=(SESSION, 1))
+    if reason == "too_many_replicas":
+        of.remembered.most_of_connection = 2
+    async with relayed(of, max_request_bytes=len(full) - (reason == "request_too_large")) as wire:
+        for sent in (full, more, full):
+            await wire.follower.send_all(with_length(sent))
+            assert await wire.asked() == sent
+            frame = full_answer(version, 50)
+            await wire.leader.send_all(with_length(frame))
+            assert await read_frame(wire.follower) == frame
+    assert of.statistics.undecoded == {reason: 3}
+
+
+@each_version
+async def test_a_session_that_grows_beyond_what_is_remembered_goes_on_after_one_refusal(
+    version: int, clock: trio.testing.MockClock
+) -> None:
+    of = throttle()
+    of.remembered.most_of_connection = 3
+    async with relayed(of) as wire:
+        await meet(wire, version)
+        await wire.follower.send_all(with_length(frame_of(version, {3: 5, 4: 5}, session=(SESSION, 1))))
+        assert body_of(version, await read_frame(wire.follower)).error_code == 70
+        full = frame_of(version, dict.fromkeys(range(5), 5))
+        await wire.follower.send_all(with_length(full))
+        assert await wire.asked() == full
