@@ -49,7 +49,8 @@ class AnswerReader:
 
     __slots__ = (
         "_additions", "_buffer", "_clock", "_end", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook",
-        "_passed", "_rows", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at", "is_long",
+        "_passed", "_piece_at", "_relayed_before", "_rows", "_settled", "_to_splice", "_total", "_unfinished", "_walk",
+        "_was_read_at", "is_long",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -60,8 +61,7 @@ class AnswerReader:
         self._unfinished = UnfinishedEntry()
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
-        knowledge (`Outlook.teaches`) it left. To a follower in sync the leader answers the same again and again, and
-        an equal answer in an equal state is not read again."""
+        knowledge (`Outlook.teaches`) it left. An equal answer in an equal state is not read again."""
 
     def begin(self, outlook: Outlook, total: int, now: float) -> None:
         """An answer of `total` bytes, with its length prefix, begins at the window's start."""
@@ -69,20 +69,18 @@ class AnswerReader:
         self._total = total
         self._now = now
         self._walk: FrameWalk | None = None
-        self._passed = 0
-        """How many bytes of the frame were told to go on, or were kept."""
+        self._passed = 0  # bytes of the frame that were told to go on, or were kept
         self._to_splice = 0
-        """How many bytes after the window, all of one partition's records, are told to go on next without being read:
-        only if there are enough of them to be spliced."""
+        """How many bytes after the window, all of one partition's records, are to be spliced next, without a look."""
         self._rows: Sequence[ResponseEntry] = ()
         """Entries in the bytes that go on now, to be learnt from once these have gone. Positions in them are offsets
         in `_buffer`, which holds nothing from `_end` on."""
-        self._settled = False
-        """All of it has been learnt from, and its grants are settled."""
+        self._piece_at = self._relayed_before = 0
+        """Where in `_buffer` these bytes begin, and how many bytes of answers had gone on before them."""
+        self._settled = False  # all of it has been learnt from, and its grants are settled
         self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
         """The next `read` deals with many partitions at once and may take long."""
-        self._was_read_at: int | None = None
-        """Where in `_buffer` the frame begins, if it was read in one piece."""
+        self._was_read_at: int | None = None  # where in `_buffer` the frame begins, if it was read in one piece
 
     def forget(self) -> None:
         """An answer has passed unread, so the remembered one is no longer the last answer: forget it."""
@@ -151,10 +149,12 @@ class AnswerReader:
         self._settled = True
 
     def lost(self, now: float) -> None:
-        """The connection has ended, perhaps in the middle of the answer. If some bytes of a partition's records have
-        gone on, all of its records are accounted for. Otherwise a follower that breaks off again and again would get
-        bytes that no budget pays for."""
+        """The connection has ended, perhaps in the middle of the answer. If some of a partition's records have gone on,
+        all are accounted for: a follower that breaks off again and again gets no bytes that no budget pays for."""
         self._unfinished.learn(self._outlook, now)
+        if self._rows and not self._keeping.active and not self._settled:
+            ends = self._piece_at + self._exchange.relayed.response_bytes - self._relayed_before
+            self._outlook.forwards(_begun(self._rows, ends), self._buffer, self._end, now)
         self._keeping.end()
         self._outlook.lost(now)
 
@@ -194,6 +194,7 @@ class AnswerReader:
             if outlook.translation is not None:
                 outlook.answered(*says(head))
             topics_end, self._buffer, self._end, self._was_read_at = head[TOPICS_END], window.buffer, end, start
+            self._piece_at, self._relayed_before = start, self._exchange.relayed.response_bytes
         self._passed = self._total
         additions = self._additions
         if not additions.owed:
@@ -223,6 +224,7 @@ class AnswerReader:
         as_one = window.is_peeked and not additions.owed and not self._keeping.active
         seen = unseen if as_one else min(unseen, window.size)
         self._rows, self._buffer, self._end = rows, window.buffer, window.end
+        self._piece_at, self._relayed_before = window.start, self._exchange.relayed.response_bytes
         self._passed += seen
         if self._keeping.active:
             return self._keeping.take(window, walk, (passed, passed + seen), rows)
@@ -242,6 +244,11 @@ class AnswerReader:
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
             self._outlook.lost(self._now)
             return walk.give_up()
+
+
+def _begun(rows: Sequence[ResponseEntry], ends: int) -> list[ResponseEntry]:
+    """Return the entries of which some records stand before `ends`. Rows may be plain tuples."""
+    return [row for row in rows if ResponseEntry(*row).records_at < ends]
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:

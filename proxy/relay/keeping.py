@@ -58,7 +58,9 @@ class Keeping:
         return True
 
     def end(self) -> None:
-        """Release what was reserved for the answer, however it ended; does nothing if none was being kept."""
+        """Release what was reserved for the answer, however it ended, and its bytes; does nothing if none was being
+        kept."""
+        self._kept = bytearray()
         self._exchange.buffers.release(self._reserved)
         self._reserved, self.active = 0, False
 

@@ -217,10 +217,8 @@ class RequestReader:
                 self._untouched = Undecoded.REQUEST_TOO_LARGE
             _not_understood(self._exchange, Undecoded.REQUEST_TOO_LARGE, session)
             return self._pass_on(head, total)
-        if not is_whole and window.ended:
-            return self._pass_on(head, total)
         if not is_whole:
-            return self._whole_of(window, head, total, session)
+            return self._pass_on(head, total) if window.ended else self._whole_of(window, head, total, session)
         frame = window.buffer[window.start + LENGTH_PREFIX_BYTES : end]
         return self._in_slices.decide(partial(self._whole, frame, head, session), total)
 

@@ -154,3 +154,19 @@ def test_records_that_break_off_are_accounted_for_whole() -> None:
     scene.reader.lost(1.0)
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
     assert reserved_bytes(scene.follower.throttle) == 0
+
+
+@pytest.mark.parametrize(("gone", "accounted"), [(0, 0), (3000, 1), (9500, 2), (18_000, 2)])
+def test_a_piece_that_breaks_off_is_accounted_for_as_far_as_it_has_gone(gone: int, accounted: int) -> None:
+    """The follower had read most of a large piece, and none of it was paid for."""
+    scene = Scene()
+    scene.follower.now = 1.0
+    scene.fetch()
+    statistics = scene.follower.throttle.statistics
+    had = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
+    assert scene.hear(answer({"t": [entry(0, batch(9000)), entry(1, batch(9000))]})) is not None
+    scene.exchange.passed_response(gone)
+    scene.reader.lost(1.0)
+    now = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
+    assert now - had == accounted * (9000 + ENTRY_BYTES)
+    assert reserved_bytes(scene.follower.throttle) == 0

@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.wire.framing import with_length
+from proxy.changes import Changes
 from proxy.config.settings import Policy
-from tests.proxy.conversation import MIB, quotas, throttle
+from proxy.relay.additions import Additions
+from proxy.relay.exchange import Exchange
+from proxy.relay.keeping import Keeping
+from proxy.throttle.decision import Forward
+from tests.proxy.conversation import MIB, behind, quotas, throttle
+from tests.proxy.recorded_log import RecordedLog
 
 from .test_responses import ENTRY_BYTES, meet, send_split
-from .wire import Key, Wire, answer, batch, entry, parsed, patient_clock, read_frame, relayed, reserved_bytes
+from .wire import Key, Wire, answer, batch, entry, limits, parsed, patient_clock, read_frame, relayed, reserved_bytes
 
 HIGH = 1_000_000
 BEHIND, ALSO_BEHIND, IN_SYNC, BROKEN = ("t", 0), ("t", 1), ("t", 2), ("t", 3)
@@ -199,3 +205,16 @@ async def test_observing_discards_nothing(clock: trio.testing.MockClock) -> None
         frame = response(3)
         await wire.leader.send_all(with_length(frame))
         assert await read_frame(wire.follower) == frame
+
+
+def test_what_was_kept_is_not_kept_after_its_answer() -> None:
+    """Up to 16 MiB of each connection stayed in memory, and counted nowhere."""
+    follower = behind()
+    keeping = Keeping(Exchange(follower.link, Changes(), RecordedLog()), limits(), Additions())
+    decision = follower.ask()
+    assert isinstance(decision, Forward)
+    assert decision.outlook is not None
+    assert keeping.begin(decision.outlook, 10_000)
+    keeping._kept += bytes(9000)
+    keeping.end()
+    assert not keeping._kept
