@@ -58,7 +58,7 @@ class Holding:
     def begin(self) -> bool:
         """The requests cannot go on. True: they wait until a time, which `run` looks after; False: for answers."""
         held = self._deciding.held
-        if held is not None and isinstance(held.decision, Hold):
+        if held is not None and isinstance(held.decision, Hold) and not self._deciding.due:
             self._held.set()
             return True
         self.for_answers = True
@@ -75,7 +75,7 @@ class Holding:
         are no frames.
         """
         held, transfer = self._deciding.held, self._responses.transfer
-        if held is None:
+        if held is None or isinstance(held.decision, Hold):  # one that is due waits for the end of an answer, too
             if self._exchange.has_room_again:
                 self.for_answers = False
                 self._later(self._requests)

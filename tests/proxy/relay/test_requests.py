@@ -13,12 +13,17 @@ from protocol.fetch.request import parse_fetch_request
 from protocol.wire.framing import with_length
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import Partitions
+from proxy.relay.deciding_in_slices import InSlices
 from tests.proxy.conversation import MIB, fetch_frame, quotas, throttle
 
 from .wire import T0, T1, Wire, answer, batch, entry, parsed, read_exactly, read_frame, relayed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trio.testing import MockClock
+
+    from proxy.relay.reading import Step
 
 TWO = {T0: 0, T1: 0}
 HIGH = 1_000_000
@@ -189,3 +194,32 @@ async def test_once_answers_cannot_be_told_apart_requests_pass_as_they_come(cloc
             assert await wire.asked() == fetch_frame(TWO)
         assert wire.throttle.statistics.omitted_partitions == 0
         assert wire.throttle.statistics.held_requests == 0
+
+
+async def test_a_held_request_that_is_due_waits_for_an_answer_that_stalls(
+    clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked at 7000 times a second until the answer before it went on."""
+    looks, decide = 0, InSlices.decide
+
+    def counted(self: InSlices, work: Callable[[], Step], total: int) -> Step:
+        nonlocal looks
+        looks += 1
+        assert looks < 100
+        return decide(self, work, total)
+
+    monkeypatch.setattr(InSlices, "decide", counted)
+    many = {("t", partition): 0 for partition in range(100)}
+    async with relayed(throttle(100)) as wire:
+        await wire.exchange(many, answer([entry(partition) for partition in range(100)]))
+        await wire.ask(many)
+        await wire.asked()
+        await wire.ask(many, max_wait_ms=200)
+        await trio.sleep(0.1)
+        assert wire.throttle.statistics.held_requests == 1
+        told = with_length(answer([entry(0, batch(60_000))] + [entry(n) for n in range(1, 100)]))
+        await wire.leader.send_all(told[:3000])
+        await trio.sleep(1)
+        await wire.leader.send_all(told[3000:])
+        assert (T0, 0, HIGH, 60_000) in parsed(await read_frame(wire.follower))
+        assert {records for *_, records in parsed(await read_frame(wire.follower))} == {0}
