@@ -80,6 +80,9 @@ class AutoRate:
         """Return the rate from `now` on. `used`: bytes per second that went through lately."""
         worst = max(readings, key=lambda reading: reading.pressure, default=None)
         if worst is not None and worst.pressure > 1:
+            # A high value that was judged before must not hide a new one of another signal.
+            new = [reading for reading in readings if reading.pressure > 1 and reading.seen_at > self._hurt_at]
+            worst = max(new, key=lambda reading: reading.pressure, default=worst)
             return self._lowered(source, worst, held, max(used, LEAST_REACHED * held), now)
         self._doubted = None
         if worst is not None and worst.pressure > CALM:
@@ -91,6 +94,10 @@ class AutoRate:
         stays = Verdict(held, worst.signal, f"{worst.words} is too much, looked at again")
         if worst.seen_at <= self._hurt_at:
             return stays
+        if held <= source.least:
+            # This says nothing of the rate, so it is not remembered as one that hurt: once the others that are to
+            # blame are done, catch-up is soon back where it was.
+            return Verdict(held, worst.signal, f"{worst.words} is too much, and no lower rate is allowed")
         if worst.pressure < BELIEVED:
             doubted = self._doubted
             if doubted is None or doubted[0] != worst.signal:

@@ -65,6 +65,26 @@ def test_it_never_goes_below_the_least() -> None:
     assert [looks.look(5).bytes_per_second for _ in range(3)] == [10 * MIB] * 3
 
 
+def test_what_hurts_at_the_least_rate_says_nothing_of_a_higher_one() -> None:
+    looks = Looks(12 * MIB)
+    looks.look(2)
+    for _ in range(20):
+        found = looks.look(2)
+    assert found.words == "a wait is too much, and no lower rate is allowed"
+    rates = [looks.look(0).bytes_per_second / MIB for _ in range(15)]
+    assert rates[-1] > 30
+
+
+def test_a_high_value_that_was_judged_hides_no_new_one_of_another_signal() -> None:
+    rate, held = AutoRate(), 100 * MIB
+    for now in range(4):
+        readings = [Reading("old", 2.0, 0.0, "an old wait"), Reading("new", 1.9, float(now), "a wait")]
+        found = rate.choose(SOURCE, readings, held, used=held, now=float(now))
+        held = found.bytes_per_second
+        assert found.signal == ("new" if now else "old")
+    assert held == pytest.approx(100 * MIB * 0.5 * 0.595**3)
+
+
 def test_between_calm_and_too_much_it_stays() -> None:
     found = Looks().look(0.9)
     assert (found.bytes_per_second, found.signal) == (100 * MIB, "a")
