@@ -80,7 +80,12 @@ class Stakes:
 
         `parts`: for each wish the stake in the budget of the part that it is of; None: of none.
         """
-        found = self._asked = dict.fromkeys(part for part in parts if part is not None)
+        before, found = self._asked, dict.fromkeys(part for part in parts if part is not None)
+        self._asked = found
+        for part in before:
+            if part not in found:
+                part.claim.wants = False
+                part.budget.turns.place(part.claim, 0)
         self._parts = () if None in parts else found
         self._bound_arrears()
         for part in found:

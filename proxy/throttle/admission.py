@@ -45,7 +45,7 @@ class Admission:
 
     __slots__ = (
         "_entered", "_finer", "_granted_bytes", "_leaves", "_peer", "_precedence", "_replicas", "_riding", "_throttle",
-        "claim", "has_all", "parts",
+        "claim", "granted_by", "has_all", "parts",
     )  # fmt: skip
 
     def __init__(self, throttle: RoleThrottle, replicas: Replicas, peer: str) -> None:
@@ -63,6 +63,9 @@ class Admission:
         """How many replicas of the last request asked the budget for nothing, because others are in greater need."""
         self.has_all = False
         """Everything that was wished for last is granted."""
+        self.granted_by: Entered | None = None
+        """The part in the budgets of its peer and of topics that the last grants were reserved in. Brokers may be found
+        in other racks while a long request is decided, and `entered` is another part then."""
         self.parts: dict[PartitionKey, Stake] = {}
         """Those of the last grants that a topic's budget bounds too, with the stake in that budget."""
 
@@ -148,7 +151,7 @@ class Admission:
         if not keys:
             return {}
         asked = self._within_ride(keys, wishes) if rides else wishes
-        entered = self._entered if self._throttle.finer is self._finer else self.entered
+        entered = self.granted_by = self._entered if self._throttle.finer is self._finer else self.entered
         if entered is None:
             grants = self._throttle.budget.admit(self.claim, asked, now, rides=rides)
         else:
@@ -199,8 +202,8 @@ class Admission:
         """Return grants to the budget that no request will use."""
         for key, granted in grants.items():
             self._throttle.budget.settle(self.claim, reserved=granted, used=0, now=now)
-            if self._entered is not None:
-                self._entered.stakes.settle(self.parts.get(key), reserved=granted, used=0, now=now)
+            if self.granted_by is not None:
+                self.granted_by.stakes.settle(self.parts.get(key), reserved=granted, used=0, now=now)
 
     def looks_again(self, now: float, deadline: float) -> float:
         """Return when a held request is to be decided again: when its turn comes, at `deadline` at the latest."""

@@ -138,8 +138,7 @@ class Upstream:
         self._throttle.statistics.omitted_partitions += len(omitted)
         outlook = self._outlook(demand, now)
         outlook.catches_up = len(behind) > len(omitted)
-        outlook.grants = granted
-        outlook.parts = self._admission.parts
+        self._grants(outlook, granted)
         outlook.first = next((key for key in granted if key in behind), None)
         outlook.replays = self._replays(omitted) if replays else []
         outlook.confirms = confirms
@@ -159,8 +158,7 @@ class Upstream:
         partition be the first one in turn."""
         outlook = self._outlook(demand, now)
         outlook.catches_up = outlook.in_full = True
-        outlook.grants = granted
-        outlook.parts = self._admission.parts
+        self._grants(outlook, granted)
         first = demand.request.entries[0]
         outlook.first = (first.topic, first.partition)
         self.expected_at = None
@@ -180,11 +178,16 @@ class Upstream:
     def observe(self, demand: Demand, granted: dict[PartitionKey, int], now: float) -> Forward | Answer:
         """Forward the request unchanged (observe mode), and remember what would have been left out of it."""
         outlook = self._outlook(demand, now)
-        outlook.grants = granted
-        outlook.parts = self._admission.parts
+        self._grants(outlook, granted)
         outlook.observed = frozenset(self._replicas.behind.keys() - granted.keys())
         self._throttle.statistics.omitted_partitions += len(outlook.observed)
         return self._unshaped(demand, outlook)
+
+    def _grants(self, outlook: Outlook, granted: dict[PartitionKey, int]) -> None:
+        """The request is forwarded with these grants."""
+        outlook.grants = granted
+        if granted:
+            outlook.entered, outlook.parts = self._admission.granted_by, self._admission.parts
 
     def _outlook(self, demand: Demand, now: float) -> Outlook:
         version, claim = demand.request.head.api_version, self._admission.claim

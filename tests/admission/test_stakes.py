@@ -284,6 +284,19 @@ def test_two_that_are_first_in_different_budgets_do_not_wait_for_each_other() ->
     assert sum(got.values()) > 7 * MIB
 
 
+def test_a_part_that_is_wanted_no_more_keeps_nobody_else_waiting() -> None:
+    """Other connections left bytes in the topic's budget for it, until the connection ended."""
+    role, left, kept = strict(1e6), Stake.in_budget(strict(1e6)), Stake.in_budget(strict(1e6))
+    stakes = Stakes(Stake.in_budget(role), [])
+    stakes.place(2)
+    wish = Wish(1 << 20, 65536)
+    stakes.admit([wish, wish], [left, kept], 1.0)
+    assert (left.claim.wants, left.claim.urgency) == (True, 2)
+    stakes.admit([wish], [kept], 2.0)
+    assert (left.claim.wants, left.claim.urgency, left.budget.turns.urgent) == (False, 0, 0)
+    assert kept.claim.urgency == 2
+
+
 def test_a_reservation_is_settled_in_each_budget_once() -> None:
     budgets = [strict(rate * MIB) for rate in (40, 20, 10)]
     role, peer, topic = (Stake.in_budget(each) for each in budgets)

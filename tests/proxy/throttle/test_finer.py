@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextvars
+
 import pytest
 
+from admission.budget import Budget, StrictBudget
+from protocol.pacing import in_slices
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
-from proxy.throttle.decision import Answer, Hold
+from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.topic_names import TopicNames
@@ -40,6 +44,11 @@ def conversation(
 
 def granted(subject: Conversation) -> dict[str, int]:
     return {topic: size for (topic, _), size in subject.asked_for(subject.ask()).items()}
+
+
+def reserved(budget: Budget) -> float:
+    assert isinstance(budget, StrictBudget)
+    return budget._bucket._reserved
 
 
 def passed(subject: Conversation) -> dict[str, int]:
@@ -99,6 +108,31 @@ def test_a_rack_that_becomes_known_bounds_what_waits_and_what_was_granted_before
     subject.link.close()
     assert subject.throttle.finer is not None
     assert all(not bound.budget.turns._claims for bound in subject.throttle.finer.bounds.values())
+
+
+def test_a_rack_that_changes_while_a_long_request_is_decided_leaves_nothing_reserved() -> None:
+    """The grants were reserved in the budget of the old rack and settled in that of the new one."""
+    subject = conversation(FinerRates(racks={"b": 4.0 * MIB, "c": 4.0 * MIB}))
+    subject.throttle.racks.learn({102: "b"})
+    subject.throttle.racks_changed()
+    subject.offsets = {(f"t{number}", 0): 0 for number in range(200)}
+    subject.answer(subject.ask())
+    subject.now = 1.0
+
+    def moves() -> None:
+        if reserved(subject.throttle.budget) and subject.throttle.racks.learn({102: "c"}):
+            subject.throttle.racks_changed()
+
+    def decide() -> Forward | Hold | Answer:
+        in_slices(moves)
+        return subject.ask()
+
+    decision = contextvars.copy_context().run(decide)
+    assert subject.throttle.racks.brokers_in("c") == [102]
+    subject.answer(decision, dict.fromkeys(list(subject.offsets)[:2], 1000))
+    assert subject.throttle.finer is not None
+    bounds = subject.throttle.finer.bounds.values()
+    assert [reserved(budget) for budget in (subject.throttle.budget, *(bound.budget for bound in bounds))] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(("told", "held"), [({}, False), ({102: ""}, False), ({102: "b"}, True)])
