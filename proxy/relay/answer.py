@@ -70,8 +70,7 @@ class AnswerReader:
         self._now = now
         self._walk: FrameWalk | None = None
         self._passed = 0  # bytes of the frame that were told to go on, or were kept
-        self._to_splice = 0
-        """How many bytes after the window, all of one partition's records, are to be spliced next, without a look."""
+        self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
         self._rows: Sequence[ResponseEntry] = ()
         """Entries in the bytes that go on now, to be learnt from once these have gone. Positions in them are offsets
         in `_buffer`, which holds nothing from `_end` on."""
@@ -215,8 +214,6 @@ class AnswerReader:
                 return Need(1, self._total - passed)
             self._now = self._clock()
         rows = self._step(walk)
-        if not passed:
-            self._outlook.answered(*walk.says)
         unseen = walk.unseen(passed)
         if not (unseen and window.size):
             return Need(window.size + 1, self._total - passed - window.size)
@@ -237,13 +234,16 @@ class AnswerReader:
         """Return the next entries. An answer that cannot be read passes as it is, unless it is being altered (fail
         open)."""
         try:
-            return walk.step(self._passed)
+            rows = walk.step(self._passed)
         except ProtocolError:
             if self._outlook.replays or self._keeping.active:
                 raise
             self._exchange.pass_undecoded(Undecoded.MALFORMED_RESPONSE)
-            self._outlook.lost(self._now)
+            self._outlook.lost(self._now)  # it opens no session either
             return walk.give_up()
+        if not self._passed:
+            self._outlook.answered(*walk.says)
+        return rows
 
 
 def _begun(rows: Sequence[ResponseEntry], ends: int) -> list[ResponseEntry]:

@@ -54,6 +54,11 @@ class InSlices:
         replicas = self._exchange.link.replicas
         return len(replicas.behind) + len(replicas.new) + len(replicas.changed) > FEW
 
+    def takes_long(self, total: int) -> bool:
+        """Whether a Fetch of `total` bytes that equals the last one may take longer than a turn all the same: there are
+        many replicas, or a journal is told of each partition (5 ms for 20 000)."""
+        return self.has_many_replicas or (total > LONG_FETCH_BYTES and self._exchange.link.throttle.ledger is not None)
+
     def decide(self, work: Callable[[], Step], total: int) -> Step:
         """Do `work`, about a frame of `total` bytes, or as much of it as a slice holds. Raises what it raises."""
         exchange = self._exchange

@@ -126,7 +126,7 @@ class RequestReader:
         if api_key != API_FETCH or version not in SUPPORTED_FETCH_VERSIONS:
             return None
         total = after - start
-        if total > self._limits.max_request_bytes or self._in_slices.has_many_replicas:
+        if total > self._limits.max_request_bytes or self._in_slices.takes_long(total):
             return None
         frame, deciding = window.buffer[start + LENGTH_PREFIX_BYTES : after], self.deciding
         request = deciding.same(frame)

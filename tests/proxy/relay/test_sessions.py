@@ -463,3 +463,17 @@ async def test_a_session_that_grows_beyond_what_is_remembered_goes_on_after_one_
         full = frame_of(version, dict.fromkeys(range(5), 5))
         await wire.follower.send_all(with_length(full))
         assert await wire.asked() == full
+
+
+@each_version
+async def test_an_answer_that_is_not_understood_opens_no_session(version: int, clock: trio.testing.MockClock) -> None:
+    of = throttle()
+    async with relayed(of) as wire:
+        await wire.follower.send_all(with_length(frame_of(version, {0: 5, 1: 5})))
+        await wire.asked()
+        frame = full_answer(version, 50) + b"junk"
+        await wire.leader.send_all(with_length(frame))
+        assert await read_frame(wire.follower) == frame
+        await trio.testing.wait_all_tasks_blocked()
+        assert of.statistics.undecoded == {"malformed_response": 1}
+        assert len(of.sessions) == 0

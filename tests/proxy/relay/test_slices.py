@@ -13,7 +13,8 @@ from protocol.wire.framing import with_length
 from proxy.relay import buffers, slices
 from proxy.relay.buffers import Buffers
 from proxy.relay.slices import Slices
-from proxy.relay.transport import Wait
+from proxy.relay.transport import TURN, Wait
+from proxy.throttle.ledger import Ledger
 from tests.proxy.conversation import MIB, fetch_frame, throttle
 from tests.uncollected import uncollected
 
@@ -21,6 +22,7 @@ from .test_direction import FOREVER, Both
 from .wire import answer, batch, entry
 
 MANY = 700
+HIGH = 1_000_000
 
 
 @pytest.fixture
@@ -177,6 +179,21 @@ def test_many_partitions_come_to_the_same_in_slices(short_slices: None) -> None:
                           strict=True):  # fmt: skip
         assert (one.key, one.high_watermark, one.standing) == (other.key, other.high_watermark, other.standing)
     assert sliced.exchange.is_idle
+
+
+def test_a_long_request_that_equals_the_last_one_is_told_to_the_journal_in_slices(short_slices: None) -> None:
+    """It was told of 20 000 partitions in one go, for 5 ms."""
+    of = throttle(400 * MIB)
+    of.ledger = Ledger(0.0)
+    both = Both(of, window_bytes=256 * 1024)
+    for _ in range(2):
+        both.follower.feed(long_fetch(HIGH))
+        both.drain(both.requests, [], FOREVER)
+        both.leader.feed(long_answer())
+        both.drain(both.responses, [], FOREVER)
+    both.follower.feed(long_fetch(HIGH))
+    assert both.go_on(both.requests, 0.0) is TURN
+    assert both.exchange.slicing
 
 
 def test_while_it_is_decided_in_slices_answers_wait(short_slices: None) -> None:
