@@ -2,8 +2,9 @@
 
 The thread is the only one that touches the disk. It is a daemon, so a disk that hangs keeps the process neither from
 serving nor from ending. Knows nothing of where lines come from. Invariant: `offer` never waits; every line offered is
-written or counted as dropped. If somebody removes an open file, its lines, which were counted as written, are counted
-as dropped as well: with every batch it is looked whether the file is still there.
+written, or counted as dropped, or a role's last quota that waits for the next batch (`standing`). If somebody removes
+an open file, its lines, which were counted as written, are counted as dropped as well: before each batch is written,
+the thread looks whether the file is still there.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from protocol.pacing import in_slices
 
 from .encoding import Event, Origin, encode_event, encode_traffic, event
 from .segment import Segment
+from .standing import StandingQuotas, WaitingQuotas
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from .shelf import Shelf
 
 QUEUED_BATCHES = 32
-"""The most batches that wait. The recorder hands one over every 15 seconds, so this is several minutes of a disk that
-hangs, and some 30 MB at 1000 active partitions."""
+"""The most batches that wait. The recorder hands one over every 15 seconds, and also in each second in which an event
+happened. So this is half a minute to eight minutes of a disk that hangs, and some 30 MB at 1000 active partitions."""
 SLICE_SECONDS = 0.0005
 REST_SECONDS = 0.001
 """The thread's rest after each slice of work. With it, a block of 100 000 partitions takes a second and a half to
@@ -88,8 +90,9 @@ class Writer:
         self._dropped_told = 0
         """How many of the lines that the statistics count as dropped are told of by a line in a file."""
         self._last = Batch(0, 0, [], [])
-        self._standing: dict[object, Event] = {}
-        """The last quota event of each role: every file begins with them."""
+        self._standing = StandingQuotas()
+        self._refused_by_queue, self._refused_by_disk = WaitingQuotas(), WaitingQuotas()
+        """The first is of whoever offers, the second of the thread."""
         self._rests_at = 0.0
         self._finishing = False
         self._thread: threading.Thread | None = None
@@ -109,10 +112,11 @@ class Writer:
 
     def offer(self, batch: Batch) -> bool:
         """Queue the batch; False, and counted, if the queue is full."""
+        batch = batch._replace(events=self._refused_by_queue.take_before(batch.events))
         try:
             self._queue.put_nowait(batch)
         except queue.Full:
-            self.statistics.dropped_by_queue += batch.lines
+            self.statistics.dropped_by_queue += batch.lines - self._refused_by_queue.keep(batch.events)
             return False
         return True
 
@@ -154,12 +158,15 @@ class Writer:
             self._rests_at = time.perf_counter() + SLICE_SECONDS
 
     def _take(self, batch: Batch) -> None:
+        batch = batch._replace(events=self._refused_by_disk.take_before(batch.events))
         try:
             self._write(batch)
             self.problem = None
         except OSError as error:
-            self._give_up(batch, str(error))
-        except Exception as error:
+            self._give_up(batch, str(error), waiting=self._refused_by_disk.keep(batch.events))
+        except (
+            Exception
+        ) as error:  # perhaps because of a quota: if it were kept, each batch after it would fail as well
             self._give_up(batch, repr(error))
             raise
 
@@ -173,10 +180,9 @@ class Writer:
             for traffic in block.take():
                 segment.write(encode_traffic(self._origin, traffic, batch.first_time))
         for line in batch.events:
-            if line.kind is Kind.QUOTA:
-                self._standing[line.values[0]] = line
             segment.write(self._encoded(line))
         segment.flush()
+        self._standing.written(batch.events)
         self._dropped_told += missing
         self.statistics.lines += batch.lines
         self._offered_lines += batch.lines
@@ -200,9 +206,8 @@ class Writer:
         self._opened_tick, self._offered_lines = batch.tick, 0
         file = self._shelf.closed(segment.path).name
         segment.write(self._encoded(event(Kind.FILE_OPENED, batch.tick, file=file)))
-        for standing in self._standing.values():
-            again = standing._replace(tick=batch.tick, values=(*standing.values[:-1], "file"))
-            segment.write(self._encoded(again))
+        for standing in self._standing.head(batch.tick, batch.events):
+            segment.write(self._encoded(standing))
         return segment
 
     def _notice_removal(self) -> None:
@@ -244,11 +249,11 @@ class Writer:
     def _encoded(self, line: Event) -> bytes:
         return encode_event(self._origin, line, self._last.first_time + line.tick)
 
-    def _give_up(self, batch: Batch, problem: str) -> None:
-        """Count a batch that cannot be written as dropped, and end the open file as it is; an empty one is removed. The
-        next batch tries a new file."""
+    def _give_up(self, batch: Batch, problem: str, *, waiting: int = 0) -> None:
+        """Count a batch that cannot be written as dropped, but for the lines that wait for the next one, and end the
+        open file as it is; an empty one is removed. The next batch tries a new file."""
         self.problem = problem
-        self.statistics.dropped_by_disk += batch.lines
+        self.statistics.dropped_by_disk += batch.lines - waiting
         self._notice_removal()
         segment, self._segment = self._segment, None
         if segment is not None:

@@ -58,6 +58,15 @@ def quota(tick: int, bytes_per_second: float) -> Event:
     )
 
 
+def told(folder: Path) -> list[list[tuple[int, float, str]]]:
+    """By file, also where its end is missing: the second, the quota and the reason of each quota line."""
+    texts = [zlib.decompressobj(31).decompress(path.read_bytes()) for path in sorted(folder.glob("*.ndjson.gz"))]
+    return [
+        [(line["tick"], line["bytes_per_second"], line["reason"]) for line in lines if line["kind"] == "quota"]
+        for lines in ([json.loads(line) for line in text.splitlines()] for text in texts)
+    ]
+
+
 def write(wanted: Writer, *batches: Batch) -> None:
     wanted.start()
     for one in batches:
@@ -92,6 +101,54 @@ def test_files_are_rotated_by_time_and_each_can_be_read_alone(tmp_path: Path) ->
     ]
     again = found[2][1]
     assert (again["tick"], again["bytes_per_second"], again["reason"]) == (25, 5.0, "file")
+
+
+def test_a_quota_that_changes_in_the_batch_that_rotates_is_the_last_word_on_it(tmp_path: Path) -> None:
+    """The file began with the old quota as of the batch's own second, which is after the change: readers, who order by
+    time, took the change back until the next file."""
+    changed = [quota(600, 20.0), quota(600, 30.0)]
+    write(writer(tmp_path), batch(1, events=[quota(0, 10.0)]), batch(601, events=changed), batch(1300))
+    assert told(tmp_path) == [
+        [(0, 10.0, "change")],
+        [(599, 10.0, "file"), (600, 20.0, "change"), (600, 30.0, "change")],
+        [(1300, 30.0, "file")],
+    ]
+
+
+def test_a_quota_that_changes_while_the_queue_is_full_is_told_with_the_next_batch(tmp_path: Path) -> None:
+    """Until it changed again, every file said the old one."""
+    one = writer(tmp_path)  # not started: a disk that hangs
+    one.offer(batch(1, events=[quota(0, 10.0)]))
+    assert all(one.offer(batch(tick)) for tick in range(2, QUEUED_BATCHES + 1))
+    assert not one.offer(batch(50, traffic=7, events=[quota(48, 4.0), quota(49, 5.0)]))
+    assert one.statistics.dropped == 8
+    one.start()
+    wait_until(lambda: one.statistics.lines == QUEUED_BATCHES + 1)
+    write(one, batch(60), batch(700))
+    assert told(tmp_path) == [[(0, 10.0, "change"), (49, 5.0, "change")], [(700, 5.0, "file")]]
+    assert (one.statistics.dropped, one.statistics.lines) == (8, QUEUED_BATCHES + 4)
+
+
+def test_a_quota_that_changes_while_the_disk_refuses_is_told_once_it_takes_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = writer(tmp_path)
+    one.start()
+    one.offer(batch(1, events=[quota(0, 10.0)]))
+    wait_until(lambda: one.statistics.lines == 2)
+    with monkeypatch.context() as full:
+        full.setattr(Segment, "_put", refused(errno.ENOSPC))
+        one.offer(batch(50, events=[quota(48, 4.0), quota(49, 5.0)]))
+        wait_until(lambda: one.statistics.dropped == 2)
+        one.offer(batch(65))
+        wait_until(lambda: one.statistics.dropped == 3)
+    write(one, batch(80), batch(800))
+    assert told(tmp_path) == [
+        [(0, 10.0, "change")],
+        [(48, 10.0, "file"), (49, 5.0, "change")],
+        [(800, 5.0, "file")],
+    ]
+    assert (one.statistics.dropped, one.statistics.lines) == (3, 5)
 
 
 def test_files_are_rotated_by_size_and_the_oldest_removed(tmp_path: Path) -> None:
