@@ -144,16 +144,18 @@ async def _until_drained(
     loads: bool,
 ) -> None:
     """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
-    async with server.recorded(), trio.open_nursery() as background:
-        for task, run in server.tasks(http, received).items():
-            background.start_soon(server.handover.keep, server.supervisor, task, run)
-        started()
-        if loads:
-            background.start_soon(load_what_could_wait)
-        await server.connections.accept(listeners)
-        background.cancel_scope.cancel()
-    # Nobody is to wait in the backlog of a socket at which only the other process accepts.
-    http.close()
+    async with server.recorded():
+        async with trio.open_nursery() as background:
+            for task, run in server.tasks(http, received).items():
+                background.start_soon(server.handover.keep, server.supervisor, task, run)
+            started()
+            if loads:
+                background.start_soon(load_what_could_wait)
+            await server.connections.accept(listeners)
+            background.cancel_scope.cancel()
+        # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the
+        # journal is written, a process that starts finds nobody to take over from, and every address free.
+        http.close()
 
 
 class Server:

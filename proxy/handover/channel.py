@@ -22,7 +22,7 @@ import trio
 from .states import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 MOST_MESSAGE_BYTES = 64 * 2**20
@@ -94,7 +94,7 @@ class Channel:
         try:
             return await self._message(first, is_cut=bool(flags & socket.MSG_CTRUNC)), descriptors
         except BaseException:
-            _close(descriptors)
+            close_all(descriptors)
             raise
 
     async def _message(self, first: bytes, *, is_cut: bool) -> Message:
@@ -143,6 +143,6 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     return list(found)
 
 
-def _close(descriptors: list[int]) -> None:
+def close_all(descriptors: Iterable[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

@@ -7,13 +7,12 @@
 
 Until Ready whatever goes wrong changes nothing here. Knows what a server is only by `Server`. A TLS socket stays here,
 and one end of a pair goes over in its place (`kept_ends`). Invariant: a connection that cannot be handed over ends here
-as by a drain, its follower comes back to the new process.
+as in a drain, and its follower dials the new process.
 """
 
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 import trio
 
 from ..relay.tls_transport import TlsSocket
-from .channel import ANSWER_SECONDS, Channel, ChannelError
+from .channel import ANSWER_SECONDS, Channel, ChannelError, close_all
 from .connection_state import can_be_given, come_to_rest, is_at_rest, take
 from .states import SCHEMA, Hello, Listening, Offer, Ready, Refusal
 
@@ -128,8 +127,7 @@ class Giving:
         with suppress(ChannelError, EOFError):
             while True:  # nothing that is wanted comes after Ready
                 _, unwanted = await channel.receive()
-                for descriptor in unwanted:
-                    os.close(descriptor)
+                close_all(unwanted)
         await trio.sleep(NEXT_SECONDS)
         with suppress(OSError), trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as free:
             await free.bind(self._address)

@@ -1,7 +1,8 @@
 """The part of a server that is handed over, and what the server in the next process makes of it.
 
 Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariant: a server that gives
-accepts nothing more, answers no page and drains. A server that takes is ready before it asks for the first connection.
+accepts nothing more, answers no page and drains. A server that drains for another reason gives what it still has open:
+the socket of its pages. A server that takes is ready before it asks for the first connection.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class HandOver:
         self._draining = draining
         self._manager = manager
         self._log = log
-        self._listeners: Sequence[Listener] = ()
+        self._listeners: Mapping[str, tuple[Address, socket.socket | trio.socket.SocketType]] = {}
         self._inheritance: Inheritance | None = None
         self._giving = Giving(self._address, self, log)
 
@@ -92,7 +93,7 @@ class HandOver:
         """Offer these listening sockets to the next process, each by its setting and with the address that was
         configured. `close_pages` closes the socket that the pages are served on."""
         self._close_pages = close_pages
-        self._listeners = [Listener(key, address, sock.fileno()) for key, (address, sock) in listeners.items()]
+        self._listeners = listeners
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
         """Run a background task until cancelled; pages are answered until another process does."""
@@ -158,7 +159,9 @@ class HandOver:
     # What `giving` calls on a server:
 
     def listening(self) -> Sequence[Listener]:
-        return self._listeners
+        """Those that are open: a drain closes all but the pages', and their descriptors may be other files by now."""
+        found = (Listener(key, address, sock.fileno()) for key, (address, sock) in self._listeners.items())
+        return [each for each in found if each.descriptor >= 0]
 
     def available_bytes(self) -> Mapping[str, float | None]:
         now = trio.current_time()
@@ -169,7 +172,10 @@ class HandOver:
 
     def hand_over(self, giving: Giving, process: int) -> None:
         self.pages.cancel()
-        self._manager.replaced_by(process)
+        if (
+            not self._draining.begun.is_set()
+        ):  # else systemd stops this process, and would then wait for the other's end
+            self._manager.replaced_by(process)
         self._draining.give = giving.give
         self._draining.begun.set()
 

@@ -7,14 +7,13 @@ process serves as if nobody had asked. Sockets that come and are not wanted are 
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from typing import TYPE_CHECKING
 
 import trio
 
 from ..errors import ConfigurationError
-from .channel import ANSWER_SECONDS, Channel, ChannelError
+from .channel import ANSWER_SECONDS, Channel, ChannelError, close_all
 from .states import SCHEMA, ConnectionState, Hello, Offer, Ready, Refusal
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from .states import Message
 
 SOCKETS_OF_A_CONNECTION = 2
+END_SECONDS = 0.1
+"""A process that ends without an answer is certainly gone from its address after this time."""
 
 
 class Inheritance:
@@ -68,8 +69,7 @@ class Inheritance:
                     follower, leader = (socket.socket(fileno=each) for each in descriptors)
                     yield state, follower, leader
                 else:
-                    for descriptor in descriptors:
-                        os.close(descriptor)
+                    close_all(descriptors)
 
     async def serves_on(self) -> bool:
         """Tell whether the old process still offers itself. Then it has given up waiting for this one, and gives
@@ -94,38 +94,70 @@ class Inheritance:
 
 
 async def inherit(address: str, broker: int) -> Inheritance | None:
-    """Ask the process at `address` for what it has; None if there is no process.
+    """Ask the process at `address` for what it has; None if there is no process, or if it ends before it answers.
 
     Raises ConfigurationError if there is one and it does not hand over.
     """
     channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
-        try:
-            process = await channel.connect(address)
-        except (ConnectionRefusedError, FileNotFoundError):
-            channel.close()
-            return None
+        process = await channel.connect(address)
         with trio.fail_after(ANSWER_SECONDS):
             await channel.send(Hello(SCHEMA, broker, takes_pairs=True))
             offer, descriptors = _offered(*await channel.receive())
-    except (OSError, EOFError, trio.TooSlowError) as error:
+        listening = _listening(offer, descriptors)
+    except (ConnectionRefusedError, FileNotFoundError):
         channel.close()
+        return None
+    except (OSError, ValueError, EOFError, trio.TooSlowError) as error:
+        channel.close()
+        if await _has_ended(address):
+            return None
         raise ConfigurationError(
-            f"--take-over: the running sidecar does not hand over: {error or 'no answer'}"
+            f"--take-over: the running sidecar does not hand over: {str(error) or 'no answer'}"
         ) from error
     except BaseException:
         channel.close()
         raise
-    socks = [socket.socket(fileno=each) for each in descriptors]
-    listening = {(each.key, each.host, each.port): sock for each, sock in zip(offer.listening, socks, strict=False)}
     return Inheritance(
         channel, listening, offer.available_bytes, offer.fetch_versions, address=address, process=process
     )
 
 
+async def _has_ended(address: str) -> bool:
+    """Tell whether nobody is at `address` any more. A process that was at its end closes this a moment after its
+    channels."""
+    await trio.sleep(END_SECONDS)
+    asking = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+    try:
+        await asking.connect(address)
+    except (ConnectionRefusedError, FileNotFoundError):
+        return True
+    except OSError:
+        return False
+    finally:
+        asking.close()
+    return False
+
+
+def _listening(offer: Offer, descriptors: list[int]) -> dict[tuple[str, str, int], socket.socket]:
+    """Return each listening socket by its setting and address. Raises OSError or ValueError, with all of them closed,
+    if they are not what the offer says."""
+    socks: list[socket.socket] = []
+    try:
+        while descriptors:
+            socks.append(socket.socket(fileno=descriptors[0]))
+            del descriptors[0]
+        keys = ((each.key, each.host, each.port) for each in offer.listening)
+        return dict(zip(keys, socks, strict=True))
+    except (OSError, ValueError):
+        for sock in socks:
+            sock.close()
+        close_all(descriptors)
+        raise
+
+
 def _offered(message: Message, descriptors: list[int]) -> tuple[Offer, list[int]]:
-    if isinstance(message, Refusal):
-        raise ChannelError(message.reason)
-    if not isinstance(message, Offer):
-        raise ChannelError("expected an offer")
-    return message, descriptors
+    if isinstance(message, Offer):
+        return message, descriptors
+    close_all(descriptors)
+    raise ChannelError(message.reason if isinstance(message, Refusal) else "expected an offer")

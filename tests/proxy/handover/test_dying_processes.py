@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import struct
 from contextlib import asynccontextmanager
 from functools import partial
@@ -42,7 +43,7 @@ async def test_a_process_that_drains_after_its_successor_died_keeps_no_address_f
         (line,) = sidecar.events("handover_failed")
         told = f"process {pid} ended after it had taken over: nobody listens until a sidecar is started"
         assert (line["level"], line["error"]) == ("error", told)
-        await _bind_what_was_bound(sidecar, tmp_path / "proxy.toml")
+        await _bind_what_was_bound(sidecar, tmp_path / "proxy.toml", "ingress.listen", "http")
         next_one = await sidecar.start("--take-over")
         assert (old.running, next_one.running) == (True, True)
         assert len(sidecar.events("nothing_to_take_over")) == 1
@@ -56,6 +57,21 @@ async def test_a_successor_that_was_taken_over_from_has_not_died(tmp_path: Path)
         await second.wait_exit()
         await trio.sleep(NEXT_SECONDS + 0.5)
         assert old.running
+        assert sidecar.events("handover_failed") == []
+
+
+async def test_a_process_that_was_told_to_end_is_taken_over_from_while_it_drains(tmp_path: Path) -> None:
+    """It offered the numbers of listeners that were closed: the start ended with a traceback, or with a file of the old
+    process that had the number by then."""
+    async with with_a_request_in_flight(tmp_path) as (sidecar, old):
+        await _bind_what_was_bound(sidecar, tmp_path / "proxy.toml", "ingress.listen")
+        old.signal(signal.SIGTERM)
+        await sidecar.logged("drain_started")
+        new = await sidecar.start("--take-over")
+        assert (old.running, new.running) == (True, True)
+        first, second = sidecar.events("started")
+        assert [second[key] for key in ("ingress.listen", "http")] == [first[key] for key in ("ingress.listen", "http")]
+        await sidecar.logged("handover_started")
         assert sidecar.events("handover_failed") == []
 
 
@@ -87,11 +103,11 @@ async def with_a_request_in_flight(folder: Path) -> AsyncIterator[tuple[Sidecar,
         await sidecar.end()
 
 
-async def _bind_what_was_bound(sidecar: Sidecar, config: Path) -> None:
+async def _bind_what_was_bound(sidecar: Sidecar, config: Path, *keys: str) -> None:
     """Instead of any free port, as the first process was told to."""
     started = sidecar.events("started")[0]
     path = trio.Path(config)
     text = await path.read_text()
-    for key in ("ingress.listen", "http"):
+    for key in keys:
         text = text.replace('listen = "127.0.0.1:0"', f'listen = "{started[key]}"', 1)
     await path.write_text(text)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import uuid
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 import trio
+import trio.testing
 
+from proxy.config.settings_values import Address
+from proxy.errors import ConfigurationError
 from proxy.handover import giving
 from proxy.handover.channel import Channel
-from proxy.handover.giving import Giving
+from proxy.handover.giving import Giving, Listener
 from proxy.handover.serving import HandOver
-from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Offer, Ready
+from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Listening, Offer, Ready, Refusal
+from proxy.handover.taking import inherit
 from proxy.process.service_manager import ServiceManager
 from proxy.relay.connection import Draining
 
@@ -23,9 +30,7 @@ from ..recorded_log import RecordedLog
 from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    import pytest
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
 LIMIT_SECONDS = 20
 
@@ -47,10 +52,11 @@ async def never(*_: object) -> None:
 class New:
     """A process that asks at `address`."""
 
-    def __init__(self) -> None:
+    def __init__(self, manager: ServiceManager | None = None) -> None:
         self.log, self.draining = RecordedLog(), Draining()
         settings = SimpleNamespace(broker=SimpleNamespace(id=BROKER), path=Path(f"/nowhere/{uuid.uuid4().hex}"))
-        self.handover = HandOver(cast("Any", settings), {}, self.draining, manager=ServiceManager({}), log=self.log)
+        manager = manager or ServiceManager({})
+        self.handover = HandOver(cast("Any", settings), {}, self.draining, manager=manager, log=self.log)
         self.address = self.handover._address
 
     async def take(self) -> None:
@@ -95,6 +101,122 @@ async def test_an_old_process_that_hands_over_and_ends_is_taken_over(nursery: tr
             await trio.sleep(0.01)
     assert not new.draining.begun.is_set()
     assert set(new.log.events) <= {"nothing_to_take_over", "taken_over"}
+
+
+async def test_listeners_that_a_drain_has_closed_are_not_offered() -> None:
+    """Their descriptors' numbers were, which may be other files by then."""
+    new = New()
+    address = Address("127.0.0.1", 9092)
+    with socket.socket() as open_one, trio.socket.socket() as closed:
+        listeners = {"http.listen": (address, open_one), "ingress.listen": (address, closed)}
+        new.handover.listens(listeners, close_pages=lambda: None)
+        assert [each.key for each in new.handover.listening()] == list(listeners)
+        closed.close()
+        assert new.handover.listening() == [Listener("http.listen", address, open_one.fileno())]
+
+
+class Manager(ServiceManager):
+    def __init__(self) -> None:
+        super().__init__({})
+        self.told: list[int] = []
+
+    def replaced_by(self, process: int) -> None:
+        self.told.append(process)
+
+
+@pytest.mark.parametrize(("drains", "told"), [(False, [7]), (True, [])])
+async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, drains: bool, told: list[int]) -> None:
+    """Else it would take the new one for what it stops, and wait for its end."""
+    manager = Manager()
+    new = New(manager)
+    if drains:
+        new.draining.begun.set()
+    new.handover.hand_over(Giving(new.address, Server(), new.log), 7)
+    assert (manager.told, new.draining.give is None, new.handover.pages.cancel_called) == (told, False, True)
+
+
+async def answering(
+    address: str,
+    answers: Callable[[Channel], Awaitable[None]],
+    *,
+    ends: bool,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """A process that is asked once, and then ends or stays."""
+    with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        await listener.bind(address)
+        listener.listen(1)
+        task_status.started()
+        sock, _ = await listener.accept()
+        channel = Channel(sock)
+        await channel.receive()
+        await answers(channel)
+        channel.close()
+        if not ends:
+            await trio.sleep_forever()
+
+
+async def nothing(_: Channel) -> None:
+    pass
+
+
+async def no_socket(channel: Channel) -> None:
+    with open(os.devnull) as file:  # noqa: PTH123, ASYNC230 - no disk is waited for
+        await channel.send(Offer([Listening("http.listen", "", 0)], {}), [file.fileno()])
+
+
+async def too_few(channel: Channel) -> None:
+    with socket.socket() as sock:
+        listening = [Listening("http.listen", "", 0), Listening("ingress.listen", "", 0)]
+        await channel.send(Offer(listening, {}), [sock.fileno()])
+
+
+async def too_many(channel: Channel) -> None:
+    with socket.socket() as sock:
+        await channel.send(Offer([], {}), [sock.fileno()])
+
+
+async def no_offer(channel: Channel) -> None:
+    with socket.socket() as sock:
+        await channel.send(Ready(), [sock.fileno()])
+
+
+async def refusal(channel: Channel) -> None:
+    await channel.send(Refusal("expected another schema"))
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        (nothing, "no answer"),
+        (no_socket, "Socket operation on non-socket"),
+        (too_few, "shorter"),
+        (too_many, "longer"),
+        (no_offer, "expected an offer"),
+        (refusal, "expected another schema"),
+    ],
+)
+async def test_an_offer_that_cannot_be_taken_is_told_and_leaves_nothing_open(
+    answers: Callable[[Channel], Awaitable[None]], told: str, nursery: trio.Nursery
+) -> None:
+    """What came was no socket any more: the start ended with a traceback."""
+    address = f"\0test/{uuid.uuid4().hex}"
+    with trio.fail_after(LIMIT_SECONDS):
+        await nursery.start(partial(answering, address, answers, ends=False))
+        before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        with pytest.raises(ConfigurationError, match=told):
+            await inherit(address, BROKER)
+        await trio.testing.wait_all_tasks_blocked()
+        assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_process_that_ends_before_it_answers_leaves_nothing_to_take_over(nursery: trio.Nursery) -> None:
+    """A drain may be over at this very moment."""
+    address = f"\0test/{uuid.uuid4().hex}"
+    with trio.fail_after(LIMIT_SECONDS):
+        await nursery.start(partial(answering, address, nothing, ends=True))
+        assert await inherit(address, BROKER) is None
 
 
 @asynccontextmanager
