@@ -99,8 +99,9 @@ class Journal:
         self._writer.raise_what_ended_it()
         first_time = self._first_time
         was_set = self._follow_wall_clock(now)
-        # All seconds of a block are named from its first one. So blocks are cut where the wall clock was set.
-        blocks = self.ledger.cut(now) if was_set else self.ledger.take_finished(now)
+        # All seconds of a block are named from its first one. So blocks are cut where the wall clock was set. One whose
+        # first second is this one is named by the new time as a whole.
+        blocks = self.ledger.cut_before_this_second(now) if was_set else self.ledger.take_finished(now)
         if blocks or self._events:
             self._offer(Batch(self.ledger.tick_at(now), first_time, blocks, self._take_events()))
         self._waits = self._waits and self._writer.is_full

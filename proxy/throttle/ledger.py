@@ -99,6 +99,14 @@ class Ledger:
         finished, self._finished = self._finished, []
         return finished
 
+    def cut_before_this_second(self, now: float) -> list[Block]:
+        """Return all blocks, as `cut` does, but for one that began in the second of `now`, which goes on.
+
+        Its rest would be in a block of the same tick, and of two lines of a link and a tick readers drop one: they take
+        it for the same line, read twice.
+        """
+        return self.cut(now) if self.tick_at(now) > self._first else self.take_finished(now)
+
     def _at(self, key: TrafficKey, position: Position, now: float) -> Sums:
         if now >= self._ends:
             self._turn(now)

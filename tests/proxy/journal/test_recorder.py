@@ -123,6 +123,26 @@ async def test_a_clock_that_is_set_back_is_said_and_ticks_go_on(
     assert [line["seconds"] for line in lines if line["kind"] == "clock"] == [-3600.0]
 
 
+async def test_a_clock_that_is_set_in_the_second_in_which_a_block_begins_gives_no_tick_two_lines(
+    stage: Stage, mock_clock: trio.testing.MockClock
+) -> None:
+    """They had one identity, by which readers know a line that they read twice, and 14 seconds of traffic were gone."""
+    stage.journal._writer.start()
+    stage.fetched(1)
+    await stage.wait(14.75)  # tick 15 begins
+    stage.fetched(2)
+    stage.wall -= 3600
+    stage.journal._hand_on(trio.current_time())
+    stage.fetched(4)
+    await stage.wait(5.0)
+    stage.fetched(8)
+    await stage.journal.finish()
+    traffic = [
+        (line["time"], line["tick"], sum(line["record_bytes"])) for line in stage.lines() if line["kind"] == "traffic"
+    ]
+    assert traffic == [(1_700_000_000, 0, 1), (1_700_000_015 - 3600, 15, 14)]
+
+
 async def test_what_was_dropped_is_said_once_there_is_room(stage: Stage, mock_clock: trio.testing.MockClock) -> None:
     stage.journal.statistics.dropped_by_queue = 5
     stage.journal._writer.start()

@@ -16,6 +16,7 @@ from proxy.throttle.ledger import IDLE_TICKS, Ledger
 from proxy.throttle.ledger_blocks import Block, LinkKey, Position, ReplicaTraffic, Seconds, Traffic, TrafficKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
 BEHIND = TrafficKey("leader", "102", "orders", 0, throttled=True, in_sync=False)
@@ -174,6 +175,32 @@ def test_every_byte_is_in_exactly_one_second_of_one_partition(
                 assert replica.said[second] or not size
         assert sums == block.seconds.record_bytes
     assert +found == +expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([BEHIND, IN_SYNC]),
+            st.sampled_from([0.001, 0.5, 0.999, 1.0, 14.0, 14.999]),
+            st.sampled_from([Ledger.take_finished, Ledger.cut_before_this_second]),
+            st.booleans(),
+        )
+    )
+)
+def test_no_two_lines_have_one_identity(
+    steps: list[tuple[TrafficKey, float, Callable[[Ledger, float], list[Block]], bool]],
+) -> None:
+    """Wherever the wall clock is set. Readers take two such lines for one that they read twice."""
+    ledger, now, reported, traffic = Ledger(0.0), 0.0, 0, list[Traffic]()
+    for key, pause, hand_on, reports in steps:
+        now += pause
+        if reports:
+            fetched(ledger, key, now, records=1)
+            reported += 1
+        traffic += taken(hand_on(ledger, now))
+    traffic += taken(ledger.cut(now))
+    assert max(Counter((each.tick, each.link) for each in traffic).values(), default=1) == 1
+    assert sum(sum(each.seconds.record_bytes) for each in traffic) == reported
 
 
 def test_many_replicas_come_in_the_order_of_their_names() -> None:
