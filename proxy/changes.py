@@ -1,6 +1,6 @@
-"""Tell everybody who waits that something to decide by has changed: quotas, or a drain that began.
+"""Wakes all who wait for something to change: quotas, the beginning of a drain, a place that became free.
 
-Knows neither. Invariant: a waiter that calls `wait` before `notify` is woken by it.
+Does not know what has changed. Invariant: a waiter that calls `wait` before `notify` is woken by it.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ class Handshakes:
                     self._under_way.discard(oldest)
                     oldest.scope.cancel()
                 else:
-                    # A handshake that begins to wait for its peer from now on has waited long enough no sooner than
-                    # that.
+                    # A handshake that begins to wait for its peer only now can be crowded out after
+                    # `YIELDS_AFTER_SECONDS` at the earliest, so it is enough to look again then.
                     with trio.move_on_after(min(patient, YIELDS_AFTER_SECONDS)):
                         await self._left.wait()
             mine = _UnderWay()
