@@ -1,7 +1,7 @@
 """Which quota stands for each role: as the files tell it, and as they do not tell it yet.
 
-Pure; knows events, no files. Invariant: a role's last quota is not lost while the process lives. If the batch that
-tells of it is dropped, the quota waits, and is told with the next batch, at its own time.
+Pure; knows events, no files. Invariant: whatever the disk does, a role's last quota is not lost while the process
+lives. If the batch that tells of it is dropped, the quota waits, and is told with the next batch, at its own time.
 """
 
 from __future__ import annotations

@@ -164,9 +164,7 @@ class Writer:
             self.problem = None
         except OSError as error:
             self._give_up(batch, str(error), waiting=self._refused_by_disk.keep(batch.events))
-        except (
-            Exception
-        ) as error:  # perhaps because of a quota: if it were kept, each batch after it would fail as well
+        except Exception as error:  # perhaps because of a quota, which would then end each thread: none is kept
             self._give_up(batch, repr(error))
             raise
 
