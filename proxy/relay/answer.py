@@ -25,7 +25,7 @@ from .keeping import Keeping
 from .reading import Replace
 from .transfer import LEAST_SPLICED_BYTES, Need
 from .unfinished import UnfinishedEntry
-from .walk import CORRELATION_ID_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, form_of, says
+from .walk import FIXED_HEAD_BYTES, MOST_ROWS, TOPICS_END, FrameWalk, form_of, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,7 +41,6 @@ LONG_ANSWER_BYTES = 4096
 """An answer of some hundred partitions, if none of them has records: to read it may take as long as a whole turn."""
 MOST_COUNT_BYTES = 4
 """How many bytes the number of topics may take after its first one: in flexible versions it is a varint."""
-FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 
 
 class AnswerReader:

@@ -26,7 +26,7 @@ from .reading import rest
 from .slices import Slices
 from .transfer import Need
 from .transport import TURN
-from .walk import CORRELATION_ID_BYTES
+from .walk import CORRELATION_ID_BYTES, FIXED_HEAD_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +41,6 @@ RESPONSE_WINDOW_BYTES = 512 * 1024
 quarter less CPU than by 256, one of 100 of 100 KB a tenth less, by 1 MiB both take a quarter less; another connection's
 fetch beside them takes 4.6 ms instead of 3.5 (p99, measured). A connection that catches up uses all of it, so that 1000
 of those take half a GiB. Pages that stay unused cost no memory."""
-FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
 INT32 = struct.Struct(">i")
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .window import Window
 
 CORRELATION_ID_BYTES = 4
-
-
+FIXED_HEAD_BYTES = LENGTH_PREFIX_BYTES + CORRELATION_ID_BYTES
+"""The part of a response that is the same in every version: its length and its correlation id."""
 LEAST_STEP_BYTES, MOST_STEP_BYTES = 8 * 1024, 128 * 1024
 """How many bytes the walker may look at before its rows are counted. The least holds some 400 entries without records.
 Where a step finds few rows the next one is twice as long, since each step costs as much as three entries."""

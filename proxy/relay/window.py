@@ -51,10 +51,6 @@ class Window:
         """The next `size` bytes, which are here, for as long as nothing is read into the window."""
         return self.memory[self.start : self.start + size]
 
-    def take(self, size: int) -> None:
-        """Be done with the next `size` bytes. The buffer keeps them until something is read into it."""
-        self.start += size
-
     def rest(self) -> None:
         """Give the pages of an empty buffer back to the system, where nothing has come for a while."""
         # The mapping is shared, as Python's are by default: MADV_DONTNEED would leave its pages.

@@ -11,15 +11,13 @@ import heapq
 from typing import TYPE_CHECKING, NamedTuple
 
 from journal_schema import LINE_SECONDS
-from protocol.pacing import pause
+from protocol.pacing import FEW, pause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FEW = 64
-"""How many partitions are dealt with between two pauses."""
 SORTED_AT_ONCE = 4096
-"""How many are sorted in one call, during which Python runs no other thread: two milliseconds."""
+"""How many partitions are sorted in one call, during which Python runs no other thread: two milliseconds."""
 
 
 class TrafficKey(NamedTuple):

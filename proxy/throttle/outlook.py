@@ -9,7 +9,6 @@ replayed); an entry with an error is never altered; every grant is settled once,
 
 from __future__ import annotations
 
-from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from protocol.fetch.response import first_batch_size
 from protocol.pacing import in_order, paced
 
 from ..roles import Role
-from .replica import BEHIND, IN_SYNC
+from .replica import BEHIND, IN_SYNC, SERVED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence, Set
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from .role_throttle import RoleThrottle
     from .witness import Witness
 
-_SERVED = attrgetter("served")
 _LEADER = Role.LEADER
 
 
@@ -274,7 +272,7 @@ def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
     """Put the replicas that were brought records (`fed`) behind the others. Each replica of the request was granted all
     that it asked for, but some were brought no records: these go first the next time. If all had been brought records,
     their order would stay as it was."""
-    ordered = in_order(fed, _SERVED)
+    ordered = in_order(fed, SERVED)
     for replica, turn in zip(paced(ordered), throttle.next_turns(len(ordered)), strict=True):
         replica.served = turn
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import enum
 import math
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from admission.budget import Wish
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from protocol.session.requests import PartitionKey
 
 UNKNOWN = -1
+SERVED = attrgetter("served")
+"""Replicas are put in order by it: the one served longest ago comes first."""
 LEAST_NEED_BYTES = 64 * 1024
 """The smallest grant, until larger batches are seen: four producer batches of the default size."""
 LIKELY_GROWTH = 3

@@ -9,7 +9,6 @@ Invariant: between two requests `known` holds the replicas that the last request
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from protocol.pacing import in_order, paced
@@ -17,7 +16,7 @@ from protocol.pacing import in_order, paced
 from .absences import Absences
 from .chosen import Chosen
 from .meter import GrowthMeter, Meter
-from .replica import BEHIND, NEW, TRUNCATED, Replica
+from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
 from .timings import Turnaround
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from .remembered import Remembered
     from .selection import Selection
 
-_SERVED = attrgetter("served")
 COUNTED_SECONDS = 30.0
 """A replica that no request asked for in this time is left out of figures. A fetcher without partitions, because a
 reassignment was cancelled, sends no more requests, and its connection stays open until connections.max.idle.ms (10
@@ -77,8 +75,8 @@ class Replicas:
 
     def in_turn(self, *, with_new: bool) -> list[Replica]:
         """Return the replicas that are behind, the one served longest ago first; then, if wanted, the new ones."""
-        order = in_order(self.behind.values(), _SERVED)
-        return order + in_order(self.new.values(), _SERVED) if with_new and self.new else order
+        order = in_order(self.behind.values(), SERVED)
+        return order + in_order(self.new.values(), SERVED) if with_new and self.new else order
 
     def leader_is_asked(self, keys: Collection[PartitionKey], now: float) -> None:
         """A request that asks the leader for these is forwarded, so their high watermarks will be known again."""

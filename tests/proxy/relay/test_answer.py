@@ -48,11 +48,11 @@ class Scene:
         self.window.start, self.window.end = 0, len(data)
         step = self.reader.read(self.window)
         if isinstance(step, Replace):
-            self.window.take(step.size)
+            self.window.start += step.size
             return bytes(step.data)
         assert isinstance(step, int)
         data = bytes(self.window.view(step))
-        self.window.take(step)
+        self.window.start += step
         return data
 
     @property
@@ -122,7 +122,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene.window.start, scene.window.end = 0, 5000
     assert scene.reader.read(scene.window) == 5000
     assert scene.high_watermark == BEFORE
-    scene.window.take(5000)
+    scene.window.start += 5000
     assert not scene.reader.through()
     assert scene.high_watermark == AFTER
     assert reserved_bytes(scene.follower.throttle) > 9000
@@ -131,7 +131,7 @@ def test_a_piece_of_an_answer_is_learnt_once_it_has_gone_and_the_rest_later() ->
     scene.window.buffer[: len(told) - 5000] = told[5000:]
     scene.window.start, scene.window.end = 0, len(told) - 5000
     assert scene.reader.read(scene.window) == len(told) - 5000
-    scene.window.take(len(told) - 5000)
+    scene.window.start += len(told) - 5000
     assert scene.reader.through()
     assert not scene.exchange.in_flight
     assert reserved_bytes(scene.follower.throttle) == 0
@@ -149,7 +149,7 @@ def test_records_that_break_off_are_accounted_for_whole() -> None:
     scene.window.buffer[:5000] = told[:5000]
     scene.window.start, scene.window.end = 0, 5000
     assert scene.reader.read(scene.window) == 5000
-    scene.window.take(5000)
+    scene.window.start += 5000
     assert not scene.reader.through()
     scene.reader.lost(1.0)
     assert scene.follower.throttle.statistics.throttled_bytes_catching_up == had + ENTRY_BYTES + 9000
