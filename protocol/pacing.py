@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FEW = 64
-"""So many are looped over without a pause, at up to some microseconds each."""
+"""The number of items that are looped over without a pause; each takes up to some microseconds."""
 CHEAP = 1000
 """The same if each takes only some hundredths of a microsecond: an attribute is read, or two items are compared. To
 sort 1000 items takes 0.06 ms, and three times as long in pieces (measured)."""

@@ -25,7 +25,7 @@ Head: TypeAlias = dict[str, Any]
 
 
 class Walk(Protocol):
-    """A walker; see the top of this module."""
+    """A walker; `protocol.walkers` says how to use one."""
 
     at_once: Callable[[Bytes, int, int, Callable[[Any], None], Head], int]
 

@@ -1,4 +1,4 @@
-"""Turns a Construct Struct into the source of a walker , and that into a function.
+"""Turns a Construct Struct into the source of a walker, and the source into a function.
 
 Must not know Fetch. It knows the shape of a message: fixed fields, then an array of blocks, each a name (or
 an id) and an array of entries, which make up the rows; then whatever comes. What is plain and whole in the

@@ -34,7 +34,8 @@ ADDED_SHARE = 1.06
 """The factor by which the bytes that producers add are multiplied. A quota may bring only 0.95 of its rate, and would
 then never reach the end of a log that grows, however little is left of it."""
 TAIL_SECONDS = 3.0
-"""When the moment that it aims at is nearer than this, 64 KiB/s are added to the rate, for the same reason."""
+"""When the moment that it aims at is nearer than this, 64 KiB/s are added to the rate, because near its end a catch-up
+would otherwise slow down with the lag and never end."""
 SETTLED_SECONDS = 5.0
 """A catch-up is over when nothing has been behind for this long. A connection that broke is back within two seconds."""
 CERTAIN_SECONDS = 3.0

@@ -32,14 +32,14 @@ class HeldBy(enum.StrEnum):
     SIGNAL_LOST = "signal_lost"
     """One that the operator named has no value any more."""
     NOTHING = "nothing"
-    """It is being raised, or all of it is not used."""
+    """The rate is being raised, or not all of it is used."""
 
 
 class Observed(NamedTuple):
     """One look at a role. Bytes per second are as its quota counts them."""
 
     behind: int = 0
-    """Replicas."""
+    """How many replicas are behind."""
     lag_messages: int = 0
     lag_bytes: float | None = 0.0
     """None: there is a lag, and nothing says how large messages are."""
@@ -75,3 +75,4 @@ class Choice(NamedTuple):
     signal: str | None = None
     """What keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
     auto: bool = False
+    """The rate was chosen by signals, or the deadline's need was its floor."""

@@ -48,10 +48,8 @@ class Unread:
 
 
 class Joined:
-    """
-    Args:
-        failed: called with an error that is a defect of ours; what a peer does wrong just ends both.
-    """
+    """Passes what comes from each of two transports on to the other, unread. `failed` is called with an error that no
+    peer has caused; what a peer does wrong just ends both."""
 
     def __init__(self, one: Transport, other: Transport, poller: Poller, failed: Callable[[Exception], object]) -> None:
         self.share = Share(perf_counter())

@@ -3,7 +3,7 @@
     read(window) ─┬─▶ n                 the next n bytes go on, wherever they are
                   ├─▶ Replace(n, data)  the next n bytes, all in the window, do not go on; `data` does
                   ├─▶ Need(least)       nothing can be told before so many bytes are there
-                  └─▶ Wait.HELD, Wait.END
+                  └─▶ Wait.HELD, Wait.TURN, Wait.END
 
 Values only. Invariant: however the stream is cut into pieces, the same bytes go on.
 """

@@ -1,8 +1,8 @@
 """From the follower to the leader: which frames pass as they are, and what is decided about a replica's Fetch.
 
-A Fetch that may be throttled is read whole (it is small: 16 bytes a partition), decided, and forwarded, held or
-answered here. Everything else is passed on as it arrives. While a request is held nothing more is read: that is
-the back-pressure.
+A Fetch that may be throttled is read whole (it is small: 16 bytes a partition in the oldest versions, 33 and more since
+v12), decided, and forwarded, held or answered here. Everything else is passed on as it arrives. While a request is held
+nothing more is read: that is the back-pressure.
 
 Pure: no I/O, no waiting. Invariant: what is passed undecoded is passed byte for byte, counted, and logged once per
 connection.

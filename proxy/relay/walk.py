@@ -98,7 +98,7 @@ class FrameWalk:
         self._finished = False
         self._step_bytes = LEAST_STEP_BYTES
         self.has_more = False
-        """The window holds more to look at: another step is due before anything is read."""
+        """The last step stopped at `MOST_ROWS` although the window holds more."""
         self.head: Head = {}
         self.topics_end: int | None = None
         """Offset in the frame after the last topic, once it is known."""

@@ -71,8 +71,8 @@ class Link:
         self._took_one = False
         """`replicas` is as the last request outside of fetch sessions left it, so an equal request changes nothing."""
         self._is_live = False
-        """Producers write to partitions that are in sync here: the last answer came before the leader's wait was
-        over."""
+        """Producers write to partitions that are in sync here: the follower asked again before the leader's wait was
+        over, so the last answer had something new."""
         self._live_until = -math.inf
         """The same at a rate with `auto`: until when the connection counts as live after the last records of replicas
         in sync (`LIVE_SECONDS`)."""

@@ -76,7 +76,8 @@ class Outlook:
     in_full = False
     """Each of `grants` is all that the follower asked for."""
     turns: Mapping[PartitionKey, int] | None = None
-    """Of `grants`, from the first records on: what each that is brought records takes as its turn; None: `in_full`."""
+    """The turn that each replica of `grants` takes once it is brought records; None: no records have come yet, or
+    `in_full`."""
     has_news = False
     """Records have gone on to the follower, or a throttled replica's error: an equal answer would be news again."""
     is_timed = False
@@ -88,7 +89,7 @@ class Outlook:
     parts: Mapping[PartitionKey, Stake] = MappingProxyType({})
     """Of `grants` what is reserved in its topic's budget too."""
     translation: Translation[Asked] | None = None
-    """Of the request within its fetch session, v7+."""
+    """The request's part in its fetch session; None before Fetch v7."""
 
     def answered(self, error_code: int, session_id: int) -> None:
         """The head of the leader's answer has come and is about to go on."""

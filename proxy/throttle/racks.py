@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 5
 MOST_BROKERS = 10_000
-"""The most brokers whose rack is remembered; larger clusters than that are not known."""
+"""The most brokers whose rack is remembered; no Kafka cluster is known that has more."""
 
 
 class Racks:

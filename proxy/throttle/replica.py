@@ -45,7 +45,10 @@ class Standing(enum.Enum):
     """What the sidecar knows of a replica when it asks to fetch."""
 
     NEW = "no high watermark yet on this connection"
-    TRUNCATED = "fetch_offset went back, or it was in sync before the epoch: an ISR member that stalls acks=all if held"
+    TRUNCATED = (
+        "fetch_offset went back, or the leader epoch changed while the replica was in sync: it may be a member of the "
+        "ISR, and acks=all would wait for it"
+    )
     IN_SYNC = "fetch_offset >= high watermark"
     BEHIND = "fetch_offset < high watermark: catching up"
 

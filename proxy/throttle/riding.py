@@ -2,9 +2,9 @@
 in time.
 
 A rate is looked at once a second, and a link that is full by a hundredth more has half a second of records in its queue
-by then. Whoever produces with acks=all waits for the follower's next fetch, so each one says how long that took, and
-the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. A small grant is one of whole
-batches. Pure.
+by then. A producer with acks=all waits for the follower's next fetch. So each fetch tells how long the follower took,
+and the next grant is larger or smaller by it, as LEDBAT's window (RFC 6817) is by its delay. A small grant is one of
+whole batches. Pure.
 
 Invariant: `most_bytes` is `LEAST_BYTES` at least.
 """

@@ -1,9 +1,9 @@
 """How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
 
 A sample costs the data path a subtraction and an append, and at most `MOST_SAMPLES` are kept until they are taken, once
-a second. Pauses that are too long one after the other are told at once: a second of them is 3 % of a move of half a
-minute, which is more than the slowest hundredth of what producers wait for. Pure: times are arguments. Invariant: no
-sample is kept once it was taken.
+a second. If many pauses are too long and few between them are not, `on_standing_queue` is called at once and not at the
+next look. One second of long pauses is 3 % of a move of half a minute, so it alone would decide the producers' 99th
+percentile. Pure: times are arguments. Invariant: no sample is kept once it was taken.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MOST_SAMPLES = 256
 """The last so many."""
 STANDING_PAUSES = 10
-"""So many pauses that are too long, beside few that are not, are no chance: a queue stands. At 300 fetches a second
-this takes 30 ms. With 25 pauses producers waited longer, and so did a move with 8 of them, of which chance made more
-(simulated, tests/proxy/rates/full_link.py)."""
+"""When so many pauses were too long, and few were not, the cause is a queue and not chance. At 300 fetches a second
+this takes 30 ms. With 25, producers waited longer. With 8, a move took longer, because chance reached that number more
+often (simulated, tests/proxy/rates/full_link.py)."""
 SHORT_PAUSE_COUNTS = 3
 """A pause that is not too long weighs as much as so many that are: a machine with other work makes up to a third of
 them late, and that is no queue."""
