@@ -2,7 +2,8 @@
 
 Blocking; for the commands that edit quotas.toml, or make one. Knows nothing of what is in the file. What cannot be
 replaced by a rename (a ConfigMap, a read-only or single-file mount) is refused with what to do instead. Invariants:
-mode and owner of the file stay; when two commands edit it at once, the second one edits what the first one wrote.
+mode, owner and access control list of the file stay; when two commands edit it at once, the second one edits what the
+first one wrote.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import ConfigurationError
+from .attributes import copy_attributes
 from .locking import LOCK_SECONDS, lock
 from .reading import read_bytes
 
@@ -120,6 +122,7 @@ def _replace(target: Path, content: bytes) -> None:
         stream.write(content)
         stream.flush()
         os.fchmod(stream.fileno(), status.st_mode & 0o7777)
+        copy_attributes(target, stream.fileno())
         own = os.fstat(stream.fileno())
         if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
             os.fchown(stream.fileno(), status.st_uid, status.st_gid)

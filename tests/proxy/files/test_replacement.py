@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 import threading
 from pathlib import Path
 
@@ -10,6 +11,18 @@ import pytest
 
 from proxy.errors import ConfigurationError
 from proxy.files.replacement import create_file, edit_file
+
+ACCESS = "system.posix_acl_access"
+
+
+def access_list(*entries: tuple[int, int, int]) -> bytes:
+    """As the kernel takes it: tag, permissions and id of each entry."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+
+
+NOBODY = 0xFFFFFFFF
+USER_4321_READS = access_list((1, 6, NOBODY), (2, 4, 4321), (4, 0, NOBODY), (16, 4, NOBODY), (32, 0, NOBODY))
+"""Owner rw, user 4321 r, group nothing, mask r, others nothing."""
 
 
 @pytest.fixture
@@ -47,6 +60,63 @@ def test_owner_and_group_stay(path: Path) -> None:
     os.chown(path, *owner)
     edit(path)
     assert (path.stat().st_uid, path.stat().st_gid) == owner
+
+
+def test_the_access_control_list_stays(path: Path) -> None:
+    """Of a file whose group may not read it, though user 4321 may, the mode alone says that the group may."""
+    path.chmod(0o600)
+    os.setxattr(path, ACCESS, USER_4321_READS)
+    os.setxattr(path, "user.note", b"ours")
+    edit(path)
+    assert path.read_bytes() == b"old+new"
+    assert (os.getxattr(path, ACCESS), os.getxattr(path, "user.note")) == (USER_4321_READS, b"ours")
+    assert path.stat().st_mode & 0o7777 == 0o640
+
+
+def test_a_file_without_an_access_control_list_gets_none_of_its_directory(path: Path) -> None:
+    path.chmod(0o640)
+    os.setxattr(path.parent, "system.posix_acl_default", USER_4321_READS)
+    edit(path)
+    assert path.read_bytes() == b"old+new"
+    assert ACCESS not in os.listxattr(path)
+    assert path.stat().st_mode & 0o7777 == 0o640
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.EPERM, "the new file would not have its access control list (system.posix_acl_access): Operation not"),
+        (errno.ENOSPC, "the new file would not have its access control list (system.posix_acl_access): No space left"),
+    ],
+)
+def test_a_file_whose_access_control_list_cannot_be_copied_stays(
+    path: Path, monkeypatch: pytest.MonkeyPatch, number: int, error: str
+) -> None:
+    def refuse(file: int, name: str, value: bytes) -> None:
+        raise OSError(number, os.strerror(number))
+
+    os.setxattr(path, ACCESS, USER_4321_READS)
+    monkeypatch.setattr(os, "setxattr", refuse)
+    with pytest.raises(ConfigurationError) as caught:
+        edit(path)
+    assert str(caught.value).startswith(f"{path}: cannot be replaced: {error}")
+    assert path.read_bytes() == b"old"
+    assert [each.name for each in path.parent.iterdir()] == ["quotas.toml"]
+
+
+def test_where_the_filesystem_has_no_attributes_nothing_changes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(file: Path | int) -> list[str]:
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+
+    monkeypatch.setattr(os, "listxattr", refuse)
+    edit(path)
+    assert path.read_bytes() == b"old+new"
+
+
+def test_where_the_platform_has_no_attributes_nothing_changes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "listxattr")
+    edit(path)
+    assert path.read_bytes() == b"old+new"
 
 
 def test_a_link_stays_and_what_it_leads_to_is_replaced(path: Path) -> None:
