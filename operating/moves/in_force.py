@@ -3,7 +3,8 @@ takes.
 
 Works by the sidecar's own rules (`quotas.effective`). Another section may go before the one that was written, a
 schedule may begin before the move ends, or `mode.enforce` may be false. Pure; time is an argument.
-Invariant: a time is promised only from rates that hold until then.
+Invariant: a time is promised only from rates that hold until then; where a rack's rate may come into it, a warning
+says so.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ from ..editing.changing import change
 from ..editing.editing import End
 from ..editing.facts import Place
 from ..editing.shadows import found_at
+from .inner_rates import Moment, inner_parts, racks_below
 from .stretches import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from proxy.quotas import QuotaFile, Quotas
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from .planning import MovePlan
 
-_MOST_STRETCHES = 60
+_MOST_MOMENTS = 60
 _KEYS = {role.value: key for key, role in RATE_KEYS.items()}
 
 
@@ -50,23 +52,37 @@ class WrittenFile(NamedTuple):
 def in_force(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> MovePlan:
     """Return the plan with the rates that hold once the sidecars have read `files` (by broker), and with a warning for
     each rate that is another one than planned."""
-    holds = {key: _stretches(plan, key, files[key[0]].quotas, now) for key in plan.rates if key[0] in files}
-    found = replace(plan, holds=holds)
+    moments = {broker: _moments(file.quotas, broker, now) for broker, file in files.items()}
+    written = [key for key in plan.rates if key[0] in files]
+    holds = {key: _stretches(plan, key, moments[key[0]]) for key in written}
+    inside = {key: inner_parts(plan.ground, key, moments[key[0]]) for key in written}
+    found = replace(plan, holds=holds, inside=inside)
     warnings = [*_not_enforced(files, now)]
     for key in holds:
         warnings += _about(found, key, files[key[0]], now)
+        warnings += _about_inside(
+            found, key, f"{files[key[0]].path}: broker {key[0]} as {key[1]}", moments[key[0]], now
+        )
     return replace(found, warnings=(*plan.warnings, *dict.fromkeys(warnings)))
 
 
-def _stretches(plan: MovePlan, key: tuple[int, RoleName], quota_file: QuotaFile, now: datetime) -> tuple[Stretch, ...]:
-    found: list[Stretch] = []
+def _moments(quota_file: QuotaFile, broker: int, now: datetime) -> list[Moment]:
+    """Return what the file means to a broker now, and from each of the next changes on."""
+    found: list[Moment] = []
     at: datetime | None = now
-    while at is not None and len(found) < _MOST_STRETCHES:
-        quotas = effective(quota_file, key[0], at)
+    while at is not None and len(found) < _MOST_MOMENTS:
+        quotas = effective(quota_file, broker, at)
+        found.append(Moment((at - now).total_seconds(), quotas))
+        at = quotas.next_change
+    return found
+
+
+def _stretches(plan: MovePlan, key: tuple[int, RoleName], moments: Sequence[Moment]) -> tuple[Stretch, ...]:
+    found: list[Stretch] = []
+    for begins, quotas in moments:
         rate = _rate(quotas, key[1], _listed(plan, key))
         if not found or found[-1].bytes_per_second != rate:
-            found.append(Stretch((at - now).total_seconds(), rate))
-        at = quotas.next_change
+            found.append(Stretch(begins, rate))
     return tuple(found)
 
 
@@ -115,6 +131,25 @@ def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now:
         at = f"{now + timedelta(seconds=begins):%Y-%m-%dT%H:%M:%SZ}"
         what = "nothing is throttled any more" if math.isinf(rate) else f"{format_rate(rate)} holds"
         yield f"{who}: from {at} {what}, and the move is not done by then"
+
+
+def _about_inside(
+    plan: MovePlan, key: tuple[int, RoleName], who: str, moments: Sequence[Moment], now: datetime
+) -> Iterator[str]:
+    """Yield a warning for each rate inside the planned one that is below it before the move ends."""
+    planned, ends = plan.rates[key], plan.total_seconds
+    if not moments[0].quotas.enforce:
+        return
+    for part in plan.inside[key]:
+        begins, rate = part.first
+        if rate < planned and (not begins or math.isnan(ends) or begins < ends):
+            at = f" from {now + timedelta(seconds=begins):%Y-%m-%dT%H:%M:%SZ}" if begins else ""
+            yield f"{who}: inside the planned {format_rate(planned)}, {part.name} has {format_rate(rate)}{at}"
+    for rack, rack_rate in racks_below(key[1], planned, moments).items():
+        yield (
+            f"{who}: inside the planned {format_rate(planned)}, rack {rack} has {format_rate(rack_rate)}: which brokers"
+            " are of it is not known here, and with one of them the move takes longer"
+        )
 
 
 def _first(key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> str:

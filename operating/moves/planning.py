@@ -28,7 +28,7 @@ from reassignment import (
     standing_in,
 )
 
-from .stretches import Stretch, seconds_by
+from .stretches import Part, Stretch, seconds_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,6 +79,7 @@ class MovePlan:
     rates: empty if none were wanted.
     loads: of every broker that sends or fetches.
     holds: what really holds where the rates were written, as far as that is known.
+    inside: the parts of a share that hold less than the share's rate there.
     """
 
     ground: Ground
@@ -87,6 +88,7 @@ class MovePlan:
     rates: Rates
     warnings: tuple[str, ...]
     holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
+    inside: Mapping[tuple[int, RoleName], tuple[Part, ...]] = field(default_factory=dict)
 
     def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
         """Return what holds for a broker and role from now on: the planned rate if nothing was written; nothing without
@@ -97,8 +99,13 @@ class MovePlan:
     def seconds(self, load: Load) -> float:
         """Return how long a broker's share takes at the rates that hold; infinity if it never ends, NaN without a
         rate."""
-        stretches = self.holding((load.broker, load.role))
-        return seconds_by(stretches, load) if stretches else math.nan
+        key = (load.broker, load.role)
+        stretches = self.holding(key)
+        if not stretches:
+            return math.nan
+        parts = [seconds_by(part.stretches, part.load) for part in self.inside.get(key, ())]
+        seconds = [seconds_by(stretches, load), *parts]
+        return math.nan if any(map(math.isnan, seconds)) else max(seconds)
 
     @property
     def total_seconds(self) -> float:

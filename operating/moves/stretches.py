@@ -16,6 +16,21 @@ class Stretch(NamedTuple):
     bytes_per_second: float
 
 
+class Part(NamedTuple):
+    """A part of a broker's share that has a rate of its own inside the broker's.
+
+    name: of what it is, ``peer 103`` or ``topic orders``.
+    load: of this part alone.
+    first: from when it has its own rate, and which.
+    stretches: what it may have at any time.
+    """
+
+    name: str
+    load: Load
+    first: Stretch
+    stretches: tuple[Stretch, ...]
+
+
 def seconds_by(stretches: tuple[Stretch, ...], load: Load) -> float:
     """Return how long a load takes; infinity if it never ends, NaN if it goes on into a time in which nothing is
     throttled."""
