@@ -19,6 +19,7 @@ from proxy.config.last_good import kept_starts
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Policy, QuotaSettings, Settings, load_settings
 from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.files.reading import is_directory
 from proxy.quotas import (
     QuotaFile,
     RateSource,
@@ -158,8 +159,11 @@ def _about_journal(settings: Settings) -> list[str]:
         return []
     directory = settings.journal.directory
     place = next(each for each in (directory, *directory.absolute().parents) if os.path.lexists(each))
-    if place.is_dir():
-        return []
+    try:
+        if is_directory(place):
+            return []
+    except ConfigurationError as error:
+        return [f"journal.directory: {problem}" for problem in error.problems]
     return [f"journal.directory: expected a directory, found {place}, which is none"]
 
 

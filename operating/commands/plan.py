@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from proxy.errors import ConfigurationError
-from proxy.files.reading import read_bytes, read_text
+from proxy.files.reading import is_there, read_bytes, read_text
 from proxy.files.replacement import create_file, edit_file
 from proxy.quotas import parse_quotas
 from reassignment import (
@@ -255,7 +255,7 @@ def _write_all(
         parts = {broker: (per_broker / f"quotas-{broker}.toml", found.of_broker(broker)) for broker in brokers}
     # One that is wrong is found before any is written.
     for path, part in parts.values():
-        if path is not None and path.exists():
+        if path is not None and is_there(path):
             settled(read_bytes(path), part, now, until=until, source=str(path))
     lines: list[str] = []
     contents: dict[Path, bytes] = {}
@@ -276,7 +276,7 @@ def _write(
 ) -> tuple[bytes, list[str]]:
     """Write a new file, or change one that exists; returns it and what to say about it."""
     source = str(path)
-    if not path.exists():
+    if not is_there(path):
         text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
         parse_quotas(text.encode(), source=source)
         if create_file(path, text.encode()):

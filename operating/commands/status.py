@@ -16,6 +16,7 @@ from rich.live import Live
 
 from proxy.config.settings import load_settings
 from proxy.errors import UnreachableError
+from proxy.files.reading import is_there
 
 from ..asking import DEFAULT_URL
 from ..fleet.file import load_fleet
@@ -133,7 +134,7 @@ def _asked(urls: Sequence[str], config: Path | None, fleet: Path | None) -> list
     """Whom to ask. Raises ConfigurationError."""
     found = [] if fleet is None else [Sidecar(each.url, broker=each.broker) for each in load_fleet(fleet).members]
     found += [Sidecar(url) for url in urls]
-    if config is None and not found and DEFAULT_CONFIG.exists():
+    if config is None and not found and is_there(DEFAULT_CONFIG):
         config = DEFAULT_CONFIG
     if config is not None:
         settings = load_settings(config, (), os.environ)

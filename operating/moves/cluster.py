@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from proxy.errors import ClusterError, ConfigurationError
+from proxy.files.reading import is_there
 from reassignment import Ongoing, TopicPartition
 
 from .client_properties import usable_client_properties
@@ -72,7 +73,7 @@ def connect(connection: Connection) -> Iterator[Cluster]:
     where = ", ".join(connection.bootstrap)
     arguments = {} if connection.properties is None else usable_client_properties(connection.properties)
     if connection.hosts is not None:
-        if not connection.hosts.exists():
+        if not is_there(connection.hosts):
             raise ConfigurationError(
                 f"{connection.hosts}: cannot be read: expected lines like those of /etc/hosts, found nothing there"
             )

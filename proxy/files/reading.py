@@ -53,6 +53,30 @@ def read_bytes(path: Path, *, most_bytes: int = _MAX_BYTES, takes_pipes: bool = 
     return content
 
 
+def is_there(path: Path) -> bool:
+    """Return whether something has this name, links followed. Raises ConfigurationError if that cannot be told: of a
+    directory that another user keeps to themselves, or a name that is too long."""
+    return _status(path) is not None
+
+
+def is_directory(path: Path) -> bool:
+    """Return whether this is a directory, or leads to one. Raises ConfigurationError as `is_there` does."""
+    status = _status(path)
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    """None: nothing has this name."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a zero byte in the path
+        raise ConfigurationError(f"{str(path)!r}: cannot be read: {error}") from error
+
+
 def read_text(path: Path) -> str:
     """Return the text of a file named on a command line, which may be a pipe.
 

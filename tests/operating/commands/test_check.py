@@ -305,6 +305,14 @@ def test_a_file_in_the_place_of_the_journals_directory_is_a_problem(
     assert sidecar("run", "--config", config).exit_code == 1
 
 
+def test_a_place_of_the_journal_that_cannot_be_looked_at_is_a_problem(config: Path, sidecar: Sidecar) -> None:
+    link = config.parent / "journal"
+    link.symlink_to("j" * 300)
+    checked = sidecar("check", "--config", config, "--set", f"journal.directory={link}")
+    said = f"Error: journal.directory: {link}: cannot be read: File name too long\n"
+    assert (checked.exit_code, checked.output) == (1, said)
+
+
 def test_a_journals_directory_that_is_yet_to_be_made_is_none(config: Path, sidecar: Sidecar) -> None:
     config.write_text(config.read_text() + '[journal]\ndirectory = "a/b"\n')
     assert sidecar("check", "--config", config).exit_code == 0

@@ -471,3 +471,10 @@ def test_where_one_brokers_file_is_wrong_none_is_written(
     assert result.exit_code == 1
     assert f"Error: {tmp_path / 'quotas-102.toml'}: not TOML: " in result.stderr
     assert not (tmp_path / "quotas-101.toml").exists()
+
+
+def test_a_name_that_no_file_can_have_is_an_error(generated: Path, sidecar: Sidecar, tmp_path: Path) -> None:
+    path = tmp_path / ("q" * 300)
+    result = sidecar("plan", generated, "--rate", "5MB/s", "--write", path)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {path}: cannot be read: File name too long\n")
+    assert "partition to move" in result.stdout

@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +15,6 @@ from tests.proxy.fake_sidecar import PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from click.testing import Result
 
@@ -118,3 +118,12 @@ def test_json_of_a_file_that_is_wrong_says_so(tmp_path: Path, sidecar: Sidecar) 
     (said,) = json.loads(result.stdout)["problems"]
     assert (result.exit_code, result.stderr) == (1, f"Error: {said}\n")
     assert said.endswith("fleet.toml: cannot be read: No such file or directory")
+
+
+def test_where_the_configuration_cannot_be_looked_for_it_is_said(
+    sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a directory that another user keeps to themselves: it may name a sidecar that nobody then asks."""
+    monkeypatch.setattr("operating.commands.status.DEFAULT_CONFIG", Path("p" * 300))
+    result = sidecar("status", "--once")
+    assert (result.exit_code, result.output) == (1, f"Error: {'p' * 300}: cannot be read: File name too long\n")

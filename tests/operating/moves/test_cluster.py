@@ -214,6 +214,15 @@ def test_a_hosts_file_may_have_any_name(tmp_path: Path, monkeypatch: pytest.Monk
         pass
 
 
+def test_a_hosts_file_that_cannot_be_looked_for_is_named(tmp_path: Path) -> None:
+    hosts = tmp_path / ("h" * 300)
+    with (
+        pytest.raises(ConfigurationError, match=r"h: cannot be read: File name too long$"),
+        connect(Connection(("127.0.0.1:1",), None, hosts)),
+    ):
+        pass
+
+
 def test_kafka_python_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster_module, "_TIMEOUT_MS", 1000)
     (tmp_path / "hosts").write_text("")
