@@ -139,7 +139,7 @@ def command(
     with problems_as_json(as_json=as_json):
         deadline = deadline_to_come(what.finish_by, rate, datetime.now(UTC))
         ground = _ground_or_refused(what)
-    plan = _planned(ground, rate, within, capacity)
+        plan = _planned(ground, rate, within, capacity)
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:
         if fleet_path is None:

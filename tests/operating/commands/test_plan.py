@@ -478,3 +478,19 @@ def test_a_name_that_no_file_can_have_is_an_error(generated: Path, sidecar: Side
     result = sidecar("plan", generated, "--rate", "5MB/s", "--write", path)
     assert (result.exit_code, result.stderr) == (1, f"Error: {path}: cannot be read: File name too long\n")
     assert "partition to move" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--within", "1h"), "how much moves is not known: ask a cluster (--bootstrap) or say --bytes"),
+        (("--within", "1s", "--bytes", "1GB", "--capacity", "10MB/s"), "broker 101 as leader: needs "),
+    ],
+)
+def test_a_time_that_cannot_be_kept_is_told_in_json_as_well(
+    generated: Path, sidecar: Sidecar, options: tuple[str, ...], problem: str
+) -> None:
+    result = sidecar("plan", generated, "--json", *options)
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["problems"][0].startswith(problem)
+    assert result.stderr == sidecar("plan", generated, *options).stderr
