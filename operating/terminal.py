@@ -65,16 +65,17 @@ def problems_as_json(*, as_json: bool) -> Iterator[None]:
     except (ConfigurationError, UnreachableError) as error:
         if as_json:
             problems = error.problems if isinstance(error, ConfigurationError) else [str(error)]
-            click.echo(encoded({"ok": False, "problems": problems}))
+            say_json(encoded({"ok": False, "problems": problems}))
         raise
 
 
 def say_json(document: bytes) -> None:
-    """Print a JSON document that somebody else wrote: only strings can have such characters, and may escape them."""
+    """Print a JSON document of one line, in UTF-8 wherever it is printed. What a terminal would obey is in its strings
+    alone, and is written there as an escape."""
     text = document.decode("utf-8", "replace")
     if not text.isprintable():
         text = "".join(c if c.isprintable() or c in LAYOUT else _json_escape(c) for c in text)
-    click.echo(text)
+    click.echo(text.encode())
 
 
 def _json_escape(character: str) -> str:

@@ -36,7 +36,7 @@ from proxy.roles import Role
 
 from ..asking import refuse_silent_files
 from ..quota_words import differences, format_distance, format_time, parse_moment
-from ..terminal import encoded, say
+from ..terminal import encoded, say, say_json
 from .health import url_of
 from .live_check import ask_live, live_lines
 from .options import FILE, SIDECAR_URL, config_option, set_option
@@ -110,14 +110,17 @@ def command(
     except ConfigurationError as error:
         if not as_json:
             raise
-        click.echo(_encoded({"ok": False, "problems": error.problems}))
+        say_json(encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
     report = report_on(settings, quota_file, path, now=now, keys=keys)
     asked = None
     if live or url is not None:
         asked = ask_live(url or url_of(settings.http), settings.broker.id, quota_file.hash)
         report["live"] = asdict(asked)
-    say(_encoded(report) if as_json else "\n".join(_lines(report) + ([] if asked is None else live_lines(asked))))
+    if as_json:
+        say_json(encoded(report))
+    else:
+        say("\n".join(_lines(report) + ([] if asked is None else live_lines(asked))))
     if asked is not None and asked.error is not None:
         ctx.exit(NOT_REACHABLE)
 
@@ -243,10 +246,6 @@ def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
         )
         role |= {"gate_bytes": bucket.gate_bytes, "burst_bytes": bucket.burst_bytes}
     return role
-
-
-def _encoded(report: Json) -> str:
-    return encoded(report).decode()
 
 
 def _lines(report: Json) -> list[str]:

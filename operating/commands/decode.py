@@ -14,7 +14,7 @@ from protocol.kafka_json import Engine, request_json, response_json
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_bytes
 
-from ..terminal import encoded
+from ..terminal import encoded, say_json
 from .options import FILE
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def command(ctx: click.Context, /, *, kind: str, api_version: int, engine: str, 
 
     lines = [_decode(file, parse, _ENGINES[engine]) for file in files]
     for line in lines:
-        click.echo(encoded(line))
+        say_json(encoded(line))
     ctx.exit(1 if any("error" in line for line in lines) else 0)
 
 

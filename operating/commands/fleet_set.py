@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from proxy.errors import ConfigurationError
 
 from ..editing.changing import ShadowedError
 from ..fleet.changing import PartlyWrittenError, PlacesRefusedError, places_of, plan, worker, write
 from ..fleet.file import load_fleet
-from ..terminal import say
+from ..terminal import encoded, say, say_json
 from .change_words import Told, refusal_json, refusal_lines
 from .status_words import whom
 from .telling import tell
@@ -56,7 +55,7 @@ def run(ctx: click.Context, wanted: FleetSet) -> None:
             write(planned)
     except ConfigurationError as error:
         if wanted.as_json:
-            click.echo(msgspec.json.encode(_refusals(wanted, error)).decode())
+            say_json(encoded(_refusals(wanted, error)))
         raise _in_words(wanted, error) from error
     told = [_told(wanted, each) for each in planned]
     if not wanted.as_json:
@@ -64,7 +63,7 @@ def run(ctx: click.Context, wanted: FleetSet) -> None:
     changing = [each for each in planned if each.change.changes_something]
     confirmed = [] if wanted.dry_run else tell(planned)
     if wanted.as_json:
-        click.echo(msgspec.json.encode(_json(wanted, planned, told, confirmed)).decode())
+        say_json(encoded(_json(wanted, planned, told, confirmed)))
     else:
         _print_confirmed(confirmed, written=len(changing))
     if not all(each.good for each in confirmed):
@@ -97,9 +96,9 @@ def _print(wanted: FleetSet, told: Sequence[Told]) -> None:
         say("\n".join(each.lines()))
         if wanted.dry_run and each.change.changes_something:
             before, after = (content.decode().splitlines() for content in (each.change.before, each.change.after))
-            click.echo("\n".join(("", *difflib.unified_diff(before, after, each.source, each.source, lineterm=""), "")))
+            say("\n".join(("", *difflib.unified_diff(before, after, each.source, each.source, lineterm=""), "")))
         elif each.change.changes_something:
-            click.echo("\n".join(each.undo_lines()))
+            say("\n".join(each.undo_lines()))
     if wanted.dry_run:
         click.echo("dry run: nothing is written")
 

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from proxy.errors import ConfigurationError
 from proxy.files.reading import is_there, read_bytes, read_text
@@ -38,7 +37,7 @@ from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import CAPACITY, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table, settings_lines
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from ..terminal import Console, problems_as_json, say
+from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .deadline import about_deadline, deadline_to_come
 from .fleet_plan import Written, until_of, write_fleet
 
@@ -232,7 +231,7 @@ def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:
 
 def _print(plan: MovePlan, *, as_json: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(plan_json(plan)).decode())
+        say_json(encoded(plan_json(plan)))
         return
     Console().print(plan_table(plan), crop=False)
 

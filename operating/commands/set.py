@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-import msgspec
 
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError, InvalidValueError
@@ -25,7 +24,7 @@ from proxy.quotas.rate_reading import parse_rate_or_source
 from ..editing.changing import QuotaChange, ShadowedError, change
 from ..editing.editing import Assign, End, Remove
 from ..quota_words import parse_moment
-from ..terminal import say
+from ..terminal import encoded, say, say_json
 from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
 from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_peer, complete_rack, complete_topic
@@ -241,7 +240,7 @@ def _set(
         told = _change(target, asked, now, later=later, dry_run=dry_run)
     except ConfigurationError as error:
         if as_json:
-            click.echo(msgspec.json.encode(refusal_json(error, source, where)).decode())
+            say_json(encoded(refusal_json(error, source, where)))
         if isinstance(error, ShadowedError):
             raise ConfigurationError(refusal_lines(error, where)) from error
         raise
@@ -339,19 +338,16 @@ def _tell(ctx: click.Context, target: _Target, told: Told, *, dry_run: bool, as_
     if not as_json:
         say("\n".join(told.lines()))
         if dry_run and told.change.changes_something:
-            click.echo(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
+            say(f"\n{_diff(told.change, target.quotas)}\ndry run: nothing is written")
         elif told.change.changes_something:
-            click.echo("\n".join(told.undo_lines()))
+            say("\n".join(told.undo_lines()))
     confirmed = [] if dry_run else _confirm(target, told, quiet=as_json)
     if as_json:
         sidecars = [
             {"url": each.url, "broker": each.broker, "in_force": each.in_force, "said": each.line} for each in confirmed
         ]
-        click.echo(
-            msgspec.json.encode(
-                {**told.as_json(), "written": told.change.changes_something and not dry_run, "sidecars": sidecars}
-            ).decode()
-        )
+        written = told.change.changes_something and not dry_run
+        say_json(encoded({**told.as_json(), "written": written, "sidecars": sidecars}))
     if not all(each.good for each in confirmed):
         ctx.exit(1)
 

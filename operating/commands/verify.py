@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
 from proxy.errors import ClusterError, ConfigurationError, UnreachableError
 from proxy.files.reading import read_text
@@ -29,7 +28,7 @@ from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
 from ..moves.verification import Verification, native_leftovers, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
-from ..terminal import Console, problems_as_json, say
+from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .options import SIDECAR_URL, fleet_option
 from .telling import tell
 
@@ -237,6 +236,6 @@ def _look_again(cluster: Cluster, proposed: Assignment, places: Places) -> Verif
 
 def _print(found: Verification, removed: list[str], *, as_json: bool) -> None:
     if as_json:
-        click.echo(msgspec.json.encode(verify_json(found, removed=removed)).decode())
+        say_json(encoded(verify_json(found, removed=removed)))
         return
     Console().print(verify_table(found, removed=removed), soft_wrap=True)
