@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from .status_amiss import amiss_at, amiss_in, share_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from proxy.observing.throttle_page import Page, RoleState
     from proxy.throttle.survey import LinkSurvey, PartitionSurvey
-
-OVER = 1.05
-"""The promise for any eleven seconds, which is what the rate is measured over; above it something is wrong."""
 
 
 class Sort(enum.StrEnum):
@@ -80,8 +79,7 @@ class RoleRow(NamedTuple):
     @property
     def share(self) -> float | None:
         """The measured rate as a part of the quota; None if the quota is 0 or unlimited."""
-        quota = self.role.quota_bytes_per_second
-        return self.role.rate_bytes_per_second / quota if quota and not math.isinf(quota) else None
+        return share_of(self.role)
 
     @property
     def unthrottled(self) -> float | None:
@@ -91,16 +89,8 @@ class RoleRow(NamedTuple):
 
     @property
     def is_amiss(self) -> bool:
-        page, role = self.page, self.role
-        return (
-            not page.enforce
-            or not page.quotas.last_reload_successful
-            or bool(role.doubts or role.undecoded)
-            or (role.rate is not None and role.rate.late)
-            # A rate that sets itself may have been lowered within the eleven seconds over which traffic is measured.
-            # Then more may have been measured than the present rate allows, and nothing is wrong.
-            or (role.rate is None and (self.share or 0.0) > OVER)
-        )
+        """Whether a warning is about it, or about its sidecar."""
+        return any(True for _ in (*amiss_at(self.page), *amiss_in(self.page, self.name, self.role)))
 
     @property
     def gets_nowhere(self) -> bool:

@@ -15,7 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..quota_words import format_count, format_eta, format_rate_in_brief
-from .status_rows import OVER, Filter, RoleRow, Sidecar, Sort, rows, totals
+from .status_amiss import OVER
+from .status_rows import Filter, RoleRow, Sidecar, Sort, rows, totals
 from .status_words import holding, summary, warnings
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ beyond `MOST_NAMED`, and how many those are is said.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from proxy.quotas import format_bytes
 
 from ..quota_words import format_count, format_distance, format_duration, format_rate_in_brief, format_time
+from .status_amiss import amiss_at, amiss_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -18,24 +19,16 @@ if TYPE_CHECKING:
 
     from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
 
+    from .status_amiss import Amiss
     from .status_rows import RoleRow
 
 MOST_NAMED = 12
 
 
-class _Said(NamedTuple):
-    """`text` may have a place for the sum of what is `counted`."""
-
-    broker: int
-    role: str | None
-    text: str
-    counted: int = 0
-
-
 def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
     """What is amiss, what concerns most sidecars first."""
-    said = [each for page in pages for each in _of_page(page)] + [each for row in rows for each in _of_role(row)]
-    groups: dict[tuple[str | None, str], list[_Said]] = {}
+    said = [each for page in pages for each in amiss_at(page)] + [each for row in rows for each in amiss_in(*row)]
+    groups: dict[tuple[str | None, str], list[Amiss]] = {}
     for each in said:
         groups.setdefault((each.role, each.text), []).append(each)
     found = sorted(groups.items(), key=lambda group: -len({each.broker for each in group[1]}))
@@ -44,32 +37,6 @@ def warnings(rows: Sequence[RoleRow], pages: Iterable[Page]) -> list[str]:
         + text.replace("{count}", str(sum(each.counted for each in group)))
         for (role, text), group in found
     ]
-
-
-def _of_page(page: Page) -> Iterator[_Said]:
-    if not page.enforce:
-        yield _Said(page.broker, None, "observing only, nothing is throttled (mode.enforce is false)")
-    if not page.quotas.last_reload_successful:
-        text = f"quotas.toml is wrong, {page.quotas.what_holds}: {page.quotas.last_error}"
-        yield _Said(page.broker, None, text)
-    if page.journal is not None and page.journal.dropped_total:
-        text = "{count} journal lines dropped: the disk is full, slow or not writable"
-        yield _Said(page.broker, None, text, page.journal.dropped_total)
-
-
-def _of_role(row: RoleRow) -> Iterator[_Said]:
-    page, name, role = row
-    for reason, count in role.undecoded.items():
-        yield _Said(page.broker, name, f"{{count}} undecoded ({reason}), not throttled", count)
-    for doubt in role.doubts:
-        yield _Said(page.broker, name, doubt.text)
-    if role.connections_without_fetches and role.quota_bytes_per_second is not None:
-        text = "{count} connections without a replica's fetch, not throttled (clients, or not understood)"
-        yield _Said(page.broker, name, text, role.connections_without_fetches)
-    if role.rate is not None and role.rate.late:
-        yield _Said(page.broker, name, role.rate.reason)
-    if role.quota_bytes_per_second == 0:
-        yield _Said(page.broker, name, "the quota is 0, catch-up stands still")
 
 
 def whom(brokers: Iterable[int], role: str | None = None) -> str:

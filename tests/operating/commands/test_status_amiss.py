@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from operating.commands.status_rows import Sidecar, rows
+from operating.commands.status_words import warnings
+from proxy.observing.throttle_page import DoubtState, JournalState, Page, QuotasState, RateState, RoleState
+
+MIB = 2.0**20
+LATE = RateState("x", 1.0, 9.0, late=True, reason="it will be late")
+
+
+def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
+    """Whether the row is marked, and what is warned of."""
+    leader = RoleState(**{"quota_bytes_per_second": 4 * MIB, "rate_bytes_per_second": MIB, **role})
+    of = {"enforce": True, "quotas": QuotasState("a"), **page}
+    shown = rows((Sidecar("http://1", page=Page(1, "strict", roles={"leader": leader}, **of)),))
+    return shown.roles[0].is_amiss, warnings(shown.roles, shown.pages)
+
+
+@pytest.mark.parametrize(
+    ("role", "page", "warning"),
+    [
+        ({"quota_bytes_per_second": 0.0}, {}, "broker 1, leader: the quota is 0, catch-up stands still"),
+        ({"rate_bytes_per_second": 4.3 * MIB}, {},
+         "broker 1, leader: more than 105 % of the quota has passed in the last 11 seconds"),
+        ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x), not throttled"),
+        ({"doubts": (DoubtState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
+        ({"connections_without_fetches": 2}, {},
+         ("broker 1, leader: 2 connections without a replica's fetch, not throttled"
+         " (clients, or not understood)")),
+        ({"rate": LATE}, {}, "broker 1, leader: it will be late"),
+        ({}, {"enforce": False}, "broker 1: observing only, nothing is throttled (mode.enforce is false)"),
+        ({}, {"quotas": QuotasState("a", last_reload_successful=False, last_error="no")},
+         "broker 1: quotas.toml is wrong, the last good one holds: no"),
+        ({}, {"journal": JournalState(9, 7)},
+         "broker 1: 7 journal lines dropped: the disk is full, slow or not writable"),
+    ],
+)  # fmt: skip
+def test_what_is_warned_of_is_marked(role: dict[str, Any], page: dict[str, Any], warning: str) -> None:
+    assert found(role, page) == (True, [warning])
+
+
+@pytest.mark.parametrize(
+    "role",
+    [
+        {},
+        {"quota_bytes_per_second": None, "rate_bytes_per_second": 900 * MIB},
+        {"rate_bytes_per_second": 4.1 * MIB},
+        # One that sets itself may have been higher within those eleven seconds.
+        {"rate_bytes_per_second": 8 * MIB, "rate": RateState("x", 1.0, 9.0)},
+        {"quota_bytes_per_second": None, "connections_without_fetches": 2},
+    ],
+)
+def test_what_is_as_it_should_be_is_neither_marked_nor_warned_of(role: dict[str, Any]) -> None:
+    assert found(role, {}) == (False, [])
