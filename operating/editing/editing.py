@@ -22,7 +22,7 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
 from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
-from .layout import as_toml, delete_value, loses_comments, replace_value, within
+from .layout import as_toml, delete_value, loses_comments, replace_value, with_line_ends_of, within
 from .rewriting import rewritten
 from .sweeping import is_over
 
@@ -238,7 +238,7 @@ class _Editor:
 
     def _edited(self, changed: Mapping[Path, Any], undo: Collection[Wish], entries: Collection[int] = ()) -> Edit:
         """`changed`: what is said now, None where nothing is."""
-        text = tomlkit.dumps(self._document)
+        text = with_line_ends_of(self._text, tomlkit.dumps(self._document))
         if any(value is None for value in changed.values()):
             text = _without_a_gap_at_the_end(text)
         content = text.encode()

@@ -7,6 +7,7 @@ Invariant: no line that is only a comment is ever taken out. Whoever calls compa
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections import Counter
 from itertools import pairwise
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from .facts import Path
 
 
+_LONE_LF = re.compile(r"(?<!\r)\n")
+
+
 def within(table: Any, path: Path) -> Any:
     """The table at `path` of tomlkit's document, None if there is none."""
     for key in path:
@@ -32,6 +36,13 @@ def within(table: Any, path: Path) -> Any:
         else:
             table = table[key]
     return table
+
+
+def with_line_ends_of(before: str, after: str) -> str:
+    """Return `after` with the line ends of `before`, if those are all CRLF: tomlkit ends what is new with LF."""
+    if "\r\n" not in before or _LONE_LF.search(before):
+        return after
+    return _LONE_LF.sub("\r\n", after)
 
 
 def replace_value(table: Any, parts: list[str], value: Any) -> bool:

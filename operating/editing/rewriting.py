@@ -24,6 +24,7 @@ from .layout import (
     delete_value,
     loses_comments,
     replace_value,
+    with_line_ends_of,
     within,
     without_headers,
     without_schedule_blocks,
@@ -111,7 +112,7 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
         raise refusal from error
     if not outcome.says(without_schedules(expected, gone)) or loses_comments(before, text):
         raise refusal
-    return text if text.strip() else _NOTHING_LEFT
+    return with_line_ends_of(before, text) if text.strip() else _NOTHING_LEFT
 
 
 def _is_in(section: Path, schedules: Collection[int]) -> bool:

@@ -270,3 +270,14 @@ def test_files_of_any_shape_are_edited_or_refused(parts: list[str], place: Place
         return
     after = held(undone(edited, place))
     assert all(map(Quotas.means_the_same_as, after, before))
+
+
+@pytest.mark.parametrize("place", [DEFAULT, OWN, ORDERS, CLICKS, ENFORCE, Place(("peers", "102"), RATE)])
+@pytest.mark.parametrize("until", [None, UNTIL])
+def test_what_a_file_with_crlf_gets_ends_with_crlf(place: Place, until: datetime | None) -> None:
+    value: Value = {RATE: "5MiB/s", LIST: "1:101", "enforce": False}[place.key]
+    before = FILE.replace("\n", "\r\n").encode()
+    found = edit(before, place, Assign(value, until), NOW)
+    assert found.content.replace(b"\r\n", b"\n") == edit(FILE.encode(), place, Assign(value, until), NOW).content
+    for content in (found.content, undone(found, place)):
+        assert content.count(b"\n") == content.count(b"\r\n"), content

@@ -187,3 +187,14 @@ def test_a_large_file_takes_no_minutes() -> None:
     text = rewritten(FILE, dict.fromkeys(places, "0:101"))
     assert text.count("[topics.topic-") == 300
     assert rewritten(text, dict.fromkeys(places)).count("[topics.topic-") == 0
+
+
+@pytest.mark.parametrize(
+    "place",
+    [("brokers", "default", LEADER_RATE), ("brokers", "104", FOLLOWER_RATE), ("topics", "payments", LEADER_LIST)],
+)
+def test_what_a_file_with_crlf_gets_ends_with_crlf(place: tuple[str, str, str]) -> None:
+    text = rewritten(FILE.replace("\n", "\r\n"), {place_of(place): "0:101" if place[0] == "topics" else "5MiB/s"})
+    assert text.count("\n") == text.count("\r\n"), text
+    mixed = rewritten("# one\r\n" + FILE, {place_of(place): None})
+    assert mixed.count("\r\n") == 1
