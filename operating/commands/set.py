@@ -189,10 +189,10 @@ def command(
     that does it. The file is replaced as a whole, comments and order stay, schedules that are over are taken out. It
     prints what was, what is now, what every broker concerned meets before and after, and the command that takes it
     back; then it waits until the sidecar has that in force.
-
     With --fleet the same at every sidecar that a fleet.toml lists, at all of them or at none.
 
-    Exit status 0: it holds. 1: nothing could be written, or a sidecar that answers does not have it in force. 2: usage.
+    Exit status 0: no sidecar that answers lacks it (or none was asked), or --dry-run found nothing wrong. 1: nothing
+    could be written, or a sidecar that answers does not have it in force. 2: usage.
 
     \b
     Examples:
