@@ -193,7 +193,8 @@ class _Reader:
         for name in table:
             path = f"{found.prefix}racks.{quoted(name)}"
             if not RACK.fullmatch(name):
-                self._refuse(path, f"expected a rack (broker.rack) without quotes and backslashes, found {shown(name)}")
+                expected = "expected a rack (broker.rack) without quotes and backslashes"
+                self._refuse(path, f"{expected} and control characters, of 1 to 249 characters, found {shown(name)}")
             found.racks[name] = self._section(path, self._table(table, name, path), found, Of.RACK)
         self._bound_rates(f"{found.prefix}racks", found.racks.values())
 

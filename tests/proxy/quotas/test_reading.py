@@ -76,6 +76,11 @@ def test_the_hash_is_of_the_bytes() -> None:
             "quotas.toml: rate: unknown key; expected brokers, peers, racks, topics, mode, schedules",
         ),
         ("[racks.'a\"b']", 'racks."a"b": expected a rack (broker.rack) without quotes and backslashes'),
+        (
+            '[racks."a\\tb"]',
+            'without quotes and backslashes and control characters, of 1 to 249 characters, found "a\\tb"',
+        ),
+        (f"[racks.{'b' * 250}]", "of 1 to 249 characters, found"),
         ("[racks.b]\nleader.replication.throttled.replicas = '*'", "a list of replicas belongs to a topic or a broker"),
         ("[racks.eu.b]\nleader.replication.throttled.rate = 1", 'a rack name with dots needs quotes: [racks."eu.b"]'),
         ("[racks.b]\nleader.replication.throttled.rate = {}", "a rate that sets itself belongs to a broker"),
