@@ -8,6 +8,7 @@ from pathlib import Path
 from prometheus_client import ProcessCollector
 
 from proxy.observing.metrics import METRICS
+from proxy.process.supervision import Task
 
 from .test_metrics import exposed, sources
 
@@ -45,3 +46,9 @@ def test_what_is_told_of_the_process_is_documented() -> None:
     }
     assert named == told | {"python_info"}
     assert b"\npython_info{" in content
+
+
+def test_every_task_that_may_be_started_again_is_documented() -> None:
+    lines = DOCUMENT.read_text().splitlines()
+    (row,) = [line for line in lines if line.startswith("| `replication_throttle_task_restarts_total` |")]
+    assert [task.value for task in Task if f"`{task.value}`" not in row] == []
