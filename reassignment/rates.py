@@ -14,11 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from .moves import ROLES, MoveMap, RoleName, moving
+from .words import rate_in_words, time_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from .assignment import TopicPartition
+
+
+_STEP = 1024
+"""Bytes per second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,21 +119,26 @@ def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[
 def rate_to_set(load: Load, deadline: Deadline) -> int:
     """The smallest admissible rate that keeps the deadline, rounded up to whole KiB per second; at least one KiB."""
     least = max(load.needed(deadline), math.nextafter(load.low, math.inf), 1.0)
-    return math.ceil(least / 1024) * 1024
+    return math.ceil(least / _STEP) * _STEP
 
 
-def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity) -> list[str]:
-    """Why no rate is admissible, or none that keeps the deadline: one line for each broker and role."""
+def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, slack: float = 1.0) -> list[str]:
+    """Why no rate is admissible, or none that keeps the deadline: one line for each broker and role.
+
+    slack: whoever asked for the deadline allowed this many times as long; the time that is told counts it in.
+    """
     lines = []
     for load in found:
         who, high = f"broker {load.broker} as {load.role}", load.high(capacity)
         if load.low >= high:
             lines.append(f"{who}: no rate is admissible: inflow {load.low:.0f} B/s, capacity leaves {high:.0f} B/s")
         elif rate_to_set(load, deadline) >= high:
-            least = load.move_bytes * deadline.fraction / (high - load.written_bytes_per_second)
+            room = high - load.written_bytes_per_second
+            # Rates are set in whole KiB per second, rounded up.
+            least = slack * load.move_bytes * deadline.fraction / (room - _STEP if room > _STEP else room)
             lines.append(
-                f"{who}: needs {rate_to_set(load, deadline)} B/s to end in time, and must stay below {high:.0f} B/s;"
-                f" allow at least {least:.0f} s"
+                f"{who}: needs {rate_in_words(rate_to_set(load, deadline))} to end in time, but must stay below"
+                f" {rate_in_words(high)}; allow at least {time_in_words(least)}"
             )
     return lines
 

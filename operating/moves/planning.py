@@ -181,7 +181,7 @@ def plan_move(ground: Ground, wanted: Wanted) -> MovePlan:
         if found and not ground.sizes:
             raise ConfigurationError("how much moves is not known: ask a cluster (--bootstrap) or say --bytes")
         deadline = Deadline(wanted.seconds / SLACK)
-        if refusals := problems(found, deadline, wanted.capacity):
+        if refusals := problems(found, deadline, wanted.capacity, slack=SLACK):
             raise ConfigurationError(refusals)
         rates = {(load.broker, load.role): rate_to_set(load, deadline) for load in found}
     elif wanted.rate is not None:

@@ -46,7 +46,7 @@ def test_rates_end_the_move_in_time() -> None:
         (
             Wanted(Deadline(10), Capacity(100 * MB, 2)),
             {},
-            "broker 101 as leader: needs 300500992 B/s to end in time, and must stay below",
+            "broker 101 as leader: needs 286.58 MiB/s (300500992 B/s) to end in time, but must stay below",
         ),
         (WANTED, {104: 90 * MB}, "broker 104 as follower: no rate is admissible: inflow 90000000 B/s"),
     ],

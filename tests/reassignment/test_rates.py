@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.quotas.spans import parse_span
 from reassignment import (
     Capacity,
     Deadline,
@@ -83,8 +84,8 @@ def test_a_slow_wish_is_raised_above_the_inflow() -> None:
     ("load", "seconds", "problem"),
     [
         (Load(101, "leader", 3000 * MB, 0.5 * MB, 0), 10,
-         ("broker 101 as leader: needs 300500992 B/s to end in time, and must stay below 100000000 B/s;"
-          " allow at least 30 s")),
+         ("broker 101 as leader: needs 286.58 MiB/s (300500992 B/s) to end in time, but must stay below"
+          " 95.37 MiB/s (100000000 B/s); allow at least 31s")),
         (Load(104, "follower", MB, 0, 90 * MB), 1000,
          "broker 104 as follower: no rate is admissible: inflow 90000000 B/s, capacity leaves 55000000 B/s"),
         (Load(104, "follower", MB, 0, 0), 1000, None),
@@ -125,3 +126,12 @@ def test_the_rate_set_keeps_the_deadline_and_is_above_the_inflow(
     assert rate > load.low
     assert rate % 1024 == 0
     assert seconds_at(load, rate) <= seconds * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("slack", [1.0, 1.05])
+@pytest.mark.parametrize("move_bytes", [3 * MB, 3000 * MB, 7_654_321 * MB])
+def test_the_time_that_is_told_would_be_enough(move_bytes: float, slack: float) -> None:
+    load = Load(101, "leader", move_bytes, 0.5 * MB, 0)
+    (told,) = problems([load], Deadline(0.001), PLENTY, slack=slack)
+    allowed = parse_span(told.rpartition(" ")[2]).total_seconds()
+    assert problems([load], Deadline(allowed / slack), PLENTY, slack=slack) == []
