@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..editing.facts import Place
 
 Json = dict[str, Any]
-NO_COMMAND = "by hand: a command would put it before a schedule that it stood behind; the lines were:"
+NO_COMMAND = "no command can undo this without changing which schedule goes first. Put these lines back by hand:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,9 @@ class Told:
         said, ends = facts(self.change.after), (*place.section, UNTIL)
         if place.path in said and said[place.path] != facts(self.change.before).get(place.path):
             until = said.get(ends)
-            if until is not None and facts(self.change.before).get(ends) == until:
-                lines.append(
-                    f"  note: the whole section ends{_end(until, self.now).removeprefix(',')}, and this with it"
-                )
+            if isinstance(until, datetime) and facts(self.change.before).get(ends) == until:
+                at = f"{format_time(until)} ({format_distance(until, self.now)})"
+                lines.append(f"  note: the whole section ends at {at}, and this value ends with it")
         return lines
 
     def _was_wrong(self) -> ConfigurationError | None:

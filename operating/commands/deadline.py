@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.quotas.rate_reading import parse_rate_or_source
 
-from ..quota_words import format_distance, format_eta, format_time
+from ..quota_words import format_distance, format_duration, format_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 
 def deadline_to_come(finish_by: str | None, most: float | None, now: datetime) -> Deadline | None:
     """Return the deadline that ``--finish-by`` names; None without it, or without `most` (the most that the rate may
-    be). Raises ConfigurationError if the time cannot be read, or has passed."""
+    be). Raises ConfigurationError if the time cannot be read or has passed, or if `most` is no rate to end anything."""
     if finish_by is None or most is None:
         return None
+    if int(most) <= 0:
+        raise ConfigurationError(f"--rate: with --finish-by it has to be above 0, found {most:g}")
     try:
         _, source = parse_rate_or_source({"finish_by": finish_by, "max": int(most)})
     except InvalidValueError as error:
@@ -51,8 +53,9 @@ def about_deadline(plan: MovePlan, deadline: Deadline | None, now: datetime) -> 
     moment, seconds = deadline.moment(now), plan.total_seconds
     by = f"to be over by {format_time(moment)} ({format_distance(moment, now)})"
     if math.isnan(seconds):
-        return [f"{by}; how long it takes at the most is not known"]
+        return [f"{by}; how long it takes at the full rate is not known"]
     left = (moment - now).total_seconds()
     if seconds > left:
-        return [f"warning: {by}, and at the most it takes {format_eta(seconds)}: it will be late"]
-    return [f"{by}; at the most it takes {format_eta(seconds)}, the sidecars find the least that will do"]
+        takes = "it never ends" if math.isinf(seconds) else f"it takes {format_duration(seconds)}"
+        return [f"warning: {by}, and even at the full rate {takes}, so it will be late"]
+    return [f"{by}; at the full rate it takes {format_duration(seconds)}, the sidecars find the least that will do"]

@@ -34,14 +34,14 @@ _ENGINES: dict[str, tuple[Engine, ...]] = {
     type=click.Choice(["request", "response"]),
     default="request",
     show_default=True,
-    help="Of frame.",
+    help="Whether the files are requests or responses.",
 )
 @click.option(
     "--api-version",
     type=int,
     default=3,
     show_default=True,
-    help="Of a response, which does not say it itself; a request does.",
+    help="The version of a response, which does not contain it; not used for requests.",
 )
 @click.option(
     "--engine",

@@ -36,18 +36,26 @@ _MOST_UID = 4294967294
 @config_option
 @set_option
 @click.option(
-    "--after", default="3s", show_default=True, metavar="DURATION", help="The longest time without an answer."
+    "--after",
+    default="3s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the sidecar may be silent before traffic is led around it.",
 )
 @click.option(
     "--url", type=SIDECAR_URL, metavar="URL", help="Where the sidecar is, instead of what the configuration says."
 )
 @click.option("--textfile", type=FILE, metavar="FILE", help="Metrics for node_exporter's collector.")
 @click.option(
-    "--ports", default="9092", show_default=True, metavar="PORTS", help="Transparent: as redirect.sh has them."
+    "--ports",
+    default="9092",
+    show_default=True,
+    metavar="PORTS",
+    help='Only with egress.mode = "transparent": the ports that redirect.sh redirects.',
 )
 @click.option(
     "--uid", type=click.IntRange(0, _MOST_UID), default=65532, show_default=True, metavar="UID",
-    help="Transparent: the sidecar's user.",
+    help="The same: the user id that the sidecar runs as.",
 )  # fmt: skip
 def command(
     config_path: Path,

@@ -100,7 +100,8 @@ class _Target:
     multiple=True,
     metavar="N",
     shell_complete=complete_broker,
-    help="Of this broker; may be repeated. 'default': of those without their own. Without it and --topic: of every.",
+    help="Change this broker's value; may be repeated. 'default' changes the default section alone. Without --broker, "
+    "--topic, --peer and --rack, every broker is meant.",
 )
 @click.option(
     "--topic",
@@ -112,7 +113,7 @@ class _Target:
     "--peer",
     metavar="N",
     shell_complete=complete_peer,
-    help="A rate inside the broker's: of its traffic with broker N.",
+    help="A rate for the broker's traffic with broker N, inside the broker's own rate.",
 )
 @click.option(
     "--rack",
@@ -129,7 +130,12 @@ class _Target:
     metavar="N",
     help="With --fleet: only where this broker's quotas are kept; repeatable.",
 )
-@click.option("--for", "span", metavar="TIME", help="Hold for so long (2h, 90m, 1d12h), then what held before again.")
+@click.option(
+    "--for",
+    "span",
+    metavar="TIME",
+    help="The value holds for this long (2h, 90m, 1d12h); then what held before holds again.",
+)
 @click.option("--until", metavar="TIME", help="The same, with the end as a time: 2026-12-01T06:00:00Z.")
 @click.option("--finish-by", metavar="TIME", help="A rate that ends catch-up by then: 06:00, or 2026-12-01T06:00:00Z.")
 @click.option("--within", metavar="TIME", help="The same, so long from now: 2h, 90m, 1d12h.")

@@ -66,7 +66,7 @@ def _facts(pages: Sequence[Page], now: datetime) -> str:
     ages = [max(now.timestamp() - at, 0) for at in read if at is not None]
     if ages:
         age = format_duration(max(ages))
-        facts[-1] += f" read {age} ago" if len(pages) == 1 else f", last read {age} ago or later"
+        facts[-1] += f" read {age} ago" if len(pages) == 1 else f", all read within the last {age}"
     journals = [each.journal for each in pages if each.journal is not None]
     if journals:
         lines, dropped = sum(j.lines_total for j in journals), sum(j.dropped_total for j in journals)

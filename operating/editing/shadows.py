@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Said = float | bool | ReplicaList | RateSource
 _OF_SCHEDULE = re.compile(r"schedules\[([0-9]+)\]\.(?:mode|brokers|peers|racks|topics)")
 _MOST_MOMENTS = 50
+_NOTHING = "nothing"
+"""What a section says that has ended."""
 
 
 class Shadow(NamedTuple):
@@ -53,6 +55,8 @@ class Shadow(NamedTuple):
         where = " on every other broker" if self.broker is None else f" on broker {self.broker}"
         where = where if self.place.section[0] == "brokers" else ""
         ends = "" if self.ends is None else f" until {self.ends:%Y-%m-%dT%H:%M:%SZ}"
+        if self.said == _NOTHING:
+            return f"{self.section} has ended, so nothing sets this value"
         return f"{self.section} goes first{where}{ends}, and says {self.said}"
 
     @property
@@ -104,8 +108,7 @@ def shadowed(
     quota_file: QuotaFile, place: Place, broker: int | None, found: tuple[Section, Said] | None, now: datetime
 ) -> Shadow:
     if found is None:
-        # Its own section has ended.
-        return Shadow(place, broker, written(place.section), "nothing any more", None)
+        return Shadow(place, broker, written(place.section), _NOTHING, None)
     section, said = found
     return Shadow(place, broker, section.path, _shown(said), _ends(quota_file, section, now))
 

@@ -158,7 +158,7 @@ def _first(key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> st
     place = Place(("brokers", str(broker)), _KEYS[role])
     found = found_at(written.quotas, place, broker, now)
     if found is None:
-        return "nothing says so"
+        return "no section sets this rate"
     first = f"{found[0].path} goes first"
     try:
         change(written.content, [Ask(place, End())], now, readers=[broker])

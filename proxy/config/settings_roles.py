@@ -61,7 +61,8 @@ class PeerSettings:
 
     @property
     def server_name(self) -> str:
-        """The host name by which brokers know it, which its certificate has, and the one it is shown instead."""
+        """The name by which brokers know this leader. Its certificate has to have it, and so does the certificate that
+        the sidecar shows in its place."""
         return self.name or _of_host(self.upstream)
 
     def misfits(self) -> Iterator[tuple[str, str]]:

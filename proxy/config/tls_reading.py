@@ -158,7 +158,8 @@ class _Leg:
     def _allowed_names(self, auth: ClientAuth) -> tuple[str, ...]:
         names = self._list("allowed_names")
         if names and auth is not ClientAuth.REQUIRED:
-            self._add("allowed_names", 'expected ssl.client.auth = "required" beside it, or there may be no names')
+            shown = "names are checked only in a certificate that clients have to show"
+            self._add("allowed_names", f'{shown}: set ssl.client.auth = "required"')
         elif not names and "allowed_names" in (self.written or {}):
             # A template with an empty variable writes this. It might mean that nobody is let in; without the key
             # everybody is.

@@ -46,7 +46,7 @@ class Section:
     """In a schedule no later than the schedule's own."""
 
     def rate_of(self, role: Role) -> float | RateSource:
-        """As the section says it, which is to say it."""
+        """Return the role's rate as this section sets it; the section must set one."""
         return self.sources.get(role, self.rates[role])
 
     def holds(self, now: datetime) -> bool:

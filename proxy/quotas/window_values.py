@@ -47,7 +47,7 @@ def parse_window(written: Mapping[str, object]) -> tuple[DailyWindow | None, dic
     zone = value("timezone", parse_zone, UTC)
     days = value("days", parse_days, EVERY_DAY)
     if "timezone" in written and written.keys().isdisjoint(("from", "to", "days")):
-        problems.setdefault("timezone", "is that of from, to and days, of which there is none")
+        problems.setdefault("timezone", "applies to from, to and days, and none of them is set")
     if problems or not written:
         return None, problems
     return DailyWindow(begins, ends, zone, days), problems

@@ -348,7 +348,7 @@ def test_in_force_is_what_the_brokers_own_sidecar_says(
 def test_a_value_in_a_section_that_ends_ends_with_it(sidecar: Sidecar, quotas: Path) -> None:
     quotas.write_text(f"[brokers.101]\n{RATE} = 5\n{LIST} = '*'\nuntil = 2100-01-01T00:00:00Z\n")
     result = sidecar("set", RATE, "6", "--broker", "101", "--quotas", quotas)
-    assert "  note: the whole section ends until 2100-01-01 00:00:00 UTC (in " in result.output
+    assert "  note: the whole section ends at 2100-01-01 00:00:00 UTC (in " in result.output
 
 
 def test_a_new_warning_is_shown(sidecar: Sidecar, config: Path, quotas: Path) -> None:

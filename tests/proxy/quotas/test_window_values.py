@@ -80,7 +80,7 @@ def test_a_window() -> None:
         ({"to": "22:00"}, {"from": "missing, and there is to: expected a time of day"}),
         ({"from": "22:00", "to": "22:00"}, {"to": "expected another time than from"}),
         ({"from": "x", "to": "y", "days": []}, {"from": "found", "to": "found", "days": "found none"}),
-        ({"timezone": "UTC"}, {"timezone": "is that of from, to and days, of which there is none"}),
+        ({"timezone": "UTC"}, {"timezone": "applies to from, to and days, and none of them is set"}),
     ],
 )
 def test_each_problem_is_told_by_its_key(written: dict[str, object], problems: dict[str, str]) -> None:
