@@ -12,7 +12,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from proxy.quotas import effective, parse_quotas, parse_replicas
+from proxy.quotas import REPLICAS_KEYS, effective, parse_quotas, parse_replicas
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.quotas.sections import DEFAULT
 from proxy.roles import Role
@@ -99,7 +99,7 @@ class _Search:
         found = []
         for place, value in self._places("topics"):
             partitions = self._moved.get(_name(place), set())
-            entries = parse_replicas(value).entries if place.key != UNTIL else ()
+            entries = parse_replicas(value).entries if place.key in REPLICAS_KEYS else ()
             if any(partition in partitions for partition, _ in entries):
                 self._brokers |= {broker for partition, broker in entries if partition in partitions}
                 others = ",".join(f"{p}:{b}" for p, b in entries if p not in partitions)

@@ -89,6 +89,27 @@ def test_what_is_no_moves_is_not_touched(text: str) -> None:
     assert (findings.leftovers, findings.text) == ((), text)
 
 
+@pytest.mark.parametrize(
+    "rate",
+    [
+        f'{LEADER_RATE} = "5MiB/s"',
+        f"{FOLLOWER_RATE} = 0",
+        f'{LEADER_RATE} = "5MiB/s"\nuntil = 2026-12-01T00:00:00Z',
+    ],
+)
+@pytest.mark.parametrize("topic", ["orders", '"ord*"', '"*"'])
+def test_a_rate_of_a_topic_is_no_list_and_stays(topic: str, rate: str) -> None:
+    own = f"[topics.{topic}]\n{rate}\n"
+    assert leftovers_in_file(own, PROPOSED, NOW, source="q.toml") == ((), own, ())
+    in_a_schedule = schedule(f"topics.{topic}", LEADER_RATE, 5, AT_NIGHT)
+    assert found(MOVE + in_a_schedule) == found(MOVE)
+    beside_a_list = MOVE + f"{LEADER_RATE} = 5\n"
+    assert found(beside_a_list) == found(MOVE)
+    assert (
+        f"[topics.orders]\n{LEADER_RATE} = 5\n" in leftovers_in_file(beside_a_list, PROPOSED, NOW, source="q.toml").text
+    )
+
+
 def test_a_rate_that_was_forgotten_alone_is_found() -> None:
     """Somebody took out the lists by hand."""
     assert found(f"[brokers.104]\n{FOLLOWER_RATE} = 7\n") == [f"brokers.104.{FOLLOWER_RATE}"]
