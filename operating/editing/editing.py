@@ -22,7 +22,16 @@ from proxy.errors import ConfigurationError
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
 from .facts import Path, Place, Value, facts, is_well_formed, schedule_count, section_facts, written
-from .layout import as_toml, delete_value, loses_comments, replace_value, with_line_ends_of, within
+from .layout import (
+    appended,
+    as_toml,
+    assignments,
+    delete_value,
+    loses_comments,
+    replace_value,
+    with_line_ends_of,
+    within,
+)
 from .rewriting import rewritten
 from .sweeping import is_over
 
@@ -210,7 +219,7 @@ class _Editor:
     def _write(self, section: Path, values: Mapping[str, Any]) -> None:
         table = within(self._document, section)
         if table is None:
-            self._append(f"[{written(section)}]", *_assignments(values))
+            self._append(f"[{written(section)}]", *assignments(values))
             return
         for key, value in values.items():
             if not replace_value(table, key.split("."), value):
@@ -218,7 +227,7 @@ class _Editor:
 
     def _edited_with_schedule(self, value: Value, until: datetime) -> Edit:
         header = f"[{SCHEDULES}.{written(self._place.section)}]"
-        self._append(f"[[{SCHEDULES}]]", *_assignments({UNTIL: until}), header, *_assignments({self._place.key: value}))
+        self._append(f"[[{SCHEDULES}]]", *assignments({UNTIL: until}), header, *assignments({self._place.key: value}))
         number = schedule_count(self._facts)
         changed: dict[Path, Any] = {
             (SCHEDULES, number, UNTIL): until,
@@ -227,12 +236,8 @@ class _Editor:
         return self._edited(changed, [End()], [number])
 
     def _append(self, *lines: str) -> None:
-        """What is new goes to the end, where it moves nothing."""
-        newline = "\r\n" if "\r\n" in self._text else "\n"
-        before = self._text.rstrip()
-        text = f"{before}{newline * 2 if before else ''}{newline.join(lines)}{newline}"
         try:
-            self._document = tomlkit.parse(text)
+            self._document = tomlkit.parse(appended(self._text, lines))
         except tomlkit.exceptions.TOMLKitError as error:
             raise self.refusal() from error
 
@@ -258,10 +263,6 @@ class _Editor:
             f"{self._source}: {self._place}: the file is written in a way that cannot be edited here without changing "
             "something else (inline tables?): edit it by hand, then throttle-sidecar check"
         )
-
-
-def _assignments(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {as_toml(value).as_string()}" for key, value in values.items()]
 
 
 def _delete_path(document: Any, path: Path) -> None:

@@ -18,7 +18,7 @@ import tomlkit
 from proxy.quotas.section_reading import SCHEDULES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from .facts import Path
 
@@ -67,6 +67,18 @@ def as_inline(table: dict[str, Any]) -> str:
     """The same as text: ``{within = "2h", max = "300MiB/s"}``."""
     text: str = as_toml(table).as_string()
     return text
+
+
+def assignments(values: Mapping[str, Any]) -> list[str]:
+    """One line for each key, as a section has them."""
+    return [f"{key} = {as_toml(value).as_string()}" for key, value in values.items()]
+
+
+def appended(text: str, lines: Iterable[str]) -> str:
+    """What is new goes to the end, where it moves nothing."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    before = text.rstrip()
+    return f"{before}{newline * 2 if before else ''}{newline.join(lines)}{newline}"
 
 
 def delete_value(table: Any, parts: list[str]) -> None:

@@ -12,15 +12,18 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 import tomlkit
+from tomlkit.container import OutOfOrderTableProxy
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from proxy.errors import ConfigurationError
 from proxy.quotas.section_reading import SCHEDULES
 
-from .facts import Place, facts, without_schedules
+from .facts import Place, facts, without_schedules, written
 from .layout import (
+    appended,
     as_toml,
+    assignments,
     delete_value,
     loses_comments,
     replace_value,
@@ -95,13 +98,7 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     gone = {*gone, *_emptied_schedules(expected, changes)}
     refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
     try:
-        document = tomlkit.parse(text)
-        for place, value in changes.items():
-            if value is None:
-                delete_value(within(document, place.section), place.key.split("."))
-            else:
-                _set(document, place, value)
-        text = tomlkit.dumps(document)
+        text = _with_values(text, changes)
         left = Said(text, source=source)
         sections = {place.section for place in changes if not _is_in(place.section, gone)}
         text = without_headers(text, {section for section in sections if not left.has_section(section)})
@@ -113,6 +110,30 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     if not outcome.says(without_schedules(expected, gone)) or loses_comments(before, text):
         raise refusal
     return with_line_ends_of(before, text) if text.strip() else _NOTHING_LEFT
+
+
+def _with_values(text: str, changes: Changes) -> str:
+    """A section of a kind that stands in several parts of the file goes to its end: tomlkit adds nothing to those."""
+    document = tomlkit.parse(text)
+    at_the_end: dict[Path, dict[str, Any]] = {}
+    for place, value in changes.items():
+        if value is None:
+            delete_value(within(document, place.section), place.key.split("."))
+        elif _belongs_to_parts(document, place.section):
+            at_the_end.setdefault(place.section, {})[place.key] = value
+        else:
+            _set(document, place, value)
+    text = tomlkit.dumps(document)
+    if not at_the_end:
+        return text
+    lines = (["", f"[{written(section)}]", *assignments(values)] for section, values in at_the_end.items())
+    return appended(text, [line for block in lines for line in block][1:])
+
+
+def _belongs_to_parts(document: TOMLDocument, section: Path) -> bool:
+    """Whether the section is new, and others of its kind stand apart, with sections of other kinds between them."""
+    table = document.get(section[0])
+    return isinstance(table, OutOfOrderTableProxy) and section[1] not in table
 
 
 def _is_in(section: Path, schedules: Collection[int]) -> bool:

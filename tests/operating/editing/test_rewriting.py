@@ -137,6 +137,44 @@ def test_a_layout_that_does_not_allow_it_is_refused() -> None:
         rewritten(text, {Place(("brokers", "101"), LEADER_RATE): None}, source="q.toml")
 
 
+APART = f"""\
+[brokers.default]
+{LEADER_RATE} = "50MiB/s"
+
+[topics."*"]
+{LEADER_LIST} = "*"
+
+# by `set --broker`
+[brokers.101]
+{LEADER_RATE} = "20MiB/s" # since Tuesday
+"""
+"""As `set --broker` leaves a file whose brokers stood above its topics."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "after"),
+    [
+        ({("brokers", "102", LEADER_RATE): 5}, f"{APART}\n[brokers.102]\n{LEADER_RATE} = 5\n"),
+        ({("brokers", "102", LEADER_RATE): 5, ("brokers", "103", FOLLOWER_RATE): 7},
+         f"{APART}\n[brokers.102]\n{LEADER_RATE} = 5\n\n[brokers.103]\n{FOLLOWER_RATE} = 7\n"),
+        ({("brokers", "102", LEADER_RATE): 5, ("brokers", "102", FOLLOWER_RATE): 7},
+         f"{APART}\n[brokers.102]\n{LEADER_RATE} = 5\n{FOLLOWER_RATE} = 7\n"),
+        ({("brokers", "101", FOLLOWER_RATE): 7}, f"{APART}{FOLLOWER_RATE} = 7\n"),
+        ({("brokers", "default", FOLLOWER_RATE): 7},
+         APART.replace('"50MiB/s"\n', f'"50MiB/s"\n{FOLLOWER_RATE} = 7\n')),
+        ({("brokers", "101", LEADER_RATE): 5}, APART.replace('"20MiB/s"', "5")),
+        ({("brokers", "default", LEADER_RATE): None},
+         APART.replace(f'[brokers.default]\n{LEADER_RATE} = "50MiB/s"\n\n', "")),
+        ({("topics", "orders", LEADER_LIST): "0:101"},
+         APART.replace("\n# by", f'\n[topics.orders]\n{LEADER_LIST} = "0:101"\n\n# by')),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_sections_of_a_kind_may_stand_apart(changes: dict[tuple[str, str, str], Any], after: str, newline: str) -> None:
+    wanted = {place_of(place): value for place, value in changes.items()}
+    assert rewritten(APART.replace("\n", newline), wanted).splitlines() == after.splitlines()
+
+
 def test_what_would_lose_a_comment_is_refused() -> None:
     """tomlkit takes what is below a rate that is a table of its own for a part of it."""
     text = f'[brokers.101.{LEADER_RATE}]\nwithin = "2h"\nmax = 5\n\n# of the mode\n[mode]\nenforce = true\n'
