@@ -30,13 +30,11 @@ from reassignment import (
     throttle,
 )
 
-from ..editing.facts import Place, Value
-from ..editing.rewriting import Said, rewritten
-from ..editing.sweeping import is_over, swept
 from ..moves.in_force import WrittenFile, in_force
 from ..moves.options import CAPACITY, FILE, RATE, SIZE, SPAN, cluster_options, connected
-from ..moves.plan_report import plan_json, plan_table, settings_lines
+from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
+from ..moves.settling import settled
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .deadline import about_deadline, deadline_to_come
 from .fleet_plan import Written, until_of, write_fleet
@@ -281,29 +279,3 @@ def _write(
         if create_file(path, text.encode()):
             return text.encode(), [f"{path}: written"]
     return edit_file(path, lambda before: settled(before, found, now, until=until, source=source))
-
-
-def settled(
-    before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
-) -> tuple[bytes, list[str]]:
-    """The file with this throttle in it, and what to say about it. Raises ConfigurationError, led by `source`."""
-    changes: dict[Place, Value | datetime | None] = {
-        Place((table, name), key): value for table, name, key, value in found.settings()
-    }
-    # An `until` of another day would end this throttle too.
-    changes |= {Place(place.section, "until"): until for place in changes}
-    try:
-        text = before.decode()
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(f"{source}: not TOML: {error}") from error
-    said = Said(text, source=source)
-    # The rest of a section that has ended must not come to life again.
-    over: dict[Place, Value | datetime | None] = {
-        place: None for place in said.places() if is_over(said.at(Place(place.section, "until")), now)
-        if Place(place.section, "until") in changes
-    }  # fmt: skip
-    clean, gone = swept(rewritten(text, over | changes, source=source), now)
-    parse_quotas(clean.encode(), source=source)
-    lines = settings_lines([(str(place), said.at(place), value) for place, value in (over | changes).items()])
-    lines += [f"{name}: removed, it was over" for name in gone]
-    return clean.encode(), [f"{source}: {line}" for line in lines] or [f"{source}: says so already"]

@@ -17,9 +17,9 @@ from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
 
 from proxy.errors import ConfigurationError
-from proxy.quotas.section_reading import SCHEDULES
+from proxy.quotas.section_reading import SCHEDULES, UNTIL
 
-from .facts import Place, facts, without_schedules, written
+from .facts import Place, facts, schedule_count, without_schedules, written
 from .layout import (
     appended,
     as_toml,
@@ -77,6 +77,9 @@ class Said:
     def says(self, expected: Mapping[Path, Any]) -> bool:
         return self._facts == expected
 
+    def schedule_count(self) -> int:
+        return schedule_count(self._facts)
+
     def has_section(self, section: Path) -> bool:
         return any(path[: len(section)] == section for path in self._facts)
 
@@ -96,7 +99,7 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     before, said = text, Said(text, source=source)
     expected = said.with_changes(changes)
     gone = {*gone, *_emptied_schedules(expected, changes)}
-    refusal = ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
+    refusal = _refusal(source)
     try:
         text = _with_values(text, changes)
         left = Said(text, source=source)
@@ -110,6 +113,44 @@ def rewritten(text: str, changes: Changes, *, gone: Collection[int] = (), source
     if not outcome.says(without_schedules(expected, gone)) or loses_comments(before, text):
         raise refusal
     return with_line_ends_of(before, text) if text.strip() else _NOTHING_LEFT
+
+
+def with_schedule(
+    text: str, until: datetime, values: Mapping[Place, Value], *, source: str = "quotas.toml"
+) -> tuple[str, int]:
+    """The text with one more schedule at its end, without times, and that schedule's number.
+
+    Args:
+        text: of the file.
+        until: when the schedule ends.
+        values: what holds until then, by its place in the file's own sections.
+        source: leads the messages.
+
+    Raises:
+        ConfigurationError: it is no TOML, or its layout does not allow another schedule.
+    """
+    said = Said(text, source=source)
+    number = said.schedule_count()
+    sections: dict[Path, dict[str, Value]] = {}
+    for place, value in values.items():
+        sections.setdefault(place.section, {})[place.key] = value
+    lines = [f"[[{SCHEDULES}]]", *assignments({UNTIL: until})]
+    for section, said_there in sections.items():
+        lines += [f"[{SCHEDULES}.{written(section)}]", *assignments(said_there)]
+    new = {Place((SCHEDULES, number, *place.section), place.key): value for place, value in values.items()}
+    expected = said.with_changes({Place((SCHEDULES, number), UNTIL): until, **new})
+    text = appended(text, lines)
+    try:
+        outcome = Said(text, source=source)
+    except ConfigurationError as error:
+        raise _refusal(source) from error
+    if not outcome.says(expected):
+        raise _refusal(source)
+    return text, number
+
+
+def _refusal(source: str) -> ConfigurationError:
+    return ConfigurationError(f"{source}: is laid out so that it cannot be changed here: edit it by hand")
 
 
 def _with_values(text: str, changes: Changes) -> str:
