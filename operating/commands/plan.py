@@ -15,29 +15,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.errors import ConfigurationError
-from proxy.files.reading import is_there, read_bytes, read_text
-from proxy.files.replacement import create_file, edit_file
-from proxy.quotas import parse_quotas
+from proxy.files.reading import read_text
 from reassignment import (
     Capacity,
     Heading,
     ReassignmentError,
-    Throttle,
     has_heading,
     moving,
-    quotas_toml,
     read_assignment,
     throttle,
 )
 
-from ..moves.in_force import WrittenFile, in_force
+from ..moves.in_force import in_force
 from ..moves.options import CAPACITY, FILE, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..moves.settling import settled
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .deadline import about_deadline, deadline_to_come
-from .fleet_plan import Written, until_of, write_fleet
+from .fleet_plan import write_fleet
+from .plan_writing import write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,7 +137,7 @@ def command(
     found = replace(throttle(ground.moves, plan.rates), finish_by=what.finish_by)
     try:
         if fleet_path is None:
-            written = _write_all(found, what.reassignment, write, per_broker, lasting)
+            written = write_files(found, what.reassignment, write, per_broker, lasting)
         else:
             written = write_fleet(found, fleet_path, lasting, settled)
     except ConfigurationError:
@@ -232,50 +229,3 @@ def _print(plan: MovePlan, *, as_json: bool) -> None:
         say_json(encoded(plan_json(plan)))
         return
     Console().print(plan_table(plan), crop=False)
-
-
-def _write_all(
-    found: Throttle, reassignment: Path, write: Path | None, per_broker: Path | None, lasting: float | None
-) -> Written:
-    """Nothing if nothing is to be written."""
-    now = datetime.now(UTC).replace(microsecond=0)
-    until = until_of(lasting, now)
-    if not found.rates or (write is None and per_broker is None):
-        return Written([], {})
-    brokers = found.brokers()
-    parts = dict.fromkeys(brokers, (write, found))
-    if per_broker is not None:
-        try:
-            per_broker.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ConfigurationError(f"{per_broker}: expected a directory: {error.strerror or error}") from error
-        parts = {broker: (per_broker / f"quotas-{broker}.toml", found.of_broker(broker)) for broker in brokers}
-    # One that is wrong is found before any is written.
-    for path, part in parts.values():
-        if path is not None and is_there(path):
-            settled(read_bytes(path), part, now, until=until, source=str(path))
-    lines: list[str] = []
-    contents: dict[Path, bytes] = {}
-    for path, part in parts.values():
-        if path is not None and path not in contents:
-            contents[path], said = _write(path, part, reassignment, now, until=until)
-            lines += said
-    files = {
-        broker: WrittenFile(str(path), contents[path], parse_quotas(contents[path], source=str(path)))
-        for broker, (path, _) in parts.items()
-        if path is not None
-    }
-    return Written(lines, files)
-
-
-def _write(
-    path: Path, found: Throttle, reassignment: Path, now: datetime, *, until: datetime | None
-) -> tuple[bytes, list[str]]:
-    """Write a new file, or change one that exists; returns it and what to say about it."""
-    source = str(path)
-    if not is_there(path):
-        text = quotas_toml(found, comment=f"Written by throttle-sidecar plan for {reassignment.name}.", until=until)
-        parse_quotas(text.encode(), source=source)
-        if create_file(path, text.encode()):
-            return text.encode(), [f"{path}: written"]
-    return edit_file(path, lambda before: settled(before, found, now, until=until, source=source))

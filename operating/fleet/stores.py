@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from proxy.errors import ConfigurationError
@@ -18,7 +19,6 @@ from proxy.files.replacement import edit_file, refuse_config_map
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from .file import ConfigMapKey
 
@@ -56,7 +56,8 @@ class FileStore:
 
     def check_writable(self) -> None:
         refuse_config_map(self.path)
-        folder = os.path.realpath(self.path.parent)
+        # A link is followed: what it leads to is replaced.
+        folder = Path(os.path.realpath(self.path)).parent
         if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise ConfigurationError(f"{self.path}: cannot be replaced: {folder} is not writable for this user")
 

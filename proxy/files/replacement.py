@@ -73,6 +73,22 @@ def create_file(path: Path, content: bytes) -> bool:
     return True
 
 
+def remove_file(path: Path, content: bytes) -> None:
+    """Take back what `create_file` has made.
+
+    Raises ConfigurationError if the file has another content meanwhile, which stays, or cannot be removed.
+    """
+    try:
+        target = Path(os.path.realpath(path, strict=True))
+        with _alone_in(target.parent):
+            if read_bytes(target) != content:
+                raise ConfigurationError(f"{path}: somebody else has changed it meanwhile: it is not removed")
+            target.unlink()
+            _sync(target.parent)
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be removed: {error.strerror or error}") from error
+
+
 def refuse_config_map(path: Path) -> None:
     """Raise ConfigurationError if `path`, which exists, is reached through the links of a Kubernetes volume."""
     if any(link.name == _CONFIG_MAP or _CONFIG_MAP in link.readlink().parts for link in _links(path)):

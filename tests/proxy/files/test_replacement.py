@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from proxy.errors import ConfigurationError
-from proxy.files.replacement import create_file, edit_file
+from proxy.files.replacement import create_file, edit_file, remove_file
 
 ACCESS = "system.posix_acl_access"
 
@@ -234,3 +234,16 @@ def test_a_file_that_somebody_made_meanwhile_stays(path: Path) -> None:
 def test_where_no_file_can_be_made_it_is_said(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none/quotas.toml: cannot be written: No such file or directory"):
         create_file(tmp_path / "none" / "quotas.toml", b"new")
+
+
+def test_what_was_made_is_removed_unless_it_has_changed(path: Path) -> None:
+    link, made = path.with_name("link.toml"), path.with_name("made.toml")
+    link.symlink_to("made.toml")
+    assert create_file(link, b"new")
+    with pytest.raises(ConfigurationError, match=r"link.toml: somebody else has changed it meanwhile"):
+        remove_file(link, b"newer")
+    assert made.read_bytes() == b"new"
+    remove_file(link, b"new")
+    assert (made.exists(), link.is_symlink()) == (False, True)
+    with pytest.raises(ConfigurationError, match=r"link.toml: cannot be removed: No such file"):
+        remove_file(link, b"new")
