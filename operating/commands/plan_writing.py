@@ -14,6 +14,7 @@ from proxy.errors import ConfigurationError
 from proxy.files.reading import is_there, read_bytes
 from proxy.files.replacement import create_file, edit_file, remove_file
 from proxy.quotas import parse_quotas
+from proxy.quotas.whole_file import parse_to_write
 from reassignment import quotas_toml
 
 from ..fleet.stores import FileStore
@@ -57,7 +58,7 @@ class _Writing(NamedTuple):
         source = str(path)
         if not is_there(path):
             content = quotas_toml(part, comment=self.comment, until=self.until).encode()
-            parse_quotas(content, source=source)
+            parse_to_write(content, source=source)
             if create_file(path, content):
                 return _Done(path, None, content, [f"{path}: written"])
 

@@ -18,6 +18,7 @@ from proxy.quotas.reading import MOST_SCHEDULES, parse_quotas
 from proxy.quotas.rules import METADATA_TOPIC, effective
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.quotas.upcoming import changes_ahead
+from proxy.quotas.whole_file import parse_to_write, refuse_nothing
 
 from .asks import Ask, Brokers
 from .editing import Assign, edit
@@ -118,11 +119,12 @@ def change(
 
     Raises:
         ShadowedError: it would not hold.
-        ConfigurationError: the file is not TOML, or cannot be changed there alone, or would not be valid.
+        ConfigurationError: the file is empty or not TOML, or cannot be changed there alone, or would not be valid.
     """
     for ask in asks:
         if ask.place.section == ("topics", METADATA_TOPIC) and isinstance(ask.wish, Assign):
             raise ConfigurationError(f"{source}: {ask.place}: the metadata log is never throttled: nothing is changed")
+    refuse_nothing(content, source=source)
     was = _parsed(content)
     if was is None:
         _refuse_too_many_schedules(content, now, source)
@@ -176,7 +178,7 @@ def _applied(content: bytes, asks: Sequence[Ask], brokers: Brokers, now: datetim
         # Said already: what is over can wait for the next who writes.
         return _Applied(content, file, stuck=tuple(stuck))
     text, over = _swept(text, now)
-    file = parse_quotas(text, source=source)
+    file = parse_to_write(text, source=source)
     return _Applied(text, file, tuple(undo), tuple(entries), (*gone, *over), tuple(stuck))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from proxy.errors import ConfigurationError
 from proxy.quotas import parse_quotas
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
+from proxy.quotas.whole_file import parse_to_write, refuse_nothing
 
 from ..editing.facts import Place, written
 from ..editing.rewriting import Said, rewritten, with_schedule
@@ -34,6 +35,7 @@ def settled(
     before: bytes, found: Throttle, now: datetime, *, until: datetime | None, source: str
 ) -> tuple[bytes, list[str]]:
     """The file with this throttle in it, and what to say about it. Raises ConfigurationError, led by `source`."""
+    refuse_nothing(before, source=source)
     try:
         text = before.decode()
     except UnicodeDecodeError as error:
@@ -52,7 +54,7 @@ def settled(
         lines += settings_lines([(str(Place((SCHEDULES, number), UNTIL)), None, ends)])
         new = [(Place((SCHEDULES, number, *place.section), place.key), value) for place, value in placed.items()]
         lines += settings_lines([(str(place), None, value) for place, value in new])
-    parse_quotas(clean.encode(), source=source)
+    parse_to_write(clean.encode(), source=source)
     lines += [f"{name}: removed, it was over" for name in gone]
     return clean.encode(), [f"{source}: {line}" for line in lines] or [f"{source}: says so already"]
 

@@ -24,7 +24,7 @@ from ..files.answering import refuse_silent
 from ..files.locking import LOCK_SECONDS, lock
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
-from .quota_file import MOST_BYTES
+from ..quotas.whole_file import MOST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

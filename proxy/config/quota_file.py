@@ -8,21 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConfigurationError
 from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
+from ..quotas.whole_file import MOST_BYTES, refuse_nothing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..quotas.sections import QuotaFile
-
-NOTHING_EXPECTED = "expected TOML, found nothing (a comment is enough to lift every quota)"
-
-
-MOST_BYTES = 4 * 2**20
-"""The longest quotas.toml that is read: lists of 300 000 partitions, which take a thread some seconds to parse."""
 
 
 class WrittenQuotas(NamedTuple):
@@ -35,9 +29,7 @@ class WrittenQuotas(NamedTuple):
 def read_quotas_file(path: Path) -> WrittenQuotas:
     """Raises ConfigurationError if the file is missing, unreadable or wrong."""
     content = read_bytes(path, most_bytes=MOST_BYTES)
-    if not content.strip():
-        # An editor has truncated the file and not written it yet. Read as quotas, it would lift every quota.
-        raise ConfigurationError(f"{path}: {NOTHING_EXPECTED}")
+    refuse_nothing(content, source=str(path))
     return WrittenQuotas(content, parse_quotas(content, source=str(path)))
 
 

@@ -16,8 +16,8 @@ from ..errors import ConfigurationError
 from ..files.reading import read_bytes
 from ..files.replacement import edit_file, refuse_config_map
 from ..quotas import advise, hash_of, parse_quotas
+from ..quotas.whole_file import MOST_BYTES, NOTHING_EXPECTED
 from ..threads import in_thread
-from .quota_file import MOST_BYTES, NOTHING_EXPECTED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -11,6 +11,7 @@ import pytest
 
 from operating.commands.plan_writing import write_files
 from proxy.errors import ConfigurationError
+from proxy.quotas.whole_file import MOST_BYTES
 from reassignment import Throttle
 
 if TYPE_CHECKING:
@@ -108,3 +109,12 @@ def test_of_one_file_nothing_is_said_of_others(tmp_path: Path) -> None:
     with files_of_at_most(1000), pytest.raises(ConfigurationError, match="File too large") as refused:
         write_files(MOVE, tmp_path / "move.json", tmp_path / "quotas.toml", None, None)
     assert len(refused.value.problems) == 1
+
+
+def test_a_new_file_that_no_sidecar_would_read_is_not_made(tmp_path: Path) -> None:
+    topics = {f"topic-{number}": ((0, 101),) for number in range(MOST_BYTES // 50)}
+    with pytest.raises(ConfigurationError, match=f"q.toml: expected at most {MOST_BYTES} bytes, found"):
+        write_files(
+            Throttle(RATES, {"leader": topics, "follower": {}}), tmp_path / "move.json", tmp_path / "q.toml", None, None
+        )
+    assert written(tmp_path) == {}

@@ -16,6 +16,7 @@ from operating.editing.facts import Place
 from proxy.errors import ConfigurationError
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import Quotas, effective
+from proxy.quotas.whole_file import MOST_BYTES
 
 MIB = 1 << 20
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -101,6 +102,20 @@ def test_the_schedules_entry_is_changed_too_and_said_so() -> None:
     assert done.entries == ("schedules[0].brokers.101",)
     assert done.undo == (Ask(OWN, Assign("20MiB/s"), alone=True), Ask(OWN, Assign("12MiB/s", SOON), alone=True))
     assert undone(done) == BASE + TEMPORARY
+
+
+@pytest.mark.parametrize("blank", ["", "\n", " \r\n\t"])
+@pytest.mark.parametrize("wish", [Assign("1MiB/s"), Assign("1MiB/s", SOON), Remove(), End()])
+def test_a_file_that_is_half_written_is_not_taken_for_one_without_quotas(blank: str, wish: Wish) -> None:
+    with pytest.raises(ConfigurationError, match=r"^q.toml: expected TOML, found nothing \(a comment is enough"):
+        ask(blank, OWN, wish)
+
+
+def test_a_change_that_no_sidecar_would_read_is_refused() -> None:
+    longest = BASE + "#" * (MOST_BYTES - len(BASE) - 1) + "\n"
+    assert ask(longest, OWN, Assign("30MiB/s")).changes_something
+    with pytest.raises(ConfigurationError, match=f"^q.toml: expected at most {MOST_BYTES} bytes, found"):
+        ask(longest, OWN, Assign("300MiB/s"))
 
 
 DEFAULTS = f'[brokers.default]\n{RATE} = "50MiB/s"\n'

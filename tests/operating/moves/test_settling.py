@@ -14,6 +14,7 @@ from operating.moves.settling import settled
 from proxy.errors import ConfigurationError
 from proxy.quotas import effective, parse_quotas
 from proxy.quotas.rules import governing
+from proxy.quotas.whole_file import MOST_BYTES
 from proxy.roles import Role
 from reassignment import Throttle, TopicPartition
 
@@ -149,6 +150,17 @@ def test_an_end_that_is_none_is_told_where_it_stands(until: datetime | None) -> 
     file = own(FOLLOWER, '1\nuntil = "tomorrow"')
     with pytest.raises(ConfigurationError, match=r"q.toml: brokers.101.until: expected a date and time"):
         settle(file, until)
+
+
+@pytest.mark.parametrize("blank", [b"", b" \n\r\n"])
+def test_a_file_that_is_half_written_is_not_taken_for_one_without_quotas(blank: bytes) -> None:
+    with pytest.raises(ConfigurationError, match=r"^q.toml: expected TOML, found nothing \(a comment is enough"):
+        settled(blank, MOVE, NOW, until=None, source="q.toml")
+
+
+def test_what_no_sidecar_would_read_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=f"^q.toml: expected at most {MOST_BYTES} bytes, found"):
+        settled(b"#" * MOST_BYTES, MOVE, NOW, until=None, source="q.toml")
 
 
 _VALUES = st.fixed_dictionaries({}, optional={key: st.integers(1, 9) for key in (LEADER, FOLLOWER)})

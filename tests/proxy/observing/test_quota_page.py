@@ -16,7 +16,6 @@ from operating.asking import CERTIFICATE_FILE, ask, send
 from operating.cli import cli
 from operating.commands.telling import put_quotas
 from proxy.config import quota_writing, reload
-from proxy.config.quota_file import MOST_BYTES as MOST_FILE_BYTES
 from proxy.config.quota_writing import QuotaWriting
 from proxy.config.reload import QuotaWatch
 from proxy.config.settings import load_settings
@@ -26,6 +25,7 @@ from proxy.http.routing import Answer, Request, Route, Routes
 from proxy.http.writers import Writers
 from proxy.observing.quota_page import MOST_BYTES, quota_routes
 from proxy.quotas import hash_of
+from proxy.quotas.whole_file import MOST_BYTES as MOST_FILE_BYTES
 
 from ...operating.fleet.fake_kubectl import FakeKubectl
 from ..recorded_log import RecordedLog
