@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from ..errors import ConfigurationError
-from ..files.answering import refuse_silent
+from ..files.answering import refuse_silent, silent
 from ..files.locking import LOCK_SECONDS, lock
 from ..files.reading import read_bytes
 from ..quotas.reading import parse_quotas
@@ -68,6 +68,25 @@ def state_place(quotas_path: Path, environ: Mapping[str, str]) -> Path:
     with colons between several (systemd.exec(5)), and may have left the unit nothing else that it can write."""
     folder = environ.get("STATE_DIRECTORY", "").partition(":")[0]
     return Path(folder) / f"{quotas_path.name}.last-good" if folder else state_beside(quotas_path)
+
+
+def written_first(path: Path) -> Path:
+    """The file beside `path` that becomes it once it is whole."""
+    return path.parent / f"{path.name}.new"
+
+
+def overwrites(path: Path, other: Path) -> str | None:
+    """Which file would take the place of `other`, were the last good quotas kept at `path`; None if none would.
+
+    However both are spelt, relatively or through links. None too if a disk hangs: a start must not hang with it.
+    """
+    if silent([path, other]):
+        return None
+    # A path with a zero byte in it leads nowhere, as whoever opens it says.
+    with suppress(ValueError):
+        place = os.path.realpath(other)
+        return next((str(each) for each in (path, written_first(path)) if os.path.realpath(each) == place), None)
+    return None
 
 
 def load_last_good(path: Path) -> LastGood | None:
@@ -151,7 +170,7 @@ def _read(path: Path) -> _State | None:
 @contextmanager
 def _being_written(path: Path) -> Iterator[tuple[int, Path]]:
     """The one file that becomes `path`, locked: sidecars that share a quotas.toml share it as well."""
-    name = path.parent / f"{path.name}.new"
+    name = written_first(path)
     while True:
         descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

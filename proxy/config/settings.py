@@ -8,7 +8,6 @@ reported with its file (or override), key path, what was expected and what was f
 from __future__ import annotations
 
 import enum
-import os
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..logs.log_settings import LogFormat, LogLevel, LogSettings
 from ..quotas.units import format_size, shown
-from .last_good import state_beside, state_place
+from .last_good import overwrites, state_beside, state_place
 from .names_settings import LoginSettings, read_login
 from .settings_file import override, read_document
 from .settings_http import HttpSettings
@@ -92,8 +91,6 @@ class QuotaSettings:
         if self.burst_seconds < self.gate_seconds:
             gate, burst = format_duration(self.gate_seconds), shown(format_duration(self.burst_seconds))
             yield "burst", f"expected no less than gate ({gate}), found {burst}"
-        if os.path.normpath(self.state) == os.path.normpath(self.file):
-            yield "state", f"expected another file than quotas.file, found {shown(str(self.state))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +153,11 @@ def load_settings(path: Path, overrides: Sequence[str] = (), environ: Mapping[st
     problems = Problems(str(path), override(document, overrides, environ))
     settings = TableReader(path.parent, problems).table(Settings, "", document, path=path)
     settings = _with_keys(settings, document, problems)
+    names_state = "state" in _table(document, "quotas")
+    if names_state:
+        _keep_apart(settings.quotas, problems)
     problems.raise_if_any()
-    if "state" not in document.get("quotas", {}):
+    if not names_state:
         settings = replace(settings, quotas=replace(settings.quotas, state=state_place(settings.quotas.file, environ)))
     return settings
 
@@ -186,9 +186,23 @@ def _with_keys(settings: Settings, document: Toml, problems: Problems) -> Settin
     return replace(settings, ingress=ingress, egress=egress, http=replace(http, tls=tls), login=login)
 
 
-def _at(document: Toml, name: str) -> object:
+def _keep_apart(quotas: QuotaSettings, problems: Problems) -> None:
+    """What is kept, and what is written on the way to it, must not take the place of the operator's own file."""
+    found = overwrites(quotas.state, quotas.file)
+    if found == str(quotas.state):
+        problems.add("quotas.state", f"expected another file than quotas.file, found {shown(str(quotas.state))}")
+    elif found is not None:
+        reason = f"it is written by way of {found}, and that is quotas.file: expected another name"
+        problems.add("quotas.state", f"{reason}, found {shown(str(quotas.state))}")
+
+
+def _table(document: Toml, name: str) -> Toml:
     table = document.get(name)
-    return table.get("tls", {}) if isinstance(table, dict) else {}
+    return table if isinstance(table, dict) else {}
+
+
+def _at(document: Toml, name: str) -> object:
+    return _table(document, name).get("tls", {})
 
 
 def _listeners(settings: Settings) -> list[tuple[str, Address]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -172,6 +173,8 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
             "[quotas]\nfile = 'a.toml'\nstate = './a.toml'",
             "quotas.state: expected another file than quotas.file, found",
         ),
+        ("[quotas]\nfile = 5\nstate = 'a.toml'", "quotas.file: expected a path, found 5"),
+        ("[quotas]\nstate = ''", 'quotas.state: expected a path, found ""'),
         ("[egress]", "egress.peers: expected at least one [[egress.peers]], found none"),
         ("[egress]\nmode = 'transparent'", "egress.listen: missing"),
         ("[egress]\nmode = 'transparent'\nlisten = 'a'", 'egress.listen: expected host:port, found "a"'),
@@ -336,3 +339,43 @@ def test_the_state_is_where_proxy_toml_says_then_where_a_service_manager_says(tm
     assert load(tmp_path, MINIMAL, environ=environ).quotas.state == Path("/var/lib/sidecar/quotas.toml.last-good")
     said = load(tmp_path, MINIMAL, overrides=["quotas.state=kept"], environ=environ)
     assert said.quotas.state == tmp_path / "kept"
+
+
+@pytest.mark.parametrize(
+    ("file", "state", "refused"),
+    [
+        ("{base}/quotas.toml", "quotas.toml", "expected another file than quotas.file"),
+        ("quotas.toml", "{base}/quotas.toml", "expected another file than quotas.file"),
+        ("quotas.toml", "link/quotas.toml", "expected another file than quotas.file"),
+        ("link/quotas.toml", "quotas.toml", "expected another file than quotas.file"),
+        ("quotas.toml", "linked.toml", "expected another file than quotas.file"),
+        ("not-there.toml", "link/not-there.toml", "expected another file than quotas.file"),
+        ("quotas.new", "quotas", "it is written by way of {base}/quotas.new, and that is quotas.file"),
+        ("quotas.new", "link/quotas", "it is written by way of {base}/link/quotas.new, and that is quotas.file"),
+        ("quotas.toml", "quotas", None),
+        ("quotas.toml", "quotas.toml.new", None),
+        ("quotas.toml", "elsewhere/quotas.toml", None),
+    ],
+)
+def test_the_state_takes_nobody_elses_place_however_it_is_spelt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, state: str, refused: str | None
+) -> None:
+    (tmp_path / "quotas.toml").write_text("# ours\n")
+    (tmp_path / "linked.toml").symlink_to("quotas.toml")
+    (tmp_path / "link").symlink_to(".")
+    monkeypatch.chdir(tmp_path)
+    for base in (tmp_path, Path()):
+        content = f"{MINIMAL}[quotas]\nfile = '{file}'\nstate = '{state}'\n".replace("{base}", str(tmp_path))
+        if refused is None:
+            assert load(base, content).quotas.state == base / state
+            continue
+        told = refused.replace("{base}/", "" if base == Path() else f"{base}/")
+        with pytest.raises(ConfigurationError, match=f"proxy.toml: quotas.state: {told}.*, found "):
+            load(base, content)
+
+
+def test_a_disk_that_hangs_is_not_waited_for_by_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start says so later, and falls back on what it has."""
+    monkeypatch.setattr("proxy.files.answering.MOST_SECONDS", 0.01)
+    monkeypatch.setattr("proxy.files.answering._touch", lambda path: time.sleep(0.5) if path.name == "q" else None)
+    assert load(tmp_path, f"{MINIMAL}[quotas]\nfile = 'q'\nstate = './q'\n").quotas.file == tmp_path / "q"
