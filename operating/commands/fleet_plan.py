@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from proxy.errors import ConfigurationError
-from proxy.quotas import parse_quotas
 
 from ..fleet.changing import Rewritten, places_of, plan, write
 from ..fleet.file import load_fleet
@@ -70,11 +69,7 @@ def write_fleet(found: Throttle, fleet_path: Path, lasting: float | None, settle
     confirmed = tell(planned)
     lines += [each.line for each in confirmed]
     files = {
-        broker: WrittenFile(
-            each.place.store.name,
-            each.change.after,
-            parse_quotas(each.change.after, source=each.place.store.name),
-        )
+        broker: WrittenFile.of(each.place.store.name, each.change.before, each.change.after)
         for each in planned
         for broker in each.place.brokers
         if broker in brokers

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from proxy.errors import ConfigurationError
 from proxy.files.reading import is_there, read_bytes
 from proxy.files.replacement import create_file, edit_file, remove_file
-from proxy.quotas import parse_quotas
 from proxy.quotas.whole_file import parse_to_write
 from reassignment import quotas_toml
 
@@ -87,10 +86,7 @@ def write_files(
     else:
         return Written([], {})
     done = _all_or_none(parts, _Writing(f"Written by throttle-sidecar plan for {reassignment.name}.", now, until))
-    files = {
-        each.path: WrittenFile(str(each.path), each.after, parse_quotas(each.after, source=str(each.path)))
-        for each in done
-    }
+    files = {each.path: WrittenFile.of(str(each.path), each.before, each.after) for each in done}
     return Written(
         [line for each in done for line in each.lines], {broker: files[path] for broker, path in places.items()}
     )

@@ -10,21 +10,23 @@ says so.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
-from proxy.quotas import RATE_KEYS, effective, format_rate
+from proxy.quotas import RATE_KEYS, effective, format_rate, parse_quotas
 from proxy.quotas.rules import governing_mode
 from proxy.roles import Role
-from reassignment import moving
+from reassignment import moving, throttle
 
 from ..editing.asks import Ask
 from ..editing.changing import change
 from ..editing.editing import End
 from ..editing.facts import Place
 from ..editing.shadows import found_at
+from .displaced import displaced
 from .inner_rates import Moment, inner_parts, racks_below
 from .stretches import Stretch
 
@@ -42,22 +44,31 @@ _KEYS = {role.value: key for key, role in RATE_KEYS.items()}
 
 
 class WrittenFile(NamedTuple):
-    """path: as messages name it."""
+    """path: as messages name it. before: what it meant; None if there was no such file, or none that was good."""
 
     path: str
     content: bytes
     quotas: QuotaFile
+    before: QuotaFile | None = None
+
+    @classmethod
+    def of(cls, path: str, before: bytes | None, content: bytes) -> WrittenFile:
+        """Raises ConfigurationError: `content` is not good."""
+        was = None
+        with suppress(ConfigurationError):
+            was = None if before is None else parse_quotas(before)
+        return cls(path, content, parse_quotas(content, source=path), was)
 
 
 def in_force(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> MovePlan:
     """Return the plan with the rates that hold once the sidecars have read `files` (by broker), and with a warning for
-    each rate that is another one than planned."""
+    each rate that is another one than planned, and for each standing list that throttles less than before."""
     moments = {broker: _moments(file.quotas, broker, now) for broker, file in files.items()}
     written = [key for key in plan.rates if key[0] in files]
     holds = {key: _stretches(plan, key, moments[key[0]]) for key in written}
     inside = {key: inner_parts(plan.ground, key, moments[key[0]]) for key in written}
     found = replace(plan, holds=holds, inside=inside)
-    warnings = [*_not_enforced(files, now)]
+    warnings = [*_not_enforced(files, now), *_displaced(plan, files, now)]
     for key in holds:
         warnings += _about(found, key, files[key[0]], now)
         warnings += _about_inside(
@@ -110,6 +121,15 @@ def _not_enforced(files: Mapping[int, WrittenFile], now: datetime) -> Iterator[s
                 f"{written.path}: {mode.path}.enforce is false{until}: nothing is throttled, only observed:"
                 f" throttle-sidecar set mode.enforce true --quotas {written.path}"
             )
+
+
+def _displaced(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> Iterator[str]:
+    lists = throttle(plan.ground.moves, plan.rates).lists
+    for path, written in {file.path: file for file in files.values()}.items():
+        readers = [broker for broker, file in files.items() if file.path == path]
+        if written.before is not None:
+            found = displaced(written.before, written.quotas, lists, readers, now)
+            yield from (f"{path}: {warning}" for warning in found)
 
 
 def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> Iterator[str]:

@@ -59,3 +59,20 @@ def test_a_plan_for_good_makes_nothing_last_that_was_set_for_a_time(
     rate = {"follower": {"replication": {"throttled": {"rate": "1MiB/s"}}}}
     assert schedule == {"until": ends, "brokers": {"101": rate}}
     assert f'{quotas}: schedules[0].brokers.101.{FOLLOWER}: "1MiB/s"' in result.stdout
+
+
+@pytest.mark.parametrize("option", ["--write", "--fleet"])
+def test_a_standing_list_that_throttles_less_is_a_warning(
+    plan: Callable[..., Result], tmp_path: Path, option: str
+) -> None:
+    quotas, fleet = tmp_path / "q.toml", tmp_path / "fleet.toml"
+    quotas.write_text(f'[topics."*"]\n{LISTS} = "*"\n')
+    members = "".join(
+        f'[[sidecars]]\nbroker = {broker}\nurl = "http://127.0.0.1:{port}"\nquotas = "q.toml"\n'
+        for port, broker in enumerate((101, 102, 103), 1)
+    )
+    fleet.write_text(members)
+    result = plan(option, quotas if option == "--write" else fleet, "--json")
+    assert result.exit_code == 0, result.output
+    told = f'{quotas}: topics."*" no longer throttles orders as follower: the exact list of the move'
+    assert [each for each in json.loads(result.stdout)["warnings"] if each.startswith(told)]

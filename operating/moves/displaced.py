@@ -1,0 +1,76 @@
+"""Which standing lists of throttled replicas the lists of a move take the place of.
+
+Of one topic one list counts: an exact one goes before a glob's and before a broker's. So the exact list of a move,
+which names what is moved, takes the topic out of a standing `*`, on every broker. Pure; time is an argument.
+Invariant: a warning is told only of a topic of which replicas were throttled before that are not any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.quotas import effective
+from proxy.quotas.globs import glob_of
+from proxy.quotas.keys import quoted
+from proxy.quotas.rules import governing
+from proxy.roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from proxy.quotas import QuotaFile, RoleQuota
+    from reassignment import RoleName
+
+    Lists = Mapping[RoleName, Mapping[str, Iterable[tuple[int, int]]]]
+    """Of the move: entries (partition, broker) by role, then by topic."""
+
+_MOST_NAMED = 3
+
+
+def displaced(
+    before: QuotaFile, after: QuotaFile, lists: Lists, readers: Iterable[int], now: datetime
+) -> Iterator[str]:
+    """Yield a warning for each standing list that throttles less than before.
+
+    Args:
+        before: the file without the move.
+        after: the file with it.
+        lists: of the move.
+        readers: brokers that are known to read the file.
+        now: with an offset.
+    """
+    brokers = sorted({*readers, *before.base.brokers})
+    meant = [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in brokers]
+    for role_name, topics in lists.items():
+        role = Role(role_name)
+        less: dict[str, list[str]] = {}
+        for topic, entries in topics.items():
+            # One that the move does not name: a list of single partitions, as of another move, is nothing that stands.
+            other = 1 + max((partition for partition, _ in entries), default=0)
+            for broker, was, is_now in meant:
+                if was.of(role).selects(topic, other) and not is_now.of(role).selects(topic, other):
+                    less.setdefault(_list_of(before, was.of(role), topic, broker, role, now), []).append(topic)
+                    break
+        for name, taken in less.items():
+            yield (
+                f"{name} no longer throttles {_named(taken)} as {role_name}: the exact list of the move goes before "
+                "it on every broker, and throttles only what it names, for as long as it stands"
+            )
+
+
+def _list_of(file: QuotaFile, quota: RoleQuota, topic: str, broker: int, role: Role, now: datetime) -> str:
+    """As messages name the list that counted for a topic."""
+    if topic in quota.topics:
+        return f"the list that topics.{quoted(topic)} had before"
+    glob = next((glob for glob, _ in quota.globs if glob_of(glob).matches(topic)), None)
+    if glob is not None:
+        return f"topics.{quoted(glob)}"
+    section = governing(file, broker, now, role, rate=False)
+    return "another list" if section is None else section.path
+
+
+def _named(topics: Sequence[str]) -> str:
+    named = ", ".join(sorted(topics)[:_MOST_NAMED])
+    more = len(topics) - _MOST_NAMED
+    return named if more <= 0 else f"{named} and {more} more topic{'s' if more > 1 else ''}"

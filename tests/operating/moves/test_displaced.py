@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from operating.moves.displaced import displaced
+from operating.moves.settling import settled
+from proxy.quotas import parse_quotas
+from reassignment import Throttle
+
+if TYPE_CHECKING:
+    from reassignment import RoleName
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+LEADER_LIST, FOLLOWER_LIST = (f"{role}.replication.throttled.replicas" for role in ("leader", "follower"))
+RATES: dict[tuple[int, RoleName], int] = {(101, "leader"): 5, (103, "follower"): 5}
+BECAUSE = (
+    ": the exact list of the move goes before it on every broker, and throttles only what it names, for as long as it "
+    "stands"
+)
+
+
+def warnings(text: str, *topics: str) -> list[str]:
+    lists: dict[RoleName, Any] = {
+        "leader": dict.fromkeys(topics, ((0, 101),)),
+        "follower": dict.fromkeys(topics, ((0, 103),)),
+    }
+    after, _ = settled(text.encode(), Throttle(RATES, lists), NOW, until=None, source="q.toml")
+    return list(displaced(parse_quotas(text.encode()), parse_quotas(after), lists, [101, 103], NOW))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n', ['topics."*" no longer throttles orders as follower']),
+        (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n{LEADER_LIST} = "*"\n',
+         ['topics."*" no longer throttles orders as leader', 'topics."*" no longer throttles orders as follower']),
+        (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n[topics."ord*"]\n{FOLLOWER_LIST} = "*"\n',
+         ['topics."ord*" no longer throttles orders as follower']),
+        (f'[brokers.default]\n{FOLLOWER_LIST} = "*"\n', ["brokers.default no longer throttles orders as follower"]),
+        # Of a broker that takes no part in the move.
+        (f'[brokers.105]\n{FOLLOWER_LIST} = "*"\n', ["brokers.105 no longer throttles orders as follower"]),
+        (f'[topics.orders]\n{FOLLOWER_LIST} = "*"\n',
+         ["the list that topics.orders had before no longer throttles orders as follower"]),
+        (f'[[schedules]]\ndays = ["mon-sun"]\n[schedules.topics."*"]\n{FOLLOWER_LIST} = "*"\n',
+         ['topics."*" no longer throttles orders as follower']),
+        # What the last move left, an exemption, another topic, and what is over.
+        (f'[topics.orders]\n{FOLLOWER_LIST} = "0:102,1:102"\n', []),
+        (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n[topics.orders]\n{FOLLOWER_LIST} = ""\n', []),
+        (f'[topics."clicks-*"]\n{FOLLOWER_LIST} = "*"\n', []),
+        (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\nuntil = 2026-01-01T00:00:00Z\n', []),
+        ("# none\n", []),
+    ],
+)  # fmt: skip
+def test_a_standing_list_that_throttles_less_is_told(text: str, told: list[str]) -> None:
+    assert warnings(text, "orders") == [each + BECAUSE for each in told]
+
+
+def test_many_topics_are_one_warning() -> None:
+    text = f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n'
+    for count, named in (
+        (2, "a-0, a-1"),
+        (4, "a-0, a-1, a-2 and 1 more topic"),
+        (9, "a-0, a-1, a-2 and 6 more topics"),
+    ):
+        topics = [f"a-{number}" for number in range(count)]
+        assert warnings(text, *topics) == [f'topics."*" no longer throttles {named} as follower{BECAUSE}']
