@@ -16,40 +16,40 @@ from proxy.quotas.rules import governing
 from proxy.roles import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from proxy.quotas import QuotaFile, RoleQuota
     from reassignment import RoleName
 
-    Lists = Mapping[RoleName, Mapping[str, Iterable[tuple[int, int]]]]
-    """Of the move: entries (partition, broker) by role, then by topic."""
+    Topics = Mapping[RoleName, Collection[str]]
+    """Of which the move has lists, by role."""
 
 _MOST_NAMED = 3
+_UNLISTED = 2**31 - 1
+"""A partition that only `*` means: a list of single ones, as of another move, is nothing that stands."""
 
 
 def displaced(
-    before: QuotaFile, after: QuotaFile, lists: Lists, readers: Iterable[int], now: datetime
+    before: QuotaFile, after: QuotaFile, listed: Topics, readers: Iterable[int], now: datetime
 ) -> Iterator[str]:
     """Yield a warning for each standing list that throttles less than before.
 
     Args:
         before: the file without the move.
         after: the file with it.
-        lists: of the move.
+        listed: the topics of which the move has lists.
         readers: brokers that are known to read the file.
         now: with an offset.
     """
     brokers = sorted({*readers, *before.base.brokers})
     meant = [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in brokers]
-    for role_name, topics in lists.items():
+    for role_name, topics in listed.items():
         role = Role(role_name)
         less: dict[str, list[str]] = {}
-        for topic, entries in topics.items():
-            # One that the move does not name: a list of single partitions, as of another move, is nothing that stands.
-            other = 1 + max((partition for partition, _ in entries), default=0)
+        for topic in topics:
             for broker, was, is_now in meant:
-                if was.of(role).selects(topic, other) and not is_now.of(role).selects(topic, other):
+                if was.of(role).selects(topic, _UNLISTED) and not is_now.of(role).selects(topic, _UNLISTED):
                     less.setdefault(_list_of(before, was.of(role), topic, broker, role, now), []).append(topic)
                     break
         for name, taken in less.items():

@@ -47,7 +47,7 @@ def warnings(text: str, *topics: str) -> list[str]:
         (f'[[schedules]]\ndays = ["mon-sun"]\n[schedules.topics."*"]\n{FOLLOWER_LIST} = "*"\n',
          ['topics."*" no longer throttles orders as follower']),
         # What the last move left, an exemption, another topic, and what is over.
-        (f'[topics.orders]\n{FOLLOWER_LIST} = "0:102,1:102"\n', []),
+        (f'[topics.orders]\n{FOLLOWER_LIST} = "0:103,1:103"\n', []),
         (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\n[topics.orders]\n{FOLLOWER_LIST} = ""\n', []),
         (f'[topics."clicks-*"]\n{FOLLOWER_LIST} = "*"\n', []),
         (f'[topics."*"]\n{FOLLOWER_LIST} = "*"\nuntil = 2026-01-01T00:00:00Z\n', []),
