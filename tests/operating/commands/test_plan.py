@@ -167,21 +167,6 @@ def test_a_file_that_exists_keeps_its_rest(generated: Path, sidecar: Sidecar, tm
 LEADER_RATE = "leader.replication.throttled.rate"
 
 
-def test_a_file_that_set_has_changed_is_one_that_plan_can_change(
-    generated: Path, sidecar: Sidecar, tmp_path: Path
-) -> None:
-    """`set --broker` puts a section at the end, so that brokers stand above topics and below them."""
-    quotas = tmp_path / "quotas.toml"
-    quotas.write_text(f'[brokers.default]\n{LEADER_RATE} = "50MB/s"\n[topics.clicks]\n{LEADER_RATE} = "9MB/s"\n')
-    assert sidecar("set", LEADER_RATE, "20MB/s", "--broker", "103", "--quotas", quotas).exit_code == 0
-    result = sidecar("plan", generated, "--rate", "5MB/s", "--write", quotas)
-    assert result.exit_code == 0, result.output
-    found = tomllib.loads(quotas.read_text())
-    assert (found["brokers"].keys(), found["topics"].keys()) == (
-        {"default", "101", "102", "103", "104"}, {"clicks", "orders"},
-    )  # fmt: skip
-
-
 def schedule(section: str, key: str, value: str, when: str) -> str:
     return f"[[schedules]]\n{when}\n[schedules.{section}]\n{key} = {value}\n"
 

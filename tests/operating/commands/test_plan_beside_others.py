@@ -76,3 +76,18 @@ def test_a_standing_list_that_throttles_less_is_a_warning(
     assert result.exit_code == 0, result.output
     told = f'{quotas}: topics."*" no longer throttles orders as follower: the exact list of the move'
     assert [each for each in json.loads(result.stdout)["warnings"] if each.startswith(told)]
+
+
+def test_a_file_that_set_has_changed_is_one_that_plan_can_change(
+    plan: Callable[..., Result], sidecar: Sidecar, tmp_path: Path
+) -> None:
+    """`set --broker` puts a section at the end, so that brokers stand above topics and below them."""
+    quotas = tmp_path / "q.toml"
+    quotas.write_text(f'[brokers.default]\n{LEADER} = "50MB/s"\n[topics.clicks]\n{LEADER} = "9MB/s"\n')
+    assert sidecar("set", LEADER, "20MB/s", "--broker", "104", "--quotas", quotas).exit_code == 0
+    result = plan("--write", quotas)
+    assert result.exit_code == 0, result.output
+    found = tomllib.loads(quotas.read_text())
+    assert (found["brokers"].keys(), found["topics"].keys()) == (
+        {"default", "101", "102", "103", "104"}, {"clicks", "orders"},
+    )  # fmt: skip
