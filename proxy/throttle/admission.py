@@ -58,7 +58,7 @@ class Admission:
         self._precedence = Precedence()
         self._riding = Riding()
         self._granted_bytes = 0
-        """How many bytes the last request was granted, if the rate is one with `auto`; else 0."""
+        """How many bytes the last request was granted, if the throttle paces what rides along; else 0."""
         self._leaves = 0
         """How many replicas of the last request asked the budget for nothing, because others are in greater need."""
         self.has_all = False
@@ -165,7 +165,7 @@ class Admission:
             granted = {key: size for key, size in granted.items() if size}
         if self.claim.urgency:
             self._precedence.granted(granted)
-        if self._throttle.is_auto:
+        if self._throttle.paces:
             self._granted_bytes = sum(grants)
         return granted
 
@@ -177,15 +177,19 @@ class Admission:
         return wishes if wish is wishes[0] else [wish, *wishes[1:]]
 
     def came_back(self, seconds: float, now: float) -> None:
-        """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it, and
-        the rate is one with `auto`. The longer the follower took, the less it is granted beside such records next, but
-        never less than the rate's floor brings in `seconds`."""
+        """The follower asks again, `seconds` after an answer with records of replicas in sync began to go on to it. The
+        longer the follower took, the less it is granted beside such records next, but never less than the rate's floor
+        brings until it is back. The floor of a fixed rate is that rate: it is to be reached, so nothing is held back
+        from a bucket that is about to be full."""
+        throttle, claim = self._throttle, self.claim
         self._riding.came_back(seconds, self._granted_bytes, now)
-        floor = self._throttle.floor_bytes_per_second * seconds
-        self.claim.most_riding_bytes = max(self._riding.most_bytes, floor)
+        rate = throttle.floor_bytes_per_second if throttle.is_auto else throttle.quota.bytes_per_second
+        floor = rate * max(seconds, claim.absence_seconds)
+        has_spare = not throttle.is_auto and throttle.budget.has_spare(now)
+        claim.most_riding_bytes = math.inf if has_spare else max(self._riding.most_bytes, floor)
 
     def rides_freely(self) -> None:
-        """The rate is a fixed one from now on: how soon the follower is back does not count."""
+        """The throttle paces nothing from now on: how soon the follower is back does not count."""
         self.claim.most_riding_bytes = math.inf
 
     def _grant_finer(

@@ -77,7 +77,7 @@ class Link:
         """The same at a rate with `auto`: until when the connection counts as live after the last records of replicas
         in sync (`LIVE_SECONDS`)."""
         self._is_timed = False
-        """At the last request the rate was one with `auto`, which is chosen by how soon the follower is back."""
+        """At the last request the throttle paced what rides along, by how soon the follower is back."""
         self._refresh_checked_at = -math.inf
         """When replicas that were left out for `REFRESH_SECONDS` were last looked for."""
         self.admission = Admission(throttle, self.replicas, peer)
@@ -120,7 +120,7 @@ class Link:
         if self._replica_id != request.replica_id and self.throttle.role is Role.LEADER:
             self._replica_id = request.replica_id
             self.peer = str(request.replica_id)
-        if self.throttle.is_auto or self._is_timed:
+        if self.throttle.paces or self._is_timed:
             self._look_at_return(now)
         expected_at = self._upstream.expected_at
         if expected_at is not None:
@@ -140,16 +140,18 @@ class Link:
         return demand
 
     def _look_at_return(self, now: float) -> None:
-        """The follower is back: at a rate with `auto`, take how long that took. If the rate was one with `auto` at the
-        last request and is not any more, end what was bounded by that time."""
-        self._is_timed = self.throttle.is_auto
+        """The follower is back: where the throttle paces what rides along, take how long that took. If it did so at the
+        last request and does not any more, end what was bounded by that time."""
+        throttle = self.throttle
+        self._is_timed = throttle.paces
         since = self.replicas.turnaround.take_since()
         if not self._is_timed:
             self.admission.rides_freely()
         elif since is not None:
-            self.throttle.timings.came_back(now - since)
             self.admission.came_back(now - since, now)
-            self._live_until = now + LIVE_SECONDS
+            if throttle.is_auto:
+                throttle.timings.came_back(now - since)
+                self._live_until = now + LIVE_SECONDS
 
     def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
         self._reselect()

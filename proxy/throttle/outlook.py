@@ -157,7 +157,7 @@ class Outlook:
         self.has_news |= beside or bool(brought)
         if brought:
             self._account(brought, now)
-        if beside and self.throttle.is_auto:
+        if beside and self.throttle.paces:
             self.replicas.turnaround.records_go_on(now, in_sync=True)
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
@@ -201,7 +201,7 @@ class Outlook:
             )  # fmt: skip
         if self.in_full and grants:  # otherwise all were brought records, and their order stays as it was
             self.fed += [each[0] for each in paced(brought, cheap=True)]
-        if self.throttle.is_auto:
+        if self.throttle.paces:
             _time(self, now, in_sync=in_sync > 0, catches_up=reserved > 0)
 
     def discards(self, entry: ResponseEntry, now: float) -> None:

@@ -125,6 +125,8 @@ class RoleThrottle:
         self.shapes = self._strict and self.enforce and bounded
         """True: partition_max_bytes is lowered to what the budget grants. Policy kip73, the broker's own, admits a
         partition with its full limit or not at all."""
+        self.paces = self.is_auto or (self.shapes and not math.isinf(self.quota.bytes_per_second))
+        """What catches up beside records of replicas in sync comes in smaller pieces where their follower is late."""
 
     def _renew_finer(self, now: float) -> None:
         settings = self._settings

@@ -90,11 +90,13 @@ def test_what_was_not_used_is_no_reason_for_more() -> None:
     assert riding.most_bytes == LEAST_BYTES
 
 
-def moving(*, auto: bool) -> Conversation:
+def moving(*, auto: bool, enforce: bool = True) -> Conversation:
     """One partition is behind and listed, another in sync and not."""
     source = RateSource(400.0 * MIB, 100.0 * MIB, auto=True) if auto else None
     named = RoleQuota(100.0 * MIB, topics={"t": Partitions(frozenset({0}))}, source=source)
-    held = RoleThrottle(Role.LEADER, settings(), quotas=Quotas(leader=named), statistics=RoleStatistics(), now=0.0)
+    held = RoleThrottle(
+        Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
+    )
     conversation = Conversation(held, offsets={("t", 0): 0, LIVE: 1_000_000})
     conversation.meet()
     return conversation
@@ -120,7 +122,7 @@ def asked_beside_late_answers(conversation: Conversation) -> int:
 
 
 @pytest.mark.parametrize("auto", [True, False])
-def test_only_a_rate_that_does_not_hurt_goes_by_it(auto: bool) -> None:
+def test_a_rate_that_does_not_hurt_goes_by_it_and_a_fixed_one_that_is_not_reached_does_not(auto: bool) -> None:
     """100 MiB/s: half a gate is 1 MiB, or 5 MiB where the rate is fixed."""
     conversation = moving(auto=auto)
     assert min(asked_every_tenth(conversation)[1:]) == (LEAST_BYTES * GROWTH // 1 if auto else MIB)
@@ -177,6 +179,25 @@ def test_after_an_answer_without_records_it_is_asked_for_more() -> None:
     replica.stalled(1, needs_more=True)
     conversation.now += 1.0
     assert conversation.asked_for(conversation.ask())["t", 0] == 2 * LEAST_NEED_BYTES
+
+
+@pytest.mark.parametrize("enforce", [True, False])
+def test_a_fixed_rate_is_reached_in_pieces_after_which_its_follower_is_soon_back(enforce: bool) -> None:
+    """100 MiB/s over a link of twice as much. In pieces of 1 MiB, all that it asks for, a record in sync waited 5 ms
+    for each; nothing is asked to be less in observe mode."""
+    conversation = moving(auto=False, enforce=enforce)
+    asked: list[int] = []
+    while conversation.now < 5.0:
+        decision = conversation.ask()
+        asked.append(conversation.asked_for(decision).get(("t", 0), 0))
+        conversation.answer(decision, {("t", 0): asked[-1], LIVE: 5_000} if asked[-1] else {LIVE: 5_000})
+        conversation.now += BEST_SECONDS + asked[-1] / (200 * MIB)
+    large = sum(size > 0.5 * MIB for size in asked) / len(asked)
+    if enforce:
+        assert large < 0.02
+        assert sum(asked) / conversation.now == pytest.approx(100 * MIB, rel=0.03)
+    else:
+        assert large == 1
 
 
 def test_a_fixed_rate_after_one_that_does_not_hurt_lets_them_ride_freely() -> None:
