@@ -36,6 +36,8 @@ LIBRARY_LATER = {
 }  # fmt: skip
 TELLS = """
 import os, sys
+# Debian's Python loads a module of its own at every start.
+for name in ("sitecustomize", "usercustomize"): sys.modules.pop(name, None)
 import proxy.server
 async def tell():
     os.write(2, " ".join(sys.modules).encode())
