@@ -38,6 +38,9 @@ SEEN_SECONDS = TREND_SECONDS + 2 * lag.HELD_SECONDS
 them."""
 CLOSED_FILES = "journal-*[0-9].{ndjson,txt}.gz"
 """Files that are closed. Those still being written do not match, because a stream is offered each file only once."""
+MAX_FILE_AGE = "365000d"
+"""A thousand years. By itself Spark passes over, without a word and for good, each file that is a week older than the
+newest it has seen: files that come late, and all there are once a single one has a modification time of the future."""
 CHECKPOINT = "_checkpoint"
 PREFIX = "replication_pipeline_"
 _FILES = "path string, modificationTime timestamp, length long, content binary"
@@ -72,7 +75,8 @@ class Live:
     def start(self, *, once: bool, files_at_once: int = 100, every: str = "5 seconds") -> StreamingQuery:
         """Begin, or go on where the checkpoint says; `once`: stop when what is there is done."""
         reader = self._spark.readStream.format("binaryFile").schema(_FILES).option("pathGlobFilter", CLOSED_FILES)
-        files = reader.option("recursiveFileLookup", "true").option("maxFilesPerTrigger", files_at_once)
+        reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", MAX_FILE_AGE)
+        files = reader.option("maxFilesPerTrigger", files_at_once)
         writer = (
             listed(files.load(self._source))
             .writeStream.foreachBatch(self._take)

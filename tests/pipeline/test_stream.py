@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -104,6 +105,22 @@ def test_what_is_said_is_of_now(watched: Watched) -> None:
     (now, *_) = state(watched.live.tables.seconds, watched.live.tables.traffic, watched.live.tables.events).collect()
     assert (now.broker, now.role, now.time - FIRST) == (101, "leader", 499)
     assert (now.rate, now.behind, now.lag) == (pytest.approx(2036.0), 0, 0)
+
+
+@pytest.mark.parametrize(
+    "modified", [(FIRST - 8 * 86_400, FIRST), (FIRST, IN_2099)], ids=["eight days late", "beside a file of 2099"]
+)
+def test_no_file_is_passed_over_for_its_modification_time(
+    spark: SparkSession, tmp_path: Path, modified: tuple[int, int]
+) -> None:
+    """The newer file comes first. The older one comes after a restart, and is offered as any other is."""
+    journal, older, newer = tmp_path / "journal", *modified
+    for broker, at in ((101, newer), (102, older)):
+        path = write_file(journal, broker=broker, lines=lines(0, 5, broker))
+        os.utime(path, (at, at))
+        live = Live(spark, str(journal), str(tmp_path / "tables"))
+        assert watch(live.start(once=True), live, None)
+    assert {row.broker for row in live.tables.seconds.collect()} == {101, 102}
 
 
 def test_without_an_end_it_begins_on_a_fresh_target_and_takes_what_comes(spark: SparkSession, tmp_path: Path) -> None:
