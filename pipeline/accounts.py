@@ -26,6 +26,8 @@ CLOSED = ".ndjson.gz"
 BEST_FIRST = ("whole", "damaged", "torn", "open", "corrupt", "unreadable", "unread")
 """States of a file, best first. If two files are the same journal file, the one whose state comes first here counts:
 more of its lines are known."""
+READ_AGAIN = ("damaged", "corrupt", "unreadable", "unread")
+"""States of files that are read again although nothing of them may have changed. A copy may be better."""
 
 
 def account(listed: DataFrame, parsed: DataFrame, verdicts: Mapping[str, tuple[str, str]]) -> DataFrame:
@@ -67,16 +69,26 @@ def best(known: DataFrame, read: DataFrame) -> DataFrame:
 
 
 def to_read(found: DataFrame, known: DataFrame) -> tuple[list[str], int]:
-    """Return the paths that are to be read, one for each journal file and size, and how many files need not be read."""
+    """Return the paths that are to be read, and how many files need not be read.
+
+    Of copies of one size one is read. If it turns out to be bad, all others are, at the next run: one of them may be
+    good, and the bad one says the same each time unless it is written anew.
+    """
     # No copy of a file that was whole can have more lines than it. A torn file is read again if its size has changed.
     whole = known.where("state = 'whole' and quarantined = 0").select(journal().alias("journal")).distinct()
     torn = known.where("state = 'torn' and quarantined = 0").select("source", "size_bytes").distinct()
+    this = ["path", "size_bytes", "modified"]
+    bad = known.where(F.col("state").isin(list(READ_AGAIN))).select(*this, F.lit(True).alias("bad"))
+    others = F.collect_set(F.when(F.col("bad").isNull(), F.col("path")))
+    one = F.array(F.min("path"))
     new = (
         found.withColumn("journal", journal())
         .join(F.broadcast(whole), on="journal", how="left_anti")
         .join(F.broadcast(torn), on=["source", "size_bytes"], how="left_anti")
+        .join(F.broadcast(bad), on=this, how="left")
         .groupBy("source", "size_bytes")
-        .agg(F.min("path").alias("path"))
+        .agg(F.when((F.count("bad") > 0) & (F.size(others) > 0), others).otherwise(one).alias("paths"))
+        .select(F.explode("paths").alias("path"))
     )
     paths = sorted(row.path for row in new.select("path").collect())
     return paths, found.count() - len(paths)

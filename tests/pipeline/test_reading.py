@@ -113,6 +113,22 @@ def test_of_an_altered_file_no_line_is_taken_and_a_good_copy_is(spark: SparkSess
     assert bytes_of(spark, fed.folder / "tables[2]+{3}", 103) == fed.told[103]
 
 
+def test_a_good_copy_beside_a_corrupt_one_of_the_same_size_is_taken(spark: SparkSession, tmp_path: Path) -> None:
+    """The message asks for a good copy. Both are fed from then on, and the corrupt one is not tried for ever."""
+    texts = lines(101)
+    good = write_file(tmp_path / "b", lines=texts)
+    content = bytearray(good.read_bytes())
+    content[len(content) // 2] ^= 0x10
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / good.name).write_bytes(content)
+    both, tables = [str(tmp_path / "a"), str(tmp_path / "b")], tmp_path / "tables"
+    assert ingest(spark, both, str(tables)).files == {"corrupt": 1}
+    again = ingest(spark, both, str(tables))
+    assert (again.files, again.is_complete) == ({"whole": 1}, True)
+    assert bytes_of(spark, tables, 101) == told_bytes(texts)
+    assert ingest(spark, both, str(tables)).files == {}
+
+
 def test_what_was_read_whole_is_not_read_again(fed: Fed) -> None:
     assert (fed.well.files, fed.well.skipped_files) == ({"whole": 2, "open": 1}, 1)
     assert fed.well.is_complete
