@@ -123,7 +123,7 @@ def take(
     again."""
     tables.require_layout()
     with sole_writer(tables.storage, tell=tell) as turn:
-        stage = begin(tables.storage, turn=turn.number)
+        stage = begin(turn)
         tables.take_over(now=now)
         remove_replaced(turn, now=now)
         paths, skipped = to_read(found, tables.files)
@@ -134,9 +134,8 @@ def take(
         tell(f"reading {len(paths)} files ({skipped} unchanged)")
         tables.storage.make_directory(stage)
         moves, outcome = _stage(spark, found, paths, Staging(tables, stage), tell=tell, now=now)
-        turn.still_holds()
         tell("putting the new partitions in place")
-        commit(tables.storage, moves, turn=turn.number, now=now)
+        commit(turn, moves, now=now)
         return outcome._replace(skipped_files=skipped)
 
 

@@ -32,11 +32,10 @@ def rewriting(
     if not tables.has_layout():
         tables.require()
     with sole_writer(tables.storage, tell=tell) as turn:
-        staging = Staging(tables, begin(tables.storage, turn=turn.number))
+        staging = Staging(tables, begin(turn))
         tables.require().take_over()
         remove_replaced(turn, keep_seconds=keep_seconds)
         moves: list[Move] = []
         yield staging, moves
         if moves:
-            turn.still_holds()
-            commit(tables.storage, moves, turn=turn.number)
+            commit(turn, moves)

@@ -4,8 +4,8 @@
 
 A turn is taken by creating the file with the next number: of several processes that try, exactly one can. While it
 works, it writes every few seconds that it is still there. Another process waits. It takes the next turn if this one is
-done, if the process is gone (on the same machine), or if that has said nothing for `SILENT_SECONDS` by the clock of the
-waiting one.
+done, if the process is gone (where both see the same processes), or if that has said nothing for `SILENT_SECONDS` by
+the clock of the waiting one.
 
 Invariant: whoever puts something in place has the highest number (`still_holds`).
 """
@@ -47,7 +47,7 @@ class Turn(NamedTuple):
         if _highest(self.storage) != self.number:
             raise InputError(
                 f"{self.storage.root}: another writer took over, since this one said nothing for"
-                f" {SILENT_SECONDS:.0f} s; nothing was put in place: run it again"
+                f" {SILENT_SECONDS:.0f} s: run it again, which takes nothing twice"
             )
 
 
@@ -113,7 +113,8 @@ def _is_over(number: int, said: str) -> bool:
     if found.get("done"):
         return True
     pid, born = found.get("pid"), found.get("born")
-    here = found.get("host") == socket.gethostname()
+    # An earlier version said no more of where it is than its host's name.
+    here = all(found.get(name, value) == value for name, value in _here().items()) and "host" in found
     return here and isinstance(pid, int) and isinstance(born, str) and _born(pid) != born
 
 
@@ -139,8 +140,27 @@ def _parsed(said: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def _here() -> dict[str, str | None]:
+    """Where a pid means one process. Two containers may have one host name, and each its own processes."""
+    return {"host": socket.gethostname(), "boot": _boot(), "pid_namespace": _pid_namespace()}
+
+
+def _boot() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+    except OSError:
+        return None
+
+
+def _pid_namespace() -> str | None:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return None
+
+
 def _self(*, beat: int) -> dict[str, Any]:
-    return {"host": socket.gethostname(), "pid": os.getpid(), "born": _born(os.getpid()), "beat": beat}
+    return {**_here(), "pid": os.getpid(), "born": _born(os.getpid()), "beat": beat}
 
 
 def _numbers(storage: Storage) -> list[int]:

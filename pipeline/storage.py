@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +99,12 @@ class Storage:
 
     def remove(self, path: str) -> None:
         self._files.delete(self._path(path), _RECURSIVE)
+
+    def remove_if_empty(self, path: str) -> None:
+        """Remove a directory that has nothing in it; leave it, and what somebody may be adding just now, if it has."""
+        if not self.names(path):
+            with suppress(Py4JJavaError):
+                self._files.delete(self._path(path), not _RECURSIVE)
 
     def make_directory(self, path: str) -> None:
         """Raises InputError if it cannot be made."""

@@ -14,6 +14,7 @@ from pipeline.committing import COMMITS, SEAL, STAGING, begin
 from pipeline.errors import InputError
 from pipeline.ingest import Outcome, find_files, ingest, take
 from pipeline.lines import MOST
+from pipeline.sole_writer import Turn
 from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, JOURNAL, changed, event_line, quota_line, traffic_line, write_file
@@ -295,7 +296,7 @@ def test_killed_at_any_moment_the_next_run_puts_it_right(
 def test_a_seal_without_its_stage_is_done(spark: SparkSession, tmp_path: Path) -> None:
     storage = Storage(spark, str(tmp_path))
     storage.write_text(storage.under(STAGING, SEAL), '[["gone", "there"]]')
-    begin(storage, turn=1)
+    begin(Turn(storage, 0))
     assert [path.name for path in tmp_path.iterdir()] == [COMMITS]
 
 

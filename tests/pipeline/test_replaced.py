@@ -126,7 +126,7 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_ever(spark: SparkSession, tmp_
     storage.write_text(storage.under("traffic/a.parquet"), "")
     storage.write_text(storage.under(REPLACED), Replaced(places={"traffic": {"a.parquet": IN_2099}}).text)
     with sole_writer(storage) as turn:
-        begin(storage, turn=turn.number)
+        begin(turn)
         remove_replaced(turn, now=FIRST)
     assert not storage.exists(storage.under("traffic"))
     assert replaced_files(storage) == Replaced(since=FIRST)
@@ -187,7 +187,7 @@ def test_what_is_kept_of_a_day_is_read_as_it_was_and_leaves_no_directory(
     fresh = sorted(read(tables, times_behind.SUMMARY).collect())
     assert fresh != as_it_was
     with sole_writer(tables.storage) as turn:
-        begin(tables.storage, turn=turn.number)
+        begin(turn)
         remove_replaced(turn, now=an_hour_later())
     assert len(list(place.iterdir())) == 1
     assert sorted(read(tables, times_behind.SUMMARY).collect()) == fresh
@@ -274,7 +274,7 @@ def test_from_when_on_tables_are_known_moves_with_what_is_removed(spark: SparkSe
     tables, replaced_at = Tables(spark, root), LATER + 3
     assert replaced_files(tables.storage).since == LATER + 1
     with sole_writer(tables.storage) as turn:
-        begin(tables.storage, turn=turn.number)
+        begin(turn)
         remove_replaced(turn, keep_seconds=86_400, now=replaced_at + 3600)
         assert replaced_files(tables.storage)[:2] == (LATER + 1, 86_400)
         remove_replaced(turn, now=replaced_at + 86_399)

@@ -14,7 +14,7 @@ from pipeline.committing import SEAL, STAGING, Move, begin, commit, commits
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
 from pipeline.settled import settled
-from pipeline.sole_writer import sole_writer
+from pipeline.sole_writer import Turn, sole_writer
 from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
@@ -34,10 +34,11 @@ def never(_: float) -> None:
 
 def put(storage: Storage, *names: str) -> None:
     """A commit of so many files."""
-    stage = begin(storage, turn=1)
+    turn = Turn(storage, 0)  # before anybody's first
+    stage = begin(turn)
     for name in names:
         storage.write_text(f"{stage}/{name}", name)
-    commit(storage, [Move(name, name) for name in names], turn=1, now=7)
+    commit(turn, [Move(name, name) for name in names], now=7)
 
 
 def listed(storage: Storage) -> list[str]:
@@ -90,7 +91,7 @@ def test_what_cannot_be_listed_at_rest_is_an_error(storage: Storage) -> None:
 def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> None:
     """Its list of moves is there, of its two files one is in place."""
     waited: list[float] = []
-    with sole_writer(storage):
+    with sole_writer(storage) as turn:
         for name in ("a", "b"):
             storage.write_text(storage.under(STAGING, name), name)
         storage.write_text(storage.under(STAGING, SEAL), json.dumps([("a", "t7-a"), ("b", "t7-b")]))
@@ -99,7 +100,7 @@ def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> 
         def meanwhile(seconds: float) -> None:
             waited.append(seconds)
             if len(waited) == 3:
-                begin(storage, turn=2)
+                begin(turn)
 
         assert settled(storage, lambda: listed(storage), sleep=meanwhile) == ["a", "b"]
     assert len(waited) == 3

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import sole_writer as module
-from pipeline.committing import Move, begin, commit
+from pipeline.committing import COMMITS, STAGING, Move, begin, commit
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.sole_writer import WRITER, sole_writer
+from pipeline.replaced import REPLACED, living, replaced_files
+from pipeline.sole_writer import WRITER, Turn, sole_writer
 from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.flaky import SCHEME, flaky
 from tests.pipeline.journals import FIRST, traffic_line, write_file
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -32,6 +34,13 @@ def storage(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest)
     if request.param:
         flaky(spark)
     return Storage(spark, f"{request.param}{tmp_path / 'tables'}")
+
+
+def turn_of(storage: Storage, number: int) -> Turn:
+    """The turn that somebody has, who may have stopped."""
+    storage.make_directory(storage.under(WRITER))
+    storage.create_text(storage.under(WRITER, f"{number}.json"), "{}")
+    return Turn(storage, number)
 
 
 def never(_: float) -> None:
@@ -83,6 +92,17 @@ def test_one_elsewhere_is_waited_for_while_it_says_anything(storage: Storage, sa
     assert sum(waited) == pytest.approx(module.SILENT_SECONDS, abs=1)
 
 
+@pytest.mark.parametrize("elsewhere", ["boot", "pid_namespace"])
+def test_a_container_with_the_same_host_name_is_not_judged_by_its_pid(storage: Storage, elsewhere: str) -> None:
+    """Its processes are not among ours, though it is alive. A claim of an earlier version says less, and is judged."""
+    storage.make_directory(storage.under(WRITER))
+    said = {**module._self(beat=3), "pid": 2**22 + 1, "born": "1", elsewhere: "another"}
+    storage.replace_text(storage.under(WRITER, "7.json"), json.dumps(said))
+    assert module.Watch(storage).look()[1] is not None
+    storage.replace_text(storage.under(WRITER, "7.json"), json.dumps({**said, elsewhere: module._here()[elsewhere]}))
+    assert module.Watch(storage).look()[1] is None
+
+
 def test_who_was_taken_over_puts_nothing_in_place(storage: Storage) -> None:
     with sole_writer(storage) as turn:
         storage.create_text(storage.under(WRITER, "2.json"), "{}")
@@ -92,13 +112,89 @@ def test_who_was_taken_over_puts_nothing_in_place(storage: Storage) -> None:
 
 def test_what_a_late_writer_still_stages_is_nobodys(storage: Storage) -> None:
     """It had stopped, and its turn was over; a JVM may outlive the driver that was killed, too."""
-    stopped = begin(storage, turn=1)
-    following = begin(storage, turn=2)
+    stopped, turn = begin(turn_of(storage, 1)), turn_of(storage, 2)
+    following = begin(turn)
     for stage, text in ((following, "two"), (stopped, "one")):
         storage.make_directory(f"{stage}/traffic")
         storage.write_text(f"{stage}/traffic/{text}", text)
-    commit(storage, [Move("traffic", "traffic", takes_place=True)], turn=2, now=7)
+    commit(turn, [Move("traffic", "traffic", takes_place=True)], now=7)
     assert storage.files(storage.under("traffic")) == ["t7-two"]
+
+
+def staged(turn: Turn, text: str) -> list[Move]:
+    """A day of a table, written anew as one file."""
+    turn.storage.write_text(f"{begin(turn)}/traffic/{text}", text)
+    return [Move("traffic", "traffic", takes_place=True)]
+
+
+def living_files(storage: Storage) -> list[str]:
+    return living(storage, "traffic", replaced_files(storage).places, None)
+
+
+@pytest.mark.parametrize("stopped_at", ["_seal.json", "traffic/t7-one", COMMITS])
+def test_who_goes_on_after_it_was_taken_over_removes_nothing_of_its_successor(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, stopped_at: str
+) -> None:
+    """Stopped before the list of moves is written, before a move, or before the commit is counted. It goes on when its
+    successor has sealed its own commit and put the half of it in place."""
+    commit(turn_of(storage, 1), staged(turn_of(storage, 1), "none"), now=1)
+    stopped = turn_of(storage, 2)
+    moves = staged(stopped, "one")
+    going_on, has_gone_on = threading.Event(), threading.Event()
+    errors: list[InputError] = []
+
+    def slow() -> None:
+        with pytest.raises(InputError, match="another writer took over") as caught:
+            commit(stopped, moves, now=7)
+        errors.append(caught.value)
+
+    thread = threading.Thread(target=slow)
+    arrived = halted(monkeypatch, thread, stopped_at, going_on)
+    thread.start()
+    assert arrived.wait(60)
+    following = turn_of(storage, 3)
+    later = staged(following, "two")
+    move = Storage.move
+
+    def move_beside(self: Storage, source: str, target: str) -> None:
+        if target.endswith(REPLACED) and threading.current_thread() is not thread:
+            going_on.set()
+            thread.join(60)
+            has_gone_on.set()
+        move(self, source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "move", move_beside)
+        commit(following, later, now=9)
+    assert has_gone_on.is_set()
+    assert len(errors) == 1
+    assert living_files(storage) == ["traffic/t9-two"]
+    assert not storage.exists(storage.under(STAGING))
+
+
+def halted(
+    monkeypatch: pytest.MonkeyPatch, thread: threading.Thread, at: str, going_on: threading.Event
+) -> threading.Event:
+    """The thread stops before it writes this file or moves one there, until it is told to go on. Return what says that
+    it has stopped."""
+    arrived = threading.Event()
+
+    def stop(path: str) -> None:
+        if path.endswith(at) and threading.current_thread() is thread:
+            arrived.set()
+            assert going_on.wait(60)
+
+    for name in ("write_text", "replace_text", "move"):
+        monkeypatch.setattr(Storage, name, stopping(getattr(Storage, name), stop, path_at=int(name == "move")))
+    return arrived
+
+
+def stopping(method: Callable[..., None], stop: Callable[[str], None], *, path_at: int) -> Callable[..., None]:
+    def stops(self: Storage, *arguments: str) -> None:
+        stop(arguments[path_at])
+        method(self, *arguments)
+
+    return stops
 
 
 def test_of_those_that_create_a_file_one_alone_does(spark: SparkSession, tmp_path: Path) -> None:
