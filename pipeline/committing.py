@@ -88,6 +88,10 @@ def remove_replaced(turn: Turn, *, keep_seconds: int | None = None, now: float |
     kept = still_kept(before._replace(keep_seconds=keep_seconds), now=time.time() if now is None else now)
     if kept == before:
         return
+    if kept.since != before.since:
+        # Nobody may ask for a moment of which files are missing, while they are removed or after a kill there.
+        _commit(turn, [_staged_list(turn, kept._replace(places=before.places))])
+    turn.still_holds()
     for place, names in before.places.items():
         for name in names.keys() - kept.places.get(place, {}).keys():
             storage.remove(storage.under(place, name))

@@ -9,7 +9,8 @@ at the moment when other files replace it, but by the first writer that has its 
 default). Until then this list, which changes in the same commit, says which files of a directory no longer count. A
 file's name says when it was added. So name and list together say which files counted at any moment from `since` on.
 
-Invariant: between two commits the files that count have each row once. A file is off the list only once it is removed.
+Invariant: between two commits the files that count have each row once. A file is off the list only once it is removed,
+and is removed only once `since` says that no earlier moment can be asked for.
 """
 
 from __future__ import annotations

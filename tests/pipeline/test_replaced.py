@@ -133,10 +133,14 @@ def test_a_clock_that_was_ahead_keeps_nothing_for_ever(spark: SparkSession, tmp_
 
 
 def test_killed_while_it_is_removed_the_next_run_removes_it(spark: SparkSession, tmp_path: Path, root: str) -> None:
-    """The file is gone, the list still has it: who reads in between reads what is there."""
+    """The file is gone, the list still has it: who reads in between reads what is there. Of a moment at which the file
+    counted nobody is told anything any more."""
     place = tmp_path / "tables"
     before = {name: files_on_disk(place / name / DAY) for name in NAMES}
     fed(spark, root, tmp_path, 3)
+    listed = replaced_files(Storage(spark, root)).places
+    replaced_at = max(at for names in listed.values() for at in names.values())
+    assert seconds_of(as_of(Tables(spark, root), replaced_at - 1).traffic) == [1, 1, 2, 2]
     remove = Storage.remove
 
     def killed(self: Storage, path: str) -> None:
@@ -149,6 +153,8 @@ def test_killed_while_it_is_removed_the_next_run_removes_it(spark: SparkSession,
         with pytest.raises(KilledError):
             ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(InputError, match="the tables are known"):
+        _ = as_of(Tables(spark, root), replaced_at - 1).traffic
     ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert not any(before[name] & files_on_disk(place / name / DAY) for name in NAMES)
     assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
