@@ -33,10 +33,7 @@ def periods(events: DataFrame) -> DataFrame:
     said = events.where(F.col("kind") == Kind.QUOTA.value).select(
         *ROLE,
         "time",
-        # The order within a second. A run is named by its start. Within a run, what it started with comes first. A rate
-        # that was chosen in the second of a change was chosen before it, since the sidecar chooses again only a second
-        # later. A rate that was chosen in between, because followers were too late, came after the second's own.
-        F.struct("run", "tick", _rank(F.col("reason")).alias("told")).alias("turn"),
+        turn().alias("turn"),
         F.coalesce("bytes_per_second", F.lit(UNLIMITED)).alias("limit"),
         "enforce",
         "policy",
@@ -59,6 +56,13 @@ def periods(events: DataFrame) -> DataFrame:
         F.least("least", "before.limit").alias("least"),
         F.greatest("most", "before.limit").alias("most"),
     )
+
+
+def turn() -> Column:
+    """The order of quota events within a second. A run is named by its start. Within a run, what it started with comes
+    first. A rate that was chosen in the second of a change was chosen before it, since the sidecar chooses again only a
+    second later. A rate that was chosen in between, because followers were too late, came after the second's own."""
+    return F.struct("run", "tick", _rank(F.col("reason")).alias("told"))
 
 
 def _rank(reason: Column) -> Column:

@@ -40,6 +40,25 @@ def test_each_is_judged_by_the_bytes_of_its_links(spark: SparkSession) -> None:
     assert alone == [rows["leader"]]
 
 
+def rack(*brokers: int) -> str:
+    return json.dumps({"racks": {"b": {"bytes_per_second": 100.0, "brokers": list(brokers)}}})
+
+
+def test_each_second_is_judged_by_the_brokers_that_were_known_in_it(spark: SparkSession) -> None:
+    """After a start nobody knows who is in the rack; then 102 is, with 90 bytes a second, and not 103, with 150 and
+    400, which comes into it for the last ten."""
+    starting = quotas(spark, [(0, 1000.0)], bounds=rack(), reason="start")
+    known = quotas(spark, [(3, 1000.0)], bounds=rack(102), reason="racks")
+    said = starting.unionByName(known)
+    (found,) = summary(seconds_with_quota(*with_bounds(links(spark), said))).where("role = 'leader, rack b'").collect()
+    # The second of the change had no limit and one.
+    assert (found.seconds, found.bytes, found.verdict) == (16, 16 * 90, "kept")
+    moved = said.unionByName(quotas(spark, [(10, 1000.0)], bounds=rack(103), reason="racks"))
+    (found,) = summary(seconds_with_quota(*with_bounds(links(spark), moved))).where("role = 'leader, rack b'").collect()
+    # When in its second 103 came into the rack, and 102 left it, is not known: neither counts.
+    assert (found.bytes, found.over_1s, found.verdict) == (6 * 90 + 9 * 150, 9, "broken")
+
+
 def test_a_rate_that_is_taken_out_bounds_nothing_from_then_on(spark: SparkSession) -> None:
     said = quotas(spark, [(0, 1000.0)], bounds=BOUNDS).unionByName(quotas(spark, [(3, 1000.0)]))
     found = summary(seconds_with_quota(*with_bounds(links(spark), said))).where("role = 'leader, rack b'").collect()
