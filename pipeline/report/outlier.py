@@ -5,6 +5,8 @@ DataFrame in, values out, of the brokers that are named.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
     from ..tables import Tables
 
 MOST_CAUSES = 6
+MOST_QUOTAS = 1000
+"""Of a side that are drawn one by one. A rate that sets itself may change 20 000 times a day."""
+
+
+Quota = tuple[int, float]
+"""Since when, and bytes per second; infinity: none."""
 
 
 class Point(NamedTuple):
@@ -43,11 +51,11 @@ class End(NamedTuple):
 
 
 class Side(NamedTuple):
-    """A broker as leader, or as follower. quotas: (since, bytes per second; infinity: none), each a change."""
+    """A broker as leader, or as follower. quotas: each a change, from the one on that held at the first point."""
 
     role: str
     points: tuple[Point, ...]
-    quotas: tuple[tuple[int, float], ...]
+    quotas: tuple[Quota, ...]
     end: End | None
 
 
@@ -95,7 +103,8 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
         own = [row for row in rows if row.role == role]
         if not own:
             continue
-        said = tuple((one.since, one.limit) for one in quotas if one.role == role)
+        starts = [row.bucket for row in own]
+        said = thinned(within([(one.since, one.limit) for one in quotas if one.role == role], starts[0]), starts)
         last = next((row for row in reversed(own) if row.lag_bytes is not None), None)
         end = None
         if last is not None and last.lag_bytes > 0:
@@ -108,5 +117,22 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
             )
             for row in own
         )  # fmt: skip
-        found.append(Side(role, points, said, end))
+        found.append(Side(role, points, tuple(said), end))
     return found
+
+
+def within(quotas: Sequence[Quota], first: int) -> list[Quota]:
+    """Those that held from the second `first` on: of the quotas before it, that is the last one alone."""
+    before = [one for one in quotas if one[0] <= first]
+    return [*before[-1:], *quotas[len(before) :]]
+
+
+def thinned(quotas: Sequence[Quota], starts: Sequence[int]) -> Sequence[Quota]:
+    """All of them, if they are not too many. If they are, the largest and the last one of those that began between one
+    point and the next, whose seconds are `starts`."""
+    if len(quotas) <= MOST_QUOTAS:
+        return quotas
+    together: dict[int, list[Quota]] = {}
+    for one in quotas:
+        together.setdefault(bisect_right(starts, one[0]), []).append(one)
+    return [one for some in together.values() for one in sorted({max(some, key=itemgetter(1)), some[-1]})]

@@ -128,7 +128,9 @@ def _rate(side: Side, seconds_per_point: int, last: int, across: Spec, up: Spec)
         values.append({"at": 1000 * second, "value": mean, "to": worst})
     layers = [_band(values, side, across, up)] if seconds_per_point > 1 else []
     layers.append(_line(values, side, across, up))
-    quotas = [(max(since, moving[0].time), limit) for since, limit in side.quotas if since <= last]
+    # Of those that were over before anything moved, the last one is drawn.
+    held = {max(since, moving[0].time): limit for since, limit in side.quotas if since <= last}
+    quotas = list(held.items())
     if any(math.isfinite(limit) for _, limit in quotas):
         steps = [*quotas, (last, quotas[-1][1])]
         told: list[dict[str, object]] = [

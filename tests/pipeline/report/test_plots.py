@@ -13,7 +13,7 @@ from pipeline.report.buckets import Cell, Grid, whole_step
 from pipeline.report.drawing import figure
 from pipeline.report.facts import Curve
 from pipeline.report.heat_map import lag_map, share_map
-from pipeline.report.outlier import End, Outlier, Point, Side, sides
+from pipeline.report.outlier import End, Outlier, Point, Side, sides, thinned
 from pipeline.report.overviews import curve_plot, moves_plot
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
@@ -91,6 +91,36 @@ def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None
     _, limits = lines(side(rates=True, quotas=quotas))
     assert [row["value"] for row in limits] == [5 * MB, 8 * MB, None, None]
     assert {layer["name"] for layer in layers(drawn(side(rates=True, quotas=quotas[:1])), "rule")} == {"at_rate"}
+
+
+def bucket(at: int, **values: object) -> Row:
+    """A minute as leader, in which 5 MB/s moved."""
+    said = {"role": "leader", "bucket": at, "bytes": 300 * MB, "worst": 1.0, "limit": 5.0 * MB, "lag_bytes": None}
+    return Row(**{**said, "most_lag_bytes": None, "last_second": at + 59, **values})
+
+
+def test_a_quota_that_was_over_before_the_first_point_leaves_the_axis_alone() -> None:
+    """Quotas are read from the beginning of the tables."""
+    changes = ((FIRST - 600, 1000.0 * MB), (FIRST - 60, 8.0 * MB), (FIRST + 60, 9.0 * MB))
+    quotas = [Row(role="leader", since=since, limit=limit) for since, limit in changes]
+    (one,) = sides([bucket(FIRST + 60 * at) for at in range(5)], quotas)
+    assert one.quotas == changes[1:]
+    _, limits = lines(one)
+    assert [row["value"] for row in limits] == [8 * MB, 9 * MB, 9 * MB]
+
+
+def test_of_quotas_that_ended_before_anything_moved_the_last_one_is_drawn() -> None:
+    """The first points have a lag alone."""
+    quotas = ((FIRST, 1000.0 * MB), (FIRST + 1, 8.0 * MB))
+    silent = side(rates=True).points[2:]
+    assert [row["value"] for row in lines(side(quotas=quotas, points=silent))[1]] == [8 * MB, 8 * MB]
+
+
+def test_of_very_many_quotas_the_largest_and_the_last_between_two_points_are_drawn() -> None:
+    many = [(FIRST + at, 5.0 * MB + at % 7) for at in range(3000)]
+    assert thinned(many[:1000], [FIRST]) == many[:1000]
+    found = thinned(many, [FIRST, FIRST + 1500])
+    assert found == [(FIRST + 6, 5.0 * MB + 6), many[1499], (FIRST + 1504, 5.0 * MB + 6), many[2999]]
 
 
 @pytest.mark.parametrize(("left", "shown"), [(0.0, [3e6, 9e6]), (2e6, [3e6, 2e6])])
