@@ -56,7 +56,8 @@ def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) 
 
 
 def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
-    """Rows of `judged` with no more than what sums over them ask for, to be held: each had all quotas of its role."""
+    """Rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be held.
+    With `changes` each row would hold all quotas of its role."""
     names = ("ratio", "over", "undecided")
     kept = {_name(one): F.struct(*(F.col(_name(one))[name].alias(name) for name in names)) for one in promises}
     return found.drop("changes").withColumns(kept)

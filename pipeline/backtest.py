@@ -1,7 +1,7 @@
 """What would have been said beforehand of what was recorded, beside what was: the error of the model and of `plan`.
 
-Pure, over a row per pair of brokers. Invariant: all is tested that there is something to hold against, also where the
-error is large; what is not tested is counted, by why.
+Pure, over a row per pair of brokers. Invariant: everything that the recording can be compared with is tested, also
+where the error is large. What cannot be tested is counted by its reason.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Errors(NamedTuple):
 
 
 class BackTest(NamedTuple):
-    """left_out: why something could not be tested, to how often."""
+    """left_out: for each reason why something could not be tested, how often that was so."""
 
     tested: tuple[Tested, ...]
     left_out: dict[str, int]

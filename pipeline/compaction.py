@@ -2,7 +2,7 @@
 
 `ingest` adds files to a day, and writes it anew once it has `staging.MOST_FILES`; this does not wait for that, and
 leaves alone what is one file or has large ones. Rows stay as they are. Invariant: all days of a run are one commit: the
-next writer finishes it, or undoes it, wherever this one was killed (`storage`).
+next writer finishes it, or undoes it, wherever this one was killed (`committing`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of text to lines of a journal, and those that are none, with the reason.
+"""Turns lines of text into lines of a journal. Text that is no such line keeps the reason why.
 
 DataFrame → DataFrame. Invariant: every line of text comes out exactly once, with a reason or without.
 """

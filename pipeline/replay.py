@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LINK = ("source", "destination")
 MOST_TASKS = 200
 MOST_SECONDS = 7 * 86_400.0
-"""Of one link's flow, from when it starts: journals may span many weeks."""
+"""How long one link is simulated, from its own start: journals may span many weeks."""
 
 SECOND = StructType(
     [
@@ -55,7 +55,7 @@ RESULT = StructType([StructField("finishes", ArrayType(FINISH)), StructField("se
 
 
 class WhatIf(NamedTuple):
-    """A scenario as somebody asks for it: one quota for every broker's roles named."""
+    """A scenario as it was asked for: one quota for all leaders and one for all followers. None: no quota."""
 
     name: str
     policy: str

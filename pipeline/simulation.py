@@ -1,7 +1,7 @@
 """What would have happened: flows between brokers under other quotas, decided by the sidecar's own admission code.
 
-Pure, plain Python, one process per scenario: every broker's budget is shared by all its links, so that a scenario
-cannot be cut in pieces; scenarios can. A *flow* is one follower's connection to one leader with all it has to fetch.
+Pure, plain Python. Links that share a budget must be simulated together. Links that share none may be simulated apart
+(`components`), and so may scenarios. A *flow* is one follower's connection to one leader with all it has to fetch.
 
     the follower asks ─▶ follower's budget ─▶ leader's budget ─▶ bytes travel ─▶ leader's, follower's: still within?
     ─▶ both settle ─▶ it asks again

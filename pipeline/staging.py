@@ -1,4 +1,4 @@
-"""New rows for the partitions of a table, written below the stage (`storage`), and their moves into place.
+"""New rows for the partitions of a table, written below the stage (`committing`), and their moves into place.
 
 Knows no journal. Invariant: rows are added to a partition as files of their own. Only a partition that has many files
 is written anew, and one that gets no rows is not even looked at.

@@ -58,7 +58,8 @@ def command(
 
 
 def watch(query: StreamingQuery, live: stream.Live, textfile: Path | None) -> bool:
-    """Tell each batch until the query ends; return whether nothing was missing, nor the text file at the end."""
+    """Tell each batch until the query ends; return whether no journal file was incomplete and the text file, if one is
+    wanted, was written at the end."""
     complete, ended, written = True, False, True
     while not ended:
         ended = bool(query.awaitTermination(LOOK_SECONDS))

@@ -56,7 +56,8 @@ SOME_TIME = Quantity("duration", _SECONDS, "2h", most=_MOST_SECONDS, some=True)
 
 
 class Number(click.FloatRange):
-    """More than 0, and at most `most`. Neither click nor a comparison refuses `nan`, of which nothing is ever more."""
+    """More than 0, and at most `most`. click's range check lets `nan` pass, because each comparison with it is false;
+    so it is refused here."""
 
     def __init__(self, most: float | None = None) -> None:
         super().__init__(min=0, max=most, min_open=True)

@@ -103,7 +103,8 @@ def _worst(name: str) -> Column:
 
 
 def _first_of_the_worst(name: str) -> Column:
-    """By what the worst is told: of some that are alike the earliest, and of those the first broker."""
+    """The order in which windows are compared to find the worst: by ratio; of equal ones the earliest; of these the
+    broker with the lowest id."""
     order = F.struct(f"worst_{name}", -F.col(f"worst_{name}_at"), -F.col("broker"), "role", "since")
     return F.when(F.col(f"worst_{name}").isNotNull(), order)
 

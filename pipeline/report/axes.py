@@ -28,8 +28,8 @@ WHEEL = "wheel![event.ctrlKey || event.metaKey]"
 
 
 def clock(between: tuple[float, float] | None = None) -> Spec:
-    """The axis of time. between: its ends, in seconds since 1970; None: those of what is drawn, as marks that have a
-    beginning and an end need it, because of those Vega-Lite reads the ends of an axis in two ways and warns."""
+    """The axis of time. between: its ends, in seconds since 1970. None: the axis ends where what is drawn ends. Marks
+    with a beginning and an end need this: for them Vega-Lite would read the ends in two ways and warn."""
     ends = {} if between is None else {"domain": [1000 * at for at in between]}
     return {
         "field": "at", "type": "temporal", "scale": {"type": "utc", "nice": False, **ends},

@@ -44,7 +44,7 @@ class Curve(NamedTuple):
     points: tuple[tuple[float, float], ...]
     recorded: tuple[float, float] | None
     wanted: float | None
-    """The quota that is said to be set."""
+    """The quota that the answer recommends; None: it recommends none."""
 
 
 @dataclass(frozen=True, slots=True)
