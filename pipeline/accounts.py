@@ -2,7 +2,7 @@
 
 DataFrame → DataFrame. A file is known by the name it has once it is closed, which says broker, start of the run and
 number: copies in other directories are the same file, and so is what it was while it was being written. Invariant: what
-was not read to its end, or had something set aside, is never called done.
+was not read to its end is never called done, nor is what had a line set aside that may be understood by now.
 """
 
 from __future__ import annotations
@@ -68,15 +68,18 @@ def best(known: DataFrame, read: DataFrame) -> DataFrame:
     return numbered.where("place = 1").select(FILES.names)
 
 
-def to_read(found: DataFrame, known: DataFrame) -> tuple[list[str], int]:
-    """Return the paths that are to be read, and how many files need not be read.
+def to_read(found: DataFrame, known: DataFrame, understood: DataFrame) -> tuple[list[str], int]:
+    """Return the paths that are to be read, and how many files need not be read. understood: `source` of files of which
+    lines were set aside that may be understood by now.
 
     Of copies of one size one is read. If it turns out to be bad, all others are, at the next run: one of them may be
     good, and the bad one says the same each time unless it is written anew.
     """
     # No copy of a file that was whole can have more lines than it. A torn file is read again if its size has changed.
-    whole = known.where("state = 'whole' and quarantined = 0").select(journal().alias("journal")).distinct()
-    torn = known.where("state = 'torn' and quarantined = 0").select("source", "size_bytes").distinct()
+    again = understood.select("source", F.lit(True).alias("again"))
+    done = known.join(F.broadcast(again), on="source", how="left").where("quarantined = 0 or again is null")
+    whole = done.where("state = 'whole'").select(journal().alias("journal")).distinct()
+    torn = done.where("state = 'torn'").select("source", "size_bytes").distinct()
     this = ["path", "size_bytes", "modified"]
     bad = known.where(F.col("state").isin(list(READ_AGAIN))).select(*this, F.lit(True).alias("bad"))
     others = F.collect_set(F.when(F.col("bad").isNull(), F.col("path")))

@@ -17,7 +17,7 @@ from journal_schema import TRAFFIC_IDENTITY, Kind
 from .accounts import account, best, journal, to_read
 from .committing import Move, begin, commit, remove_replaced
 from .errors import InputError
-from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED
+from .lines import AHEAD_SECONDS, EARLIEST_SECONDS, LATEST_SECONDS, PARSED, may_be_understood
 from .paths import literal
 from .reading import read
 from .schema import EVENTS, QUARANTINE
@@ -126,7 +126,8 @@ def take(
         stage = begin(turn)
         tables.take_over(now=now)
         remove_replaced(turn, now=now)
-        paths, skipped = to_read(found, tables.files)
+        understood = tables.quarantine.where(may_be_understood(_latest_seconds(now))).select("source").distinct()
+        paths, skipped = to_read(found, tables.files, understood)
         if not paths:
             if skipped:
                 tell(f"nothing new: all {skipped} files were read before")
@@ -149,8 +150,7 @@ def _stage(
     now: float | None,
 ) -> tuple[list[Move], Outcome]:
     tables, stage = staging.tables, staging.stage
-    latest = min(int(time.time() if now is None else now) + AHEAD_SECONDS, LATEST_SECONDS)
-    parsed, verdicts = read(spark, paths, stage, latest_seconds=latest)
+    parsed, verdicts = read(spark, paths, stage, latest_seconds=_latest_seconds(now))
     verdicts = {path: (_gone(tables, path, state), why) for path, (state, why) in verdicts.items()}
     given = spark.createDataFrame([(path,) for path in paths], "path string")
     files = account(found.join(F.broadcast(given), on="path", how="left_semi"), parsed, verdicts).coalesce(1).cache()
@@ -166,6 +166,11 @@ def _stage(
     best(tables.files, files).coalesce(1).write.parquet(f"{stage}/files")
     files.unpersist()
     return [*moves, Move("files", "files", takes_place=True)], outcome._replace(troubles=tuple(told))
+
+
+def _latest_seconds(now: float | None) -> int:
+    """A line that says that it is later is of a clock that is wrong."""
+    return min(int(time.time() if now is None else now) + AHEAD_SECONDS, LATEST_SECONDS)
 
 
 def _gone(tables: Tables, path: str, state: str) -> str:

@@ -36,6 +36,8 @@ AHEAD_SECONDS = 86_400
 MOST = 1 << 53
 """The most bytes, messages or seconds in a line. What is worked out of them multiplies them by at most 825, for 15
 seconds of 55 parts, and has to fit in 64 bits."""
+_OF_VERSION, _OF_FUTURE = "schema version ", "its clock is in the future: "
+"""How the reasons begin that may be none later."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
@@ -60,10 +62,24 @@ def parse(text: DataFrame, *, latest_seconds: int = LATEST_SECONDS) -> DataFrame
     return reasoned.select(*PARSED.names[:-1], kept)
 
 
+def may_be_understood(latest_seconds: int) -> Column:
+    """Whether a line that was set aside for `problem` may be one of a journal by now: another version of the pipeline
+    set it aside for the schema's version, or its clock was ahead by less than has passed since."""
+    problem = F.col("problem")
+    by_another = problem.startswith(_OF_VERSION) & ~problem.endswith(f" is not {VERSION}")
+    said = F.substring(problem, len(_OF_FUTURE) + 1, len("yyyy-MM-dd"))
+    has_come = problem.startswith(_OF_FUTURE) & (said <= _date(F.timestamp_seconds(F.lit(latest_seconds))))
+    return by_another | has_come
+
+
+def _date(moment: Column) -> Column:
+    return F.date_format(moment, "yyyy-MM-dd")
+
+
 def _reason(latest_seconds: int) -> Column:
     """The first thing that is wrong with a line; null if nothing is."""
     return (
-        F.when(F.col("v") != VERSION, F.concat(F.lit("schema version "), "v", F.lit(f" is not {VERSION}")))
+        F.when(F.col("v") != VERSION, F.concat(F.lit(_OF_VERSION), "v", F.lit(f" is not {VERSION}")))
         .when(
             F.col(_CORRUPT).isNotNull(),
             F.when(F.json_object_keys("value").isNull(), F.lit("not a JSON object")).otherwise(
@@ -79,7 +95,7 @@ def _reason(latest_seconds: int) -> Column:
         )
         .when(
             F.col("time") > latest_seconds,
-            F.concat(F.lit("its clock is in the future: "), F.date_format(F.timestamp_seconds("time"), "yyyy-MM-dd")),
+            F.concat(F.lit(_OF_FUTURE), _date(F.timestamp_seconds("time"))),
         )
         .when(_is(*_WITH_ROLE) & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
         .when(_is(Kind.TRAFFIC) & ~_fits(), F.lit("lists of different lengths, or of none"))

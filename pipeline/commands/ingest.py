@@ -20,8 +20,9 @@ def command(sources: tuple[str, ...], target: str, spark_settings: tuple[str | N
     again. A torn file gives its whole lines. What is not a line of a journal is set aside in TABLES/quarantine, with
     the reason. Killed at any moment, the next run puts things right; of two at once one waits for the other.
 
-    Exit status 0 says that nothing is missing of what was fed. It is 1 if a file was torn, damaged, corrupt or could
-    not be read, or a line was set aside; which, and why, is printed, and everything else was taken.
+    Exit status 0 says that nothing is missing of what was read. It is 1 if a file was torn, damaged, corrupt or could
+    not be read, or a line was set aside; which, and why, is printed, and everything else was taken. What is known
+    already, and has not changed, is not read again.
 
     \b
     Examples:
