@@ -59,7 +59,7 @@ class Live:
         self, spark: SparkSession, source: str, target: str, *, tell: Callable[[str], None] = lambda _: None
     ) -> None:
         self._spark, self._tell = spark, tell
-        self.tables = Tables(spark, target)
+        self.tables = Tables(spark, target, tell=tell)
         storage = self.tables.storage
         if storage.exists(storage.under("checkpoint")):
             raise InputError(

@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 
 from .rewriting import rewriting
 from .schema import SUMMARIES
-from .settled import settled
 from .staging import Day
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def read(tables: Tables, summary: Summary) -> DataFrame:
     """Return the summary's rows with `broker`, of the scope: from what is kept of it, and else from `traffic`."""
     if not tables.storage.exists(tables.storage.under(summary.name)):
         return summary.of(tables.traffic).select(summary.columns)
-    return settled(tables.storage, lambda: _read(tables, summary))
+    return tables.settled(lambda: _read(tables, summary))
 
 
 def _read(tables: Tables, summary: Summary) -> DataFrame:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql import functions as F
 
@@ -20,11 +20,12 @@ from .settled import settled
 from .storage import Storage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+Found = TypeVar("Found")
 EVERYTHING = Scope()
 LAYOUT = "_layout_3"
 """This file is there if the tables have this version, in which some files of a table may not count (`replaced`)."""
@@ -45,14 +46,25 @@ DATED = ("traffic", "seconds", "events")
 
 
 class Tables:
-    def __init__(self, spark: SparkSession, root: str, scope: Scope = EVERYTHING) -> None:
-        self._spark = spark
+    def __init__(
+        self,
+        spark: SparkSession,
+        root: str,
+        scope: Scope = EVERYTHING,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._spark, self._tell = spark, tell
         self.storage = Storage(spark, root)
         self.scope = scope
 
     def within(self, scope: Scope) -> Tables:
         """Return the same tables, of which no more is read than that."""
-        return Tables(self._spark, self.storage.root, scope)
+        return Tables(self._spark, self.storage.root, scope, tell=self._tell)
+
+    def settled(self, listing: Callable[[], Found]) -> Found:
+        """Return what `listing` returns, of between two commits."""
+        return settled(self.storage, listing, tell=self._tell)
 
     def reaching_back(self, seconds: int) -> Tables:
         """Return them with so many seconds more before the scope, for what looks back."""
@@ -60,7 +72,7 @@ class Tables:
 
     def brokers(self) -> set[int]:
         """Return the ids of all that have traffic or events, whatever the scope."""
-        return settled(self.storage, self._brokers)
+        return self.settled(self._brokers)
 
     def _brokers(self) -> set[int]:
         days = (self.storage.under(name, day) for name in ("seconds", "events") for day in self._dates(name))
@@ -69,13 +81,13 @@ class Tables:
 
     def last_second(self) -> int | None:
         """Return the last second of all that has traffic, whatever the scope; None if there is none."""
-        newest = settled(self.storage, lambda: self._newest("seconds", 1))
+        newest = self.settled(lambda: self._newest("seconds", 1))
         found = None if newest is None else newest.agg(F.max("time").alias("last")).first()
         return None if found is None else found.last
 
     def require(self) -> Tables:
         """Raise InputError unless `ingest` has written here."""
-        if not settled(self.storage, lambda: self.storage.exists(self.storage.under("files"))):
+        if not self.settled(lambda: self.storage.exists(self.storage.under("files"))):
             raise InputError(f"{self.storage.root}: no tables here; run `python -m pipeline ingest` first")
         return self.require_layout()
 
@@ -104,7 +116,7 @@ class Tables:
 
     def read(self, name: str) -> DataFrame:
         """Return the table's rows within the scope. Of each commit either all of its rows are there or none."""
-        return settled(self.storage, lambda: self._read(name))
+        return self.settled(lambda: self._read(name))
 
     def _read(self, name: str) -> DataFrame:
         schema = SCHEMAS[name]
@@ -169,7 +181,7 @@ class Tables:
 
     def recent(self, name: str) -> DataFrame:
         """The last two days of a table by date: what a question about now needs, without reading all the others."""
-        found = settled(self.storage, lambda: self._newest(name, 2))
+        found = self.settled(lambda: self._newest(name, 2))
         return self._spark.createDataFrame([], SCHEMAS[name]) if found is None else found
 
     @property

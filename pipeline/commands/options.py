@@ -132,7 +132,7 @@ def tables(spark: SparkSession, path: str, wanted: Wanted | None = None) -> Tabl
 
     Raises InputError if there are none, or nothing of them is wanted.
     """
-    found = Tables(spark, path).require()
+    found = Tables(spark, path, tell=tell).require()
     for text in of_tables(found.files):
         tell(f"{path}: {text}")
     if wanted is None:

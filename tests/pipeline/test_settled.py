@@ -13,8 +13,8 @@ from pipeline.cli import main
 from pipeline.committing import SEAL, STAGING, Move, begin, commit, commits
 from pipeline.errors import InputError
 from pipeline.ingest import ingest
-from pipeline.settled import settled
-from pipeline.sole_writer import Turn, sole_writer
+from pipeline.settled import TRIES, settled
+from pipeline.sole_writer import WRITER, Turn, sole_writer
 from pipeline.storage import Storage
 from pipeline.tables import Tables
 from tests.pipeline.journals import FIRST, traffic_line, write_file
@@ -104,6 +104,59 @@ def test_a_commit_that_is_being_put_in_place_is_waited_for(storage: Storage) -> 
 
         assert settled(storage, lambda: listed(storage), sleep=meanwhile) == ["a", "b"]
     assert len(waited) == 3
+
+
+def test_beside_a_writer_that_commits_each_time_it_takes_a_turn_for_the_listing(storage: Storage) -> None:
+    told: list[str] = []
+    looks: list[list[str]] = []
+
+    def listing() -> list[str]:
+        looks.append(listed(storage))
+        if not storage.files(storage.under(WRITER)):  # a writer waits for whoever has a turn
+            put(storage, f"{len(looks):03d}")
+        return looks[-1]
+
+    assert len(settled(storage, listing, tell=told.append, sleep=never)) == TRIES
+    assert len(looks) == TRIES + 1
+    assert told == [
+        f"{storage.root}: a commit came each of {TRIES} times while files were listed: waiting for a turn as writer"
+    ]
+    with sole_writer(storage, sleep=never) as turn:
+        assert turn.number == 2
+
+
+def test_in_its_turn_it_does_not_wait_for_a_commit_that_nobody_finishes(storage: Storage) -> None:
+    """The writer beside it is killed within its last commit."""
+    looks: list[int] = []
+
+    def listing() -> None:
+        looks.append(len(looks))
+        put(storage, f"{len(looks):03d}")
+        if len(looks) == TRIES:
+            storage.write_text(storage.under(STAGING, SEAL), "[]")
+
+    with pytest.raises(InputError, match="which finishes that"):
+        settled(storage, listing, sleep=never)
+
+
+def test_who_may_not_write_lists_on_and_says_so(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    looks: list[int] = []
+
+    def refused(self: Storage, path: str) -> None:
+        raise InputError("no permission")
+
+    def listing() -> int:
+        looks.append(len(looks))
+        if len(looks) < TRIES + 5:
+            put(storage, f"{len(looks):03d}")
+        return looks[-1]
+
+    monkeypatch.setattr(Storage, "make_directory", refused)
+    assert settled(storage, listing, tell=told.append, sleep=never) == TRIES + 4
+    assert told[1:] == [
+        f"{storage.root}: may not be written here, so files are listed until no commit comes in between"
+    ]
 
 
 def test_half_a_commit_that_nobody_finishes_is_no_answer(
