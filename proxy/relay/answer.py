@@ -117,8 +117,6 @@ class AnswerReader:
         self._learn()
         if is_all:
             self._settle()
-        else:
-            self._rows = ()
         return is_all
 
     def _learn(self) -> None:
@@ -128,6 +126,7 @@ class AnswerReader:
             unfinished.learn(self._outlook, self._now)
         if not rows:
             return
+        self._rows = ()  # not to be learnt from again, if the connection ends in a pause of this
         if self._keeping.active:
             self._keeping.learn(rows, self._buffer, self._end, self._now)
             return

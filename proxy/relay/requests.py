@@ -117,6 +117,8 @@ class RequestReader:
     def _whole_fetch(self, window: Window) -> Step | None:
         """Decide a replica's Fetch if the whole of it is in the window; None for anything else."""
         exchange, start = self._exchange, window.start
+        if exchange.link.throttle.is_idle:
+            self._untouched = None  # another session may begin meanwhile, and pass unseen
         if exchange.link.throttle.is_idle or exchange.correlator.state is not KAFKA:
             return None
         whole = whole_request(window.buffer, start, window.end)
@@ -238,9 +240,8 @@ class RequestReader:
         return self.deciding.take(frame, request, head.correlation_id)
 
     def _passes_untouched(self, request: FetchRequest) -> Undecoded | None:
-        """Return why a request of a fetch session is not decided: its session began with more partitions than are
-        remembered of a connection, or with a request that was too large, so it cannot be translated. If such a request
-        were refused, the follower would send its first one again and again."""
+        """Return why a request of a fetch session is not decided: its session is too large to be translated. If it were
+        refused, the follower would send its first request again and again."""
         if request.head.api_version < FIRST_VERSION_WITH_SESSIONS:
             return None
         if request.session_epoch in FULL_EPOCHS:

@@ -152,6 +152,8 @@ class Link:
             if throttle.is_auto:
                 throttle.timings.came_back(now - since)
                 self._live_until = now + LIVE_SECONDS
+        elif not throttle.is_auto and throttle.budget.has_spare(now):
+            self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now
 
     def _take_full(self, request: FetchRequest, now: float, *, is_same: bool) -> None:
         self._reselect()

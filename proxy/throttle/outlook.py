@@ -282,6 +282,6 @@ def _time(outlook: Outlook, now: float, *, in_sync: bool, catches_up: bool) -> N
     """Note when records go on. A rate with `auto` is chosen by two times: how long leaders take to answer, and how long
     followers take to come back."""
     outlook.replicas.turnaround.records_go_on(now, in_sync=in_sync)
-    if catches_up and not outlook.is_timed:
+    if catches_up and not outlook.is_timed and outlook.throttle.is_auto:
         outlook.is_timed = True
         outlook.throttle.timings.answered(now - outlook.admitted_at)

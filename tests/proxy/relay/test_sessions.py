@@ -477,3 +477,24 @@ async def test_an_answer_that_is_not_understood_opens_no_session(version: int, c
         await trio.testing.wait_all_tasks_blocked()
         assert of.statistics.undecoded == {"malformed_response": 1}
         assert len(of.sessions) == 0
+
+
+async def test_a_smaller_session_after_one_that_was_too_large_is_throttled(clock: trio.testing.MockClock) -> None:
+    """It began while there were no quotas, so its first request passed unseen."""
+    of = throttle()
+    of.remembered.most_of_connection = 2
+
+    async def passes(wire: Wire, sent: bytes) -> None:
+        await wire.follower.send_all(with_length(sent))
+        assert await wire.asked() == sent
+        frame = answer(11, [entry(0, high_watermark=HIGH)])
+        await wire.leader.send_all(with_length(frame))
+        assert await read_frame(wire.follower) == frame
+
+    async with relayed(of) as wire:
+        await passes(wire, frame_of(11, {0: 5, 1: 5, 2: 5}))
+        of.apply(Quotas(), 0.0)
+        await passes(wire, frame_of(11, {0: 5}, session=(SESSION, 0)))
+        of.apply(quotas(1 * MIB), 0.0)
+        await wire.follower.send_all(with_length(frame_of(11, {0: 6}, session=(SESSION, 1))))
+        assert body_of(11, await read_frame(wire.follower)).error_code == 70

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from contextlib import suppress
 from functools import partial
@@ -13,13 +14,13 @@ from protocol.wire.framing import with_length
 from proxy.relay import buffers, slices
 from proxy.relay.buffers import Buffers
 from proxy.relay.slices import Slices
-from proxy.relay.transport import TURN, Wait
+from proxy.relay.transport import READ, TURN, Wait
 from proxy.throttle.ledger import Ledger
-from tests.proxy.conversation import MIB, fetch_frame, throttle
+from tests.proxy.conversation import ENTRY_BYTES, MIB, fetch_frame, throttle
 from tests.uncollected import uncollected
 
 from .test_direction import FOREVER, Both
-from .wire import answer, batch, entry
+from .wire import answer, batch, entry, reserved_bytes
 
 MANY = 700
 HIGH = 1_000_000
@@ -194,6 +195,28 @@ def test_a_long_request_that_equals_the_last_one_is_told_to_the_journal_in_slice
     both.follower.feed(long_fetch(HIGH))
     assert both.go_on(both.requests, 0.0) is TURN
     assert both.exchange.slicing
+
+
+def test_a_connection_that_ends_while_an_answer_is_learnt_from_accounts_for_nothing_twice(short_slices: None) -> None:
+    """An answer has gone on whole, and is learnt from in slices."""
+    for steps in itertools.count(1):
+        both = Both(throttle(4000 * MIB), window_bytes=2 * MIB)
+        for brings in (0, MANY):
+            both.now += 1
+            both.follower.feed(long_fetch(0))
+            both.drain(both.requests, [], FOREVER)
+            both.leader.feed(long_answer(brings=brings))
+            if not brings:
+                both.drain(both.responses, [], FOREVER)
+        statistics = both.throttle.statistics
+        ended = [both.go_on(both.responses, 0.0) for _ in range(steps)][-1] is READ
+        both.tells.lost(both.now)
+        both.exchange.close(both.now)
+        assert statistics.throttled_bytes_catching_up <= MANY * (600 + ENTRY_BYTES)
+        assert reserved_bytes(both.throttle) == 0
+        if ended:
+            break
+    assert steps > 3
 
 
 def test_while_it_is_decided_in_slices_answers_wait(short_slices: None) -> None:

@@ -90,14 +90,14 @@ def test_what_was_not_used_is_no_reason_for_more() -> None:
     assert riding.most_bytes == LEAST_BYTES
 
 
-def moving(*, auto: bool, enforce: bool = True) -> Conversation:
-    """One partition is behind and listed, another in sync and not."""
+def moving(*, auto: bool, enforce: bool = True, partitions: int = 1) -> Conversation:
+    """One partition, or so many, are behind and listed, another is in sync and not."""
     source = RateSource(400.0 * MIB, 100.0 * MIB, auto=True) if auto else None
-    named = RoleQuota(100.0 * MIB, topics={"t": Partitions(frozenset({0}))}, source=source)
+    named = RoleQuota(100.0 * MIB, topics={"t": Partitions(frozenset(range(partitions)))}, source=source)
     held = RoleThrottle(
         Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
     )
-    conversation = Conversation(held, offsets={("t", 0): 0, LIVE: 1_000_000})
+    conversation = Conversation(held, offsets={("t", n): 0 for n in range(partitions)} | {LIVE: 1_000_000})
     conversation.meet()
     return conversation
 
@@ -198,6 +198,22 @@ def test_a_fixed_rate_is_reached_in_pieces_after_which_its_follower_is_soon_back
         assert sum(asked) / conversation.now == pytest.approx(100 * MIB, rel=0.03)
     else:
         assert large == 1
+
+
+@pytest.mark.parametrize(("before", "since"), [(0.02, 0.08), (0.01, 0.03), (0.005, 0.02)])
+def test_a_fixed_rate_is_reached_when_producers_stop_and_answers_take_longer(before: float, since: float) -> None:
+    """It went on in pieces of what the rate brought in the short round trips: 0.29 to 0.55 of it for the whole move."""
+    conversation = moving(auto=False, partitions=12)
+    moved = [0] * 12
+    while conversation.now < len(moved):
+        writes = conversation.now < 3.0
+        decision = conversation.ask()
+        asked = {key: size for key, size in conversation.asked_for(decision).items() if key != LIVE}
+        moved[int(conversation.now)] += sum(asked.values())
+        conversation.now += before if writes else since
+        conversation.answer(decision, {**asked, **({LIVE: 5_000} if writes else {})})
+        conversation.now += BEST_SECONDS + sum(asked.values()) / (800 * MIB)
+    assert min(moved[4:]) > 0.85 * 100 * MIB
 
 
 def test_a_fixed_rate_after_one_that_does_not_hurt_lets_them_ride_freely() -> None:
