@@ -68,7 +68,7 @@ def may_be_understood(latest_seconds: int) -> Column:
     problem = F.col("problem")
     by_another = problem.startswith(_OF_VERSION) & ~problem.endswith(f" is not {VERSION}")
     said = F.substring(problem, len(_OF_FUTURE) + 1, len("yyyy-MM-dd"))
-    has_come = problem.startswith(_OF_FUTURE) & (said <= _date(F.timestamp_seconds(F.lit(latest_seconds))))
+    has_come = problem.startswith(_OF_FUTURE) & (said < _date(F.timestamp_seconds(F.lit(latest_seconds))))
     return by_another | has_come
 
 

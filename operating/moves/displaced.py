@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     """Of which the move has lists, by role."""
 
 _MOST_NAMED = 3
+_NO_BROKER = -1
+"""Only `*` selects something on it."""
+_OWN = "the list that topics."
 _UNLISTED = 2**31 - 1
 """A partition that only `*` means: a list of single ones, as of another move, is nothing that stands."""
 
@@ -53,16 +56,29 @@ def displaced(
                     less.setdefault(_list_of(before, was.of(role), topic, broker, role, now), []).append(topic)
                     break
         for name, taken in less.items():
-            yield (
-                f"{name} no longer throttles {_named(taken)} as {role_name}: the exact list of the move goes before "
-                "it on every broker, and throttles only what it names, for as long as it stands"
-            )
+            told = f"{name} no longer throttles {_named(taken)} as {role_name}: the exact list of the move"
+            if name.startswith(_OWN) and not any(_stands(after, topic, role) for topic in taken):
+                yield (
+                    f"{told} is written in its place, and when verify removes that, it does not come back (with --for "
+                    "it would)"
+                )
+            else:
+                yield (
+                    f"{told} goes before it on every broker, and throttles only what it names, for as long as it stands"
+                )
+
+
+def _stands(file: QuotaFile, topic: str, role: Role) -> bool:
+    """Whether the file still has a list of all of the topic's partitions, that holds now or later."""
+    layers = (file.base, *(schedule.layer for schedule in file.schedules))
+    lists = [layer.topics[topic].replicas.get(role) for layer in layers if topic in layer.topics]
+    return any(found is not None and _UNLISTED in found.partitions_on(_NO_BROKER) for found in lists)
 
 
 def _list_of(file: QuotaFile, quota: RoleQuota, topic: str, broker: int, role: Role, now: datetime) -> str:
     """As messages name the list that counted for a topic."""
     if topic in quota.topics:
-        return f"the list that topics.{quoted(topic)} had before"
+        return f"{_OWN}{quoted(topic)} had before"
     glob = next((glob for glob, _ in quota.globs if glob_of(glob).matches(topic)), None)
     if glob is not None:
         return f"topics.{quoted(glob)}"

@@ -75,7 +75,8 @@ def leftovers_in_file(text: str, proposed: Assignment, now: datetime, *, source:
     over = search.over()
     gone = {int(left.place.section[1]) for left in over}
     clean = rewritten(text, _changes(found), gone=gone, source=source)
-    notes = (*search.by_the_clock(without_lists), *_standing(clean, proposed, now, source))
+    standing = _standing(clean, proposed, now, source)
+    notes = (*search.by_the_clock(without_lists), *standing, *search.that_stay(without_lists))
     return FileFindings((*found, *over), clean, notes)
 
 
@@ -128,6 +129,15 @@ class _Search:
             " it stays"
             for place, value in self._of_rates()
             if self._is_by_the_clock(place) and self._is_idle(place, rest) and _name(place) != DEFAULT
+        ]
+
+    def that_stay(self, rest: QuotaFile) -> list[str]:
+        """Say which rates of the move's brokers stay, because lists are throttled by them that are not the move's."""
+        return [
+            f"{self._source}: {self._left(place, value)}: stays, since lists that are not the move's are throttled by "
+            f"it; if it is the move's: set {place.key} --broker {_name(place)} --remove"
+            for place, value in self._of_rates()
+            if place.section[0] != SCHEDULES and _name(place) != DEFAULT and not self._is_idle(place, rest)
         ]
 
     def ends(self, gone: list[FileLeftover]) -> list[FileLeftover]:

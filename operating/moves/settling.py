@@ -94,7 +94,7 @@ class _Settling:
             own = {}
         ends = own.get(UNTIL)
         others = {key: value for key, value in own.items() if key not in values and key != UNTIL}
-        if until is not None and own and until != ends and (others or ends is None):
+        if until is not None and own and until != ends and (others or ends is None or until < ends):
             self._write_until(section, values, until)
             return
         if until is None and ends is not None and others:

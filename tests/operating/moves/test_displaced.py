@@ -22,12 +22,12 @@ BECAUSE = (
 )
 
 
-def warnings(text: str, *topics: str) -> list[str]:
+def warnings(text: str, *topics: str, until: datetime | None = None) -> list[str]:
     lists: dict[RoleName, Any] = {
         "leader": dict.fromkeys(topics, ((0, 101),)),
         "follower": dict.fromkeys(topics, ((0, 103),)),
     }
-    after, _ = settled(text.encode(), Throttle(RATES, lists), NOW, until=None, source="q.toml")
+    after, _ = settled(text.encode(), Throttle(RATES, lists), NOW, until=until, source="q.toml")
     return list(displaced(parse_quotas(text.encode()), parse_quotas(after), lists, [101, 103], NOW))
 
 
@@ -42,8 +42,6 @@ def warnings(text: str, *topics: str) -> list[str]:
         (f'[brokers.default]\n{FOLLOWER_LIST} = "*"\n', ["brokers.default no longer throttles orders as follower"]),
         # Of a broker that takes no part in the move.
         (f'[brokers.105]\n{FOLLOWER_LIST} = "*"\n', ["brokers.105 no longer throttles orders as follower"]),
-        (f'[topics.orders]\n{FOLLOWER_LIST} = "*"\n',
-         ["the list that topics.orders had before no longer throttles orders as follower"]),
         (f'[[schedules]]\ndays = ["mon-sun"]\n[schedules.topics."*"]\n{FOLLOWER_LIST} = "*"\n',
          ['topics."*" no longer throttles orders as follower']),
         # What the last move left, an exemption, another topic, and what is over.
@@ -67,3 +65,15 @@ def test_many_topics_are_one_warning() -> None:
     ):
         topics = [f"a-{number}" for number in range(count)]
         assert warnings(text, *topics) == [f'topics."*" no longer throttles {named} as follower{BECAUSE}']
+
+
+@pytest.mark.parametrize(("until", "end"), [
+    (None, "is written in its place, and when verify removes that, it does not come back (with --for it would)"),
+    (datetime(2026, 11, 21, 18, tzinfo=UTC),
+     "goes before it on every broker, and throttles only what it names, for as long as it stands"),
+])  # fmt: skip
+def test_a_list_of_the_topics_own_comes_back_only_if_it_was_not_written_over(until: datetime | None, end: str) -> None:
+    text = f'[topics.orders]\n{FOLLOWER_LIST} = "*"\n'
+    (told,) = warnings(text, "orders", until=until)
+    assert told.startswith("the list that topics.orders had before no longer throttles orders as follower: ")
+    assert told.endswith(end)

@@ -165,6 +165,17 @@ def test_the_next_plan_is_not_held_by_the_last_moves_rate() -> None:
     assert quotas.leader.bytes_per_second == 50
 
 
+def test_a_rate_that_throttles_something_else_stays_and_is_noted() -> None:
+    """Later catch-up of clicks on 101 would keep to the rate of a move that is over, and nothing said so."""
+    findings = leftovers_in_file(MOVE + f'[topics.clicks]\n{LEADER_LIST} = "*"\n', PROPOSED, NOW, source="q")
+    assert f"brokers.101.{LEADER_RATE}" not in {str(left.place) for left in findings.leftovers}
+    (note,) = findings.notes
+    assert note.startswith(
+        f"q: brokers.101.{LEADER_RATE} = 5: stays, since lists that are not the move's are throttled by it"
+    )
+    assert note.endswith(f": set {LEADER_RATE} --broker 101 --remove")
+
+
 def test_a_rate_by_the_clock_that_throttles_nothing_now_stays_and_is_noted() -> None:
     notes = leftovers_in_file(MOVE + schedule("brokers.101", LEADER_RATE, 9, AT_NIGHT), PROPOSED, NOW, source="q").notes
     assert notes == (

@@ -26,6 +26,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SOON, END, LATER = (NOW + timedelta(hours=hours) for hours in (2, 6, 30))
 LEADER, FOLLOWER = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LEADER_LIST, FOLLOWER_LIST = (key.replace("rate", "replicas") for key in (LEADER, FOLLOWER))
+HOUR = timedelta(hours=1)
 RATES: dict[tuple[int, RoleName], int] = {(101, "leader"): 50 * MIB, (103, "follower"): 50 * MIB}
 MOVE = Throttle(RATES, {"leader": {"orders": ((0, 101),)}, "follower": {"orders": ((0, 103),)}})
 PROPOSED = {TopicPartition("orders", 0): (102, 103)}
@@ -93,6 +94,14 @@ def test_what_the_plan_does_not_write_keeps_its_end(
     times = (NOW, SOON, LATER - timedelta(hours=1))
     assert tuple(mib(text, Role.LEADER, at) for at in times) == leader
     assert tuple(mib(text, Role.FOLLOWER, at) for at in times) == follower
+
+
+def test_what_ends_later_than_the_plan_holds_again_until_then() -> None:
+    """It ended with the plan, and from then on nothing was throttled."""
+    file = settle(own(LEADER, '"5MiB/s"', LATER), SOON)
+    quotas = parse_quotas(file.encode())
+    rates = [effective(quotas, 101, at).leader.bytes_per_second for at in (NOW, SOON + HOUR, LATER + HOUR)]
+    assert rates == [50 * MIB, 5 * MIB, NOTHING]
 
 
 def test_a_list_that_stands_for_good_holds_again_afterwards() -> None:
