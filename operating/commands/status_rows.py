@@ -90,7 +90,7 @@ class RoleRow(NamedTuple):
     @property
     def is_amiss(self) -> bool:
         """Whether a warning is about it, or about its sidecar."""
-        return any(True for _ in (*amiss_at(self.page), *amiss_in(self.page, self.name, self.role)))
+        return bool([*amiss_at(self.page), *amiss_in(*self)])
 
     @property
     def gets_nowhere(self) -> bool:

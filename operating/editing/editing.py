@@ -32,7 +32,7 @@ from .layout import (
     with_line_ends_of,
     within,
 )
-from .rewriting import rewritten
+from .rewriting import rewritten, schedule_lines
 from .sweeping import is_over
 
 if TYPE_CHECKING:
@@ -226,8 +226,7 @@ class _Editor:
                 table.append(tomlkit.key(key.split(".")), as_toml(value))
 
     def _edited_with_schedule(self, value: Value, until: datetime) -> Edit:
-        header = f"[{SCHEDULES}.{written(self._place.section)}]"
-        self._append(f"[[{SCHEDULES}]]", *assignments({UNTIL: until}), header, *assignments({self._place.key: value}))
+        self._append(*schedule_lines(until, {self._place.section: {self._place.key: value}}))
         number = schedule_count(self._facts)
         changed: dict[Path, Any] = {
             (SCHEDULES, number, UNTIL): until,

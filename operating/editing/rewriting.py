@@ -134,12 +134,9 @@ def with_schedule(
     sections: dict[Path, dict[str, Value]] = {}
     for place, value in values.items():
         sections.setdefault(place.section, {})[place.key] = value
-    lines = [f"[[{SCHEDULES}]]", *assignments({UNTIL: until})]
-    for section, said_there in sections.items():
-        lines += [f"[{SCHEDULES}.{written(section)}]", *assignments(said_there)]
     new = {Place((SCHEDULES, number, *place.section), place.key): value for place, value in values.items()}
     expected = said.with_changes({Place((SCHEDULES, number), UNTIL): until, **new})
-    text = appended(text, lines)
+    text = appended(text, schedule_lines(until, sections))
     try:
         outcome = Said(text, source=source)
     except ConfigurationError as error:
@@ -147,6 +144,14 @@ def with_schedule(
     if not outcome.says(expected):
         raise _refusal(source)
     return text, number
+
+
+def schedule_lines(until: datetime, sections: Mapping[Path, Mapping[str, Value]]) -> list[str]:
+    """Return a schedule without times: when it ends, and what holds until then in each of these sections."""
+    lines = [f"[[{SCHEDULES}]]", *assignments({UNTIL: until})]
+    for section, values in sections.items():
+        lines += [f"[{SCHEDULES}.{written(section)}]", *assignments(values)]
+    return lines
 
 
 def _refusal(source: str) -> ConfigurationError:

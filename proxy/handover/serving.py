@@ -172,9 +172,8 @@ class HandOver:
 
     def hand_over(self, giving: Giving, process: int) -> None:
         self.pages.cancel()
-        if (
-            not self._draining.begun.is_set()
-        ):  # else systemd stops this process, and would then wait for the other's end
+        # systemd that is stopping this process would wait for the end of the one that replaces it.
+        if not self._draining.begun.is_set():
             self._manager.replaced_by(process)
         self._draining.give = giving.give
         self._draining.begun.set()

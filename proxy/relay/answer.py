@@ -149,7 +149,7 @@ class AnswerReader:
         """The connection has ended, perhaps in the middle of the answer. If some of a partition's records have gone on,
         all are accounted for: a follower that breaks off again and again gets no bytes that no budget pays for."""
         self._unfinished.learn(self._outlook, now)
-        if self._rows and not self._keeping.active and not self._settled:
+        if self._rows and not self._keeping.active:
             ends = self._piece_at + self._exchange.relayed.response_bytes - self._relayed_before
             self._outlook.forwards(_begun(self._rows, ends), self._buffer, self._end, now)
         self._keeping.end()
