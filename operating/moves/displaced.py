@@ -1,8 +1,9 @@
 """Which standing lists of throttled replicas the lists of a move take the place of.
 
 Of one topic one list counts: an exact one goes before a glob's and before a broker's. So the exact list of a move,
-which names what is moved, takes the topic out of a standing `*`, on every broker. Pure; time is an argument.
-Invariant: a warning is told only of a topic of which replicas were throttled before that are not any more.
+which names what is moved, takes the topic out of a standing `*`, on every broker, and takes the place of the exact list
+of another move of the same topic. Pure; time is an argument.
+Invariant: a warning is told only of replicas that were throttled before and are not any more.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from proxy.quotas.globs import glob_of
 from proxy.quotas.keys import quoted
 from proxy.quotas.rules import governing
 from proxy.roles import Role
+from reassignment import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from proxy.quotas import QuotaFile, RoleQuota
+    from proxy.quotas.replicas import ReplicaList
     from reassignment import RoleName
 
     Topics = Mapping[RoleName, Collection[str]]
@@ -56,7 +59,8 @@ def displaced(
                     less.setdefault(_list_of(before, was.of(role), topic, broker, role, now), []).append(topic)
                     break
         for name, taken in less.items():
-            told = f"{name} no longer throttles {_named(taken)} as {role_name}: the exact list of the move"
+            topics_told = _some(sorted(taken), "topic")
+            told = f"{name} no longer throttles {topics_told} as {role_name}: the exact list of the move"
             if name.startswith(_OWN) and not any(_stands(after, topic, role) for topic in taken):
                 yield (
                     f"{told} is written in its place, and when verify removes that, it does not come back (with --for "
@@ -68,11 +72,56 @@ def displaced(
                 )
 
 
+def dropped(
+    before: QuotaFile,
+    after: QuotaFile,
+    listed: Topics,
+    moved: Collection[TopicPartition],
+    readers: Iterable[int],
+    now: datetime,
+) -> Iterator[str]:
+    """Yield a warning for each topic and role of which single replicas, as of another move, were throttled before.
+
+    Args:
+        moved: what the move is about, and, where a cluster was asked, what moves already. Of these the newest word
+            counts.
+    """
+    named = {broker for topics in listed.values() for topic in topics for broker in _brokers_listed(before, topic)}
+    brokers = sorted({*readers, *before.base.brokers, *named})
+    meant = [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in brokers]
+    for role_name, topics in listed.items():
+        role = Role(role_name)
+        for topic in sorted(topics):
+            gone = [
+                (partition, broker)
+                for broker, was, is_now in meant
+                for partition in was.of(role).partitions_of(topic).ids
+                if TopicPartition(topic, partition) not in moved and not is_now.of(role).selects(topic, partition)
+            ]
+            if gone:
+                told = _some([f"{partition}:{broker}" for partition, broker in sorted(gone)], "replica")
+                yield (
+                    f"topics.{quoted(topic)} throttled {told} as {role_name}, and does so no longer: if another move "
+                    "has them, it is not throttled; plan both together, in one reassignment"
+                )
+
+
+def _brokers_listed(file: QuotaFile, topic: str) -> set[int]:
+    """The brokers of which some list of the topic has a replica."""
+    return {broker for role in Role for found in _lists(file, topic, role) for _, broker in found.entries}
+
+
 def _stands(file: QuotaFile, topic: str, role: Role) -> bool:
     """Whether the file still has a list of all of the topic's partitions, that holds now or later."""
-    layers = (file.base, *(schedule.layer for schedule in file.schedules))
-    lists = [layer.topics[topic].replicas.get(role) for layer in layers if topic in layer.topics]
-    return any(found is not None and _UNLISTED in found.partitions_on(_NO_BROKER) for found in lists)
+    return any(_UNLISTED in found.partitions_on(_NO_BROKER) for found in _lists(file, topic, role))
+
+
+def _lists(file: QuotaFile, topic: str, role: Role) -> Iterator[ReplicaList]:
+    """The exact lists of a topic, whenever they hold."""
+    for layer in (file.base, *(schedule.layer for schedule in file.schedules)):
+        found = layer.topics[topic].replicas.get(role) if topic in layer.topics else None
+        if found is not None:
+            yield found
 
 
 def _list_of(file: QuotaFile, quota: RoleQuota, topic: str, broker: int, role: Role, now: datetime) -> str:
@@ -86,7 +135,8 @@ def _list_of(file: QuotaFile, quota: RoleQuota, topic: str, broker: int, role: R
     return "another list" if section is None else section.path
 
 
-def _named(topics: Sequence[str]) -> str:
-    named = ", ".join(sorted(topics)[:_MOST_NAMED])
-    more = len(topics) - _MOST_NAMED
-    return named if more <= 0 else f"{named} and {more} more topic{'s' if more > 1 else ''}"
+def _some(names: Sequence[str], noun: str) -> str:
+    """The first few of what is in order."""
+    named = ", ".join(names[:_MOST_NAMED])
+    more = len(names) - _MOST_NAMED
+    return named if more <= 0 else f"{named} and {more} more {noun}{'s' if more > 1 else ''}"

@@ -26,7 +26,7 @@ from ..editing.changing import change
 from ..editing.editing import End
 from ..editing.facts import Place
 from ..editing.shadows import found_at
-from .displaced import displaced
+from .displaced import displaced, dropped
 from .inner_rates import Moment, inner_parts, racks_below
 from .stretches import Stretch
 
@@ -129,7 +129,8 @@ def _displaced(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) 
         readers = [broker for broker, file in files.items() if file.path == path]
         if written.before is not None:
             found = displaced(written.before, written.quotas, lists, readers, now)
-            yield from (f"{path}: {warning}" for warning in found)
+            others = dropped(written.before, written.quotas, lists, plan.ground.moves, readers, now)
+            yield from (f"{path}: {warning}" for warning in (*found, *others))
 
 
 def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> Iterator[str]:

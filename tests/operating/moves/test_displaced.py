@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from operating.moves.displaced import displaced
+from operating.moves.displaced import displaced, dropped
 from operating.moves.settling import settled
 from proxy.quotas import parse_quotas
-from reassignment import Throttle
+from reassignment import Throttle, TopicPartition
 
 if TYPE_CHECKING:
     from reassignment import RoleName
@@ -77,3 +77,31 @@ def test_a_list_of_the_topics_own_comes_back_only_if_it_was_not_written_over(unt
     (told,) = warnings(text, "orders", until=until)
     assert told.startswith("the list that topics.orders had before no longer throttles orders as follower: ")
     assert told.endswith(end)
+
+
+def other_move(listed: str, *, until: str = "") -> str:
+    return f'[topics.orders]\n{LEADER_LIST} = "{listed}"\n{until}'
+
+
+GONE = ", and does so no longer: if another move has them, it is not throttled; plan both together, in one reassignment"
+
+
+@pytest.mark.parametrize(("text", "told"), [
+    # Of a broker that takes no part in this move, and that has no section.
+    (other_move("5:107,4:101"), ["4:101, 5:107"]),
+    (other_move(",".join(f"{number}:101" for number in range(1, 9))), ["1:101, 2:101, 3:101 and 5 more replicas"]),
+    (f'[[schedules]]\ndays = ["mon-sun"]\n[schedules.topics.orders]\n{LEADER_LIST} = "5:101"\n', []),
+    # The same list again, and one that is about what moves: of that the newest word counts.
+    (other_move("0:101"), []),
+    (other_move("0:101,0:102"), []),
+    (other_move("5:101", until="until = 2026-01-01T00:00:00Z\n"), []),
+    (other_move("*"), []),
+    ("# none\n", []),
+])  # fmt: skip
+def test_replicas_of_another_move_of_the_topic_are_told(text: str, told: list[str]) -> None:
+    """Without a word, a move that runs was not throttled any more."""
+    lists: dict[RoleName, Any] = {"leader": {"orders": ((0, 101),)}, "follower": {"orders": ((0, 103),)}}
+    after, _ = settled(text.encode(), Throttle(RATES, lists), NOW, until=None, source="q.toml")
+    moved = {TopicPartition("orders", 0)}
+    found = list(dropped(parse_quotas(text.encode()), parse_quotas(after), lists, moved, [101, 103], NOW))
+    assert found == [f"topics.orders throttled {each} as leader{GONE}" for each in told]
