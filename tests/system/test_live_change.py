@@ -220,8 +220,8 @@ async def test_a_thousand_reloads_under_load_lose_nothing(sidecar_cluster: Clust
         busy_partitions(sidecar_cluster, {0: [101, 102]}) as producers,
     ):
         closed = [len(sidecar.log_lines("connection_closed")) for sidecar in sidecars]
-        # No quota at all now and then only: the move is to last longer than the reloads.
-        rates = [1.0 * MIB, 0.0, 20.0 * MIB, 8.0 * MIB] * 12 + [None]
+        # No quota at all now and then only: the move is to last longer than the reloads, also where each takes 100 ms.
+        rates = [1.0 * MIB, 0.0, 4.0 * MIB, 2.0 * MIB] * 24 + [None]
         texts = [move.quotas(rate) for rate in rates]
         await trio.to_thread.run_sync(reload_often, sidecars, texts)
         reloaded = move.write_quota(None)
