@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 
+MINUTE_SECONDS = 60
+
+
 class Promise(NamedTuple):
     """What the bytes of any so many seconds may be, over the sum of their quotas."""
 
@@ -31,14 +34,41 @@ STRICT_PROMISES = (Promise(1, 1.3), Promise(11, 1.05))
 """What the strict policy promises, but for one batch per connection where batches are larger than the gate."""
 
 
-def seconds_with_quota(link_seconds: DataFrame, events: DataFrame) -> DataFrame:
-    """Throttled bytes per broker, role and second, beside the quota in force, and `changes`, all quotas of that role in
-    their order; seconds without a finite one are left out, they cannot be broken."""
+def seconds_with_quota(
+    link_seconds: DataFrame, events: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES
+) -> DataFrame:
+    """Throttled bytes per broker, role and second, beside the quota in force, and `changes`, which the windows of
+    `promises` need; seconds without a finite quota are left out, they cannot be broken."""
     seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
-    each = F.struct("since", "until", "limit", "least", "most", "enforce")
-    changes = periods(events).groupBy(*ROLE).agg(F.sort_array(F.collect_list(each)).alias("changes"))
     limited = seconds.where(F.col("limit").isNotNull() & (F.col("limit") < UNLIMITED))
-    return limited.join(F.broadcast(changes), on=list(ROLE), how="left")
+    return _with_changes(limited, periods(events), longest(promises))
+
+
+def _with_changes(limited: DataFrame, found: DataFrame, reach: int) -> DataFrame:
+    """Add `changes`: the quotas that held in the last `reach` seconds up to a row's, or ended where these begin, in
+    their order; null where one held in all of them.
+
+    A rate that sets itself changes every few seconds: with all quotas of its role, a day's rows would be 119 GB. The
+    last seconds have a part of two quotas only if one began in them. So each quota is looked up in the minutes after it
+    began and after it ended.
+    """
+    first = F.col("time") - (reach - 1)
+    touched = F.array(F.col("since"), F.coalesce("until", "since"))
+    minutes = F.flatten(F.transform(touched, lambda at: F.sequence(_minute(at), _minute(at + (reach - 1)))))
+    each = F.struct("since", "until", "limit", "least", "most", "enforce")
+    of_minute = found.select(*ROLE, each.alias("one"), F.explode(F.array_distinct(minutes)).alias("_minute"))
+    nearby = of_minute.groupBy(*ROLE, "_minute").agg(F.sort_array(F.collect_list("one")).alias("changes"))
+    joined = limited.withColumn("_minute", _minute(F.col("time"))).join(
+        F.broadcast(nearby), on=[*ROLE, "_minute"], how="left"
+    )
+    within = F.filter(
+        "changes", lambda one: (one["since"] <= F.col("time")) & (one["until"].isNull() | (one["until"] >= first))
+    )
+    return joined.withColumn("changes", F.when(F.col("since") >= first, within)).drop("_minute")
+
+
+def _minute(second: Column) -> Column:
+    return F.floor(second / MINUTE_SECONDS)
 
 
 def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
@@ -56,8 +86,8 @@ def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) 
 
 
 def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
-    """Rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be held.
-    With `changes` each row would hold all quotas of its role."""
+    """Rows of `judged` without `changes`, and of each window only what sums over them need, so that they can be
+    held."""
     names = ("ratio", "over", "undecided")
     kept = {_name(one): F.struct(*(F.col(_name(one))[name].alias(name) for name in names)) for one in promises}
     return found.drop("changes").withColumns(kept)

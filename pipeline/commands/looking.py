@@ -98,7 +98,7 @@ def audit_command(
         if evidence is not None:
             require_room(spark, evidence)
         before = found.reaching_back(audit.longest(promises) - 1)
-        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events)))
+        seconds = held.once(audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises))
         found_all = held.once(audit.summary(seconds, promises, since=found.scope.since))
         put_out(found_all, output)
         _tell_doubts(found_all)

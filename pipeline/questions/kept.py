@@ -66,7 +66,7 @@ def facts(
     """
     if seconds is None:
         before = tables.reaching_back(audit.longest(promises) - 1)
-        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events))
+        seconds = audit.seconds_with_quota(*with_bounds(before.seconds, before.events), promises)
     windowed = audit.judged(seconds, promises) if verdicts is None else verdicts
     roles = audit.summed_up(windowed, promises, since=tables.scope.since).cache()
     names = [f"{promise.seconds}s" for promise in promises]

@@ -161,6 +161,30 @@ def test_a_window_in_which_no_quota_held_has_no_ratio(spark: SparkSession) -> No
     assert (row.worst_1s, row.worst_11s, row.worst_11s_at, row.verdict) == (0.5, None, None, "kept")
 
 
+def test_each_second_has_only_the_quotas_of_its_windows_and_they_add_up(spark: SparkSession) -> None:
+    """Of a rate that changes every four seconds, for three minutes; without a line in every seventh second."""
+    said = [(at, 100.0 + (at * 37) % 900) for at in range(0, 180, 4)]
+    limits = dict(said)
+    of_second = {at: limits[at - at % 4] for at in range(180)}
+    most = {at: max(of_second[at], of_second.get(at - 1, 0.0)) for at in of_second}
+    frame = seconds(spark, {at: 1 for at in range(180) if at % 7}, said)
+    assert frame.selectExpr("max(size(changes))").collect()[0][0] == 4
+    found = windows(frame, Promise(11, 1.05)).collect()
+    before = limits[0]  # is taken for what held before the first word
+    assert {row.time - FIRST: row.quota_bytes for row in found} == {
+        at: sum(most.get(second, before) for second in range(at - 10, at + 1)) for at in range(180) if at % 7
+    }
+
+
+def test_the_second_in_which_a_quota_began_is_allowed_its_burst_however_short_the_windows_are(
+    spark: SparkSession,
+) -> None:
+    one = (Promise(1, 1.05),)
+    lines = traffic(spark, [{"at": at, "record_bytes": 1} for at in range(4)])
+    found = windows(seconds_with_quota(lines, quotas(spark, [(0, 100.0), (2, 200.0)]), one), *one).collect()
+    assert {row.time - FIRST: round(row.allowed, 6) for row in found} == {0: 105, 1: 105, 2: 260, 3: 210}
+
+
 def test_two_sidecars_with_one_brokers_id_are_named(spark: SparkSession) -> None:
     rows = [{"at": at, "record_bytes": 100, "run": run} for at in range(20) for run in ("a", "b")]
     found = seconds_with_quota(traffic(spark, rows), quotas(spark, [(0, 100.0)]))
