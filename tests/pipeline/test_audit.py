@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import DataFrame
 
 from pipeline.audit import Promise, seconds_with_quota, summary, violations, windows
 from pipeline.quotas import periods
@@ -10,7 +12,7 @@ from tests.pipeline.frames import quotas, traffic
 from tests.pipeline.journals import FIRST
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def seconds(spark: SparkSession, sizes: dict[int, int], said: list[tuple[int, float | None]], **row: Any) -> DataFrame:
@@ -76,21 +78,25 @@ def test_windows_slide_over_gaps(spark: SparkSession) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("rows", "enforce", "cause"),
-    [
-        ([(200, False)], True, "catch-up over the bound"),
-        ([(200, True)], True, "in-sync traffic alone is more than is allowed"),
-        ([(70, True), (100, False)], True, "in-sync traffic on top of catch-up within the bound"),
-        ([(200, False)], False, "observed only: the quota was not enforced"),
-    ],
-)
-def test_a_violation_names_its_cause(
-    spark: SparkSession, rows: list[tuple[int, bool]], enforce: bool, cause: str
-) -> None:
-    lines = traffic(spark, [{"at": 20, "record_bytes": size, "in_sync": in_sync} for size, in_sync in rows])
-    found = violations(seconds_with_quota(lines, quotas(spark, [(0, 100.0)], enforce=enforce)))
-    assert [(row.window_seconds, row.time - FIRST, row.cause) for row in found.collect()] == [(1, 20, cause)]
+CAUSES: dict[int, tuple[list[tuple[int, bool]], bool, str]] = {
+    101: ([(200, False)], True, "catch-up over the bound"),
+    102: ([(200, True)], True, "in-sync traffic alone is more than is allowed"),
+    103: ([(70, True), (100, False)], True, "in-sync traffic on top of catch-up within the bound"),
+    104: ([(200, False)], False, "observed only: the quota was not enforced"),
+}
+"""By broker: bytes and whether they are of replicas in sync, whether its quota is enforced, and what is to be told."""
+
+
+def test_a_violation_names_its_cause(spark: SparkSession) -> None:
+    lines = traffic(spark, [
+        {"at": 20, "broker": broker, "record_bytes": size, "in_sync": in_sync}
+        for broker, (rows, _, _) in CAUSES.items() for size, in_sync in rows
+    ])  # fmt: skip
+    said = [quotas(spark, [(0, 100.0)], broker=broker, enforce=one[1]) for broker, one in CAUSES.items()]
+    found = violations(seconds_with_quota(lines, functools.reduce(DataFrame.unionByName, said)))
+    assert {(row.broker, row.window_seconds, row.time - FIRST, row.cause) for row in found.collect()} == {
+        (broker, 1, 20, cause) for broker, (_, _, cause) in CAUSES.items()
+    }
 
 
 def test_the_bound_itself_is_no_violation(spark: SparkSession) -> None:
@@ -115,25 +121,19 @@ def verdict(found: DataFrame) -> Any:
     return row
 
 
-@pytest.mark.parametrize(
-    ("size", "over", "undecided", "says"),
-    [
-        (1, 0, 0, "kept"),
-        (125, 0, 1, "kept, but where the quota changed"),
-        (131, 1, 0, "broken"),
-    ],
-)
-def test_a_second_with_a_change_is_judged_by_what_held_in_its_parts(
-    spark: SparkSession, size: int, over: int, undecided: int, says: str
-) -> None:
+def test_a_second_with_a_change_is_judged_by_what_held_in_its_parts(spark: SparkSession) -> None:
     """From 1 to 100 MB/s within second 10: up to 1.3 MB was allowed at least, 130 MB at most, 125 MB is neither. The
-    ten silent seconds before it had 1 MB/s, not 100."""
+    ten silent seconds before it had 1 MB/s, not 100. Each broker moved as many MB as its id says."""
     mb = 1_000_000
-    found = seconds(spark, {10: size * mb}, [(0, 1.0 * mb), (10, 100.0 * mb)])
-    row = verdict(found)
-    assert (row.over_1s, row.undecided_1s, row.verdict, row.limit) == (over, undecided, says, 100.0 * mb)
-    assert row.worst_1s == pytest.approx(size / 100)
-    assert row.worst_11s == pytest.approx(size / 110)
+    expected = {1: (0, 0, "kept"), 125: (0, 1, "kept, but where the quota changed"), 131: (1, 0, "broken")}
+    lines = traffic(spark, [{"at": 10, "broker": size, "record_bytes": size * mb} for size in expected])
+    said = [quotas(spark, [(0, 1.0 * mb), (10, 100.0 * mb)], broker=size) for size in expected]
+    rows = summary(seconds_with_quota(lines, functools.reduce(DataFrame.unionByName, said))).collect()
+    assert {row.broker: (row.over_1s, row.undecided_1s, row.verdict) for row in rows} == expected
+    for row in rows:
+        assert row.limit == 100.0 * mb
+        assert row.worst_1s == pytest.approx(row.broker / 100)
+        assert row.worst_11s == pytest.approx(row.broker / 110)
 
 
 def test_what_is_only_observed_is_not_broken(spark: SparkSession) -> None:

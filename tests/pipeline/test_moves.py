@@ -67,8 +67,9 @@ def test_a_leader_that_serves_two_is_what_bounds_both(spark: SparkSession) -> No
     rows = drain(seconds=range(20), record_bytes=500) + drain(
         seconds=range(20), record_bytes=500, destination=103, partition=1
     )
-    assert {move.bound for move in found(spark, rows)} == {"leader"}
-    assert all(move.leader_share > 0.9 for move in found(spark, rows))
+    both = found(spark, rows)
+    assert [move.bound for move in both] == ["leader", "leader"]
+    assert all(move.leader_share > 0.9 for move in both)
 
 
 def test_a_follower_that_fetches_from_two_is_what_bounds_both(spark: SparkSession) -> None:
@@ -80,10 +81,15 @@ def test_a_follower_that_fetches_from_two_is_what_bounds_both(spark: SparkSessio
 
 
 def test_a_pair_alone_is_independent_and_without_a_quota_there_is_no_bound(spark: SparkSession) -> None:
-    assert [move.bound for move in found(spark, drain(seconds=range(20)))] == ["independent"]
-    assert [move.bound for move in found(spark, drain(seconds=range(20)), quotas(spark, [(0, None)]))] == ["no quota"]
-    slow = drain(seconds=range(20), record_bytes=100)
-    assert [move.bound for move in found(spark, slow)] == ["no quota"]
+    """Of three pairs: one at its quota, one without any, and one far below it."""
+    said = quotas(spark, [(0, QUOTA)])
+    for source, quota in ((201, None), (301, QUOTA)):
+        said = said.unionByName(quotas(spark, [(0, quota)], broker=source))
+    rows = drain(seconds=range(20)) + drain(seconds=range(20), source=201, destination=202)
+    rows += drain(seconds=range(20), source=301, destination=302, record_bytes=100)
+    assert {move.source: move.bound for move in found(spark, rows, said)} == {
+        "101": "independent", "201": "no quota", "301": "no quota",
+    }  # fmt: skip
 
 
 def test_a_quota_that_was_set_right_before_the_move_is_its_bound(spark: SparkSession) -> None:
@@ -107,17 +113,16 @@ def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(spark: Spa
     assert (move.bound, move.leader_share) == ("no quota", 0.0)
 
 
-@pytest.mark.parametrize(("worth", "bound"), [(2.8, "independent"), (1.0, "no quota")])
-def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(
-    spark: SparkSession, worth: float, bound: str
-) -> None:
+def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(spark: SparkSession) -> None:
     """Fetches of so many seconds' worth of the quota, three quarters of which they use, and nothing was left out: of
     large ones no other fits, of small ones there would have been room."""
     rows = [
         {**row, "omitted": 0, "record_bytes": int(worth * QUOTA) if (row["at"] % (worth / 0.76)) < 1 else 0}
-        for row in drain(seconds=range(33))
+        for source, worth in ((101, 2.8), (201, 1.0))
+        for row in drain(seconds=range(33), source=source, destination=source + 1)
     ]
-    assert [move.bound for move in found(spark, rows)] == [bound]
+    said = quotas(spark, [(0, QUOTA)]).unionByName(quotas(spark, [(0, QUOTA)], broker=201))
+    assert {move.source: move.bound for move in found(spark, rows, said)} == {"101": "independent", "201": "no quota"}
 
 
 def test_move_ratio_is_data_to_move_over_data_on_the_source(spark: SparkSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,15 +30,15 @@ NAMES = ("traffic", "seconds", "events")
 DAY = "date=2026-11-21/broker=101"
 IN_2099 = 4_070_908_800
 LATER = FIRST + 3600
-"""When the first of several commits is."""
+"""When the first of several commits is; each is ten seconds after the one before."""
 
 
 def fed(spark: SparkSession, out: str, folder: Path, number: int, *, now: float | None = None) -> None:
-    """A second of a replica, as a file of its own; and one of another broker."""
+    """A second of a replica, as a file of its own; and one of another broker. `now` None: ten seconds a commit."""
     for broker in (101, 102):
         line = traffic_line(FIRST + number, broker=broker, partitions=range(2))
         write_file(folder / str(number), broker=broker, number=number, lines=[line])
-    ingest(spark, [str(folder / str(number))], out, now=now)
+    ingest(spark, [str(folder / str(number))], out, now=LATER + 10 * number if now is None else now)
 
 
 def seconds_of(rows: DataFrame) -> list[int]:
@@ -45,24 +46,26 @@ def seconds_of(rows: DataFrame) -> list[int]:
 
 
 def an_hour_later() -> float:
-    return time.time() + KEPT_SECONDS
+    """Than whatever these tests write, of which summaries are written by the clock."""
+    return max(time.time(), LATER + 100) + KEPT_SECONDS
 
 
 def files_on_disk(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*.parquet")}
 
 
-def two_files_a_day(spark: SparkSession, folder: Path, *, scheme: str = "") -> str:
+@pytest.fixture(scope="module")
+def two_files_a_day(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables whose days have two files each, which the next ingest writes anew."""
-    root = f"{scheme}{folder / 'tables'}"
+    folder = tmp_path_factory.mktemp("two")
     for number in (1, 2):
-        fed(spark, root, folder, number)
-    return root
+        fed(spark, str(folder / "tables"), folder, number)
+    return folder / "tables"
 
 
 @pytest.fixture
-def root(spark: SparkSession, tmp_path: Path) -> str:
-    return two_files_a_day(spark, tmp_path)
+def root(two_files_a_day: Path, tmp_path: Path) -> str:
+    return str(shutil.copytree(two_files_a_day, tmp_path / "tables"))
 
 
 @pytest.fixture(autouse=True)
@@ -72,11 +75,11 @@ def crowded_soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("scheme", ["", f"{SCHEME}:"], ids=["local", "another file system"])
 def test_who_listed_a_day_before_it_was_written_anew_reads_it_as_it_was(
-    spark: SparkSession, tmp_path: Path, scheme: str
+    spark: SparkSession, tmp_path: Path, root: str, scheme: str
 ) -> None:
     """And who lists it afterwards, each row once: by the whole table, by dates, by brokers."""
     flaky(spark)
-    root = two_files_a_day(spark, tmp_path, scheme=scheme)
+    root = f"{scheme}{root}"
     before = Tables(spark, root)
     listed = {name: before.read(name) for name in (*NAMES, "files")}
     fed(spark, root, tmp_path, 3)
@@ -111,7 +114,7 @@ def test_whoever_writes_after_the_time_removes_it_also_with_nothing_new(
     fed(spark, root, tmp_path, 3)
     old = files_on_disk(place / "traffic" / DAY)
     assert before < old
-    ingest(spark, [str(tmp_path / "3")], root)
+    ingest(spark, [str(tmp_path / "3")], root, now=LATER + 40)
     assert files_on_disk(place / "traffic" / DAY) == old
     ingest(spark, [str(tmp_path / "3")], root, now=an_hour_later())
     assert files_on_disk(place / "traffic" / DAY) == old - before
@@ -162,20 +165,18 @@ def test_killed_while_it_is_removed_the_next_run_removes_it(spark: SparkSession,
 
 @pytest.mark.parametrize("killed_after", [0, 2, 5])
 def test_killed_at_any_move_what_is_read_is_whole(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
+    spark: SparkSession, tmp_path: Path, root: str, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:
-    out = str(tmp_path / "tables")
-    two_files_a_day(spark, tmp_path)
-    listed = Tables(spark, out).traffic
+    listed = Tables(spark, root).traffic
     with killed_at(killed_after, monkeypatch):
-        fed(spark, out, tmp_path, 3)
+        fed(spark, root, tmp_path, 3)
     assert seconds_of(listed) == [1, 1, 2, 2]
     with pytest.raises(InputError, match="an ingest ended while it put its rows in place"):
-        _ = Tables(spark, out).traffic
-    ingest(spark, [str(tmp_path / "3")], out)
-    assert not Path(out, STAGING, SEAL).exists()
+        _ = Tables(spark, root).traffic
+    ingest(spark, [str(tmp_path / "3")], root, now=LATER + 40)
+    assert not Path(root, STAGING, SEAL).exists()
     assert seconds_of(listed) == [1, 1, 2, 2]
-    assert seconds_of(Tables(spark, out).traffic) == [1, 1, 2, 2, 3, 3]
+    assert seconds_of(Tables(spark, root).traffic) == [1, 1, 2, 2, 3, 3]
 
 
 def test_what_is_kept_of_a_day_is_read_as_it_was_and_leaves_no_directory(
@@ -244,11 +245,10 @@ def as_of(tables: Tables, seconds: int) -> Tables:
     return tables.within(tables.scope._replace(as_of=seconds))
 
 
-def test_tables_are_read_as_they_were_at_each_moment(spark: SparkSession, tmp_path: Path) -> None:
+def test_tables_are_read_as_they_were_at_each_moment(spark: SparkSession, tmp_path: Path, root: str) -> None:
     """Over commits that add and commits that write a day anew: `MOST_FILES` is 2."""
-    root = str(tmp_path / "tables")
-    for number in range(1, 6):
-        fed(spark, root, tmp_path, number, now=LATER + 10 * number)
+    for number in range(3, 6):
+        fed(spark, root, tmp_path, number)
     tables = Tables(spark, root)
     for number in range(1, 6):
         for moment in (0, 9):
@@ -272,21 +272,21 @@ def test_what_is_kept_of_a_day_is_what_was_kept_then(spark: SparkSession, tmp_pa
     assert sorted(read(as_of(tables, moment + 9), times_behind.SUMMARY).collect()) == before
 
 
-def test_from_when_on_tables_are_known_moves_with_what_is_removed(spark: SparkSession, tmp_path: Path) -> None:
+def test_from_when_on_tables_are_known_moves_with_what_is_removed(
+    spark: SparkSession, tmp_path: Path, root: str
+) -> None:
     """Added alone is known for ever; what was replaced goes after an hour, or after what `compact --keep` said."""
-    root = str(tmp_path / "tables")
-    for number in range(1, 4):
-        fed(spark, root, tmp_path, number, now=LATER + number)
-    tables, replaced_at = Tables(spark, root), LATER + 3
-    assert replaced_files(tables.storage).since == LATER + 1
+    fed(spark, root, tmp_path, 3)
+    tables, replaced_at = Tables(spark, root), LATER + 30
+    assert replaced_files(tables.storage).since == LATER + 10
     with sole_writer(tables.storage) as turn:
         begin(turn)
         remove_replaced(turn, keep_seconds=86_400, now=replaced_at + 3600)
-        assert replaced_files(tables.storage)[:2] == (LATER + 1, 86_400)
+        assert replaced_files(tables.storage)[:2] == (LATER + 10, 86_400)
         remove_replaced(turn, now=replaced_at + 86_399)
-        assert seconds_of(as_of(tables, LATER + 2).traffic) == [1, 1, 2, 2]
+        assert seconds_of(as_of(tables, LATER + 20).traffic) == [1, 1, 2, 2]
         remove_replaced(turn, now=replaced_at + 86_400)
     assert replaced_files(tables.storage) == Replaced(replaced_at, 86_400, {})
     assert seconds_of(as_of(tables, replaced_at).traffic) == [1, 1, 2, 2, 3, 3]
     with pytest.raises(InputError, match="the tables are known"):
-        _ = as_of(tables, LATER + 2).traffic
+        _ = as_of(tables, LATER + 20).traffic
