@@ -10,6 +10,7 @@ from proxy.quotas import Partitions, Quotas, RoleQuota
 from proxy.quotas.rate_source import RateSource
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
+from proxy.throttle.admission import LEAST_FIXED_BYTES
 from proxy.throttle.link import LIVE_SECONDS
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.riding import GROWTH, LEAST_BYTES, Riding
@@ -90,10 +91,10 @@ def test_what_was_not_used_is_no_reason_for_more() -> None:
     assert riding.most_bytes == LEAST_BYTES
 
 
-def moving(*, auto: bool, enforce: bool = True, partitions: int = 1) -> Conversation:
+def moving(*, auto: bool, enforce: bool = True, partitions: int = 1, rate: float = 100.0 * MIB) -> Conversation:
     """One partition, or so many, are behind and listed, another is in sync and not."""
-    source = RateSource(400.0 * MIB, 100.0 * MIB, auto=True) if auto else None
-    named = RoleQuota(100.0 * MIB, topics={"t": Partitions(frozenset(range(partitions)))}, source=source)
+    source = RateSource(400.0 * MIB, rate, auto=True) if auto else None
+    named = RoleQuota(rate, topics={"t": Partitions(frozenset(range(partitions)))}, source=source)
     held = RoleThrottle(
         Role.LEADER, settings(), quotas=Quotas(leader=named, enforce=enforce), statistics=RoleStatistics(), now=0.0
     )
@@ -214,6 +215,20 @@ def test_a_fixed_rate_is_reached_when_producers_stop_and_answers_take_longer(bef
         conversation.answer(decision, {**asked, **({LIVE: 5_000} if writes else {})})
         conversation.now += BEST_SECONDS + sum(asked.values()) / (800 * MIB)
     assert min(moved[4:]) > 0.85 * 100 * MIB
+
+
+def test_pieces_of_a_fixed_rate_are_large_enough_to_be_worth_an_answer() -> None:
+    """4 MiB/s to a follower that is slow for want of a processor: pieces of 64 KiB made it slower still."""
+    conversation = moving(auto=False, rate=4.0 * MIB)
+    pieces: list[int] = []
+    for turn in range(400):
+        decision = conversation.ask()
+        asked = conversation.asked_for(decision).get(("t", 0), 0)
+        conversation.answer(decision, {("t", 0): asked, LIVE: 5_000} if asked else {LIVE: 5_000})
+        conversation.now += 0.002 if turn < 20 else 0.012
+        pieces += [asked] if asked and turn > 40 else []
+    assert LEAST_FIXED_BYTES <= min(pieces) <= max(pieces) < 1.5 * LEAST_FIXED_BYTES
+    assert sum(pieces) / (360 * 0.012) == pytest.approx(4 * MIB, rel=0.05)
 
 
 def test_a_fixed_rate_after_one_that_does_not_hurt_lets_them_ride_freely() -> None:
