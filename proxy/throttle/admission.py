@@ -38,10 +38,12 @@ LEAST_FORWARDED_WAIT_MS = 10
 Turn: TypeAlias = "tuple[Sequence[PartitionKey], Sequence[Wish]]"
 """The replicas whose turn it is, in order, and what each of them wishes for."""
 NOBODY: Turn = ((), ())
-LEAST_FIXED_BYTES = 128 * 1024
-"""Each piece costs brokers and sidecars some work, however small it is. On two cores with nothing to spare, pieces of
-64 KiB made followers slower, which called for small pieces: at 4 MiB/s producers waited 6.6 to 7.0 ms (median), and 9.7
-to 10.0 while another process started. With this they wait 6.2 to 6.7 and 6.9 to 7.4, as with half gates."""
+LEAST_FIXED_BYTES = 160 * 1024
+"""Ten batches of the default size. Each piece costs brokers and sidecars some work, however small it is. On two cores
+with nothing to spare, pieces of 64 KiB made followers slower, which called for small pieces: at 4 MiB/s producers
+waited 6.6 to 7.0 ms (median), and 9.7 to 10.0 while another process started. With this they wait 6.2 and 7.3, as with
+half gates. In the simulated cluster that depends most on it, a leader beside three that bring little has 0.46 of the
+quota; 0.28 to 0.34 with 112 to 144 KiB."""
 
 
 class Admission:
