@@ -5,6 +5,7 @@ import resource
 import tomllib
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,8 +118,7 @@ def test_in_is_measured_by_looking_twice(
         client.sizes[101, "orders", 0] += 4 * MB
         client.sizes[102, "orders", 1] -= 30 * MB
 
-    monkeypatch.setattr(plan_command.time, "sleep", sleep)
-    monkeypatch.setattr(plan_command.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(plan_command, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: clock[0]))
     report = asked(sidecar, generated, "--bootstrap", "a:9092", "--measure", "2s", "--rate", "7MB/s")
     follower = report["brokers"][1]
     assert (follower["broker"], follower["written_bytes_per_second"]) == (104, 2 * MB)
