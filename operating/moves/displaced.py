@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from proxy.quotas import QuotaFile, RoleQuota
+    from proxy.quotas import QuotaFile, Quotas, RoleQuota
     from proxy.quotas.replicas import ReplicaList
     from reassignment import RoleName
 
@@ -48,8 +48,7 @@ def displaced(
         readers: brokers that are known to read the file.
         now: with an offset.
     """
-    brokers = sorted({*readers, *before.base.brokers})
-    meant = [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in brokers]
+    meant = _meant(before, after, {*readers, *before.base.brokers}, now)
     for role_name, topics in listed.items():
         role = Role(role_name)
         less: dict[str, list[str]] = {}
@@ -87,8 +86,7 @@ def dropped(
             counts.
     """
     named = {broker for topics in listed.values() for topic in topics for broker in _brokers_listed(before, topic)}
-    brokers = sorted({*readers, *before.base.brokers, *named})
-    meant = [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in brokers]
+    meant = _meant(before, after, {*readers, *before.base.brokers, *named}, now)
     for role_name, topics in listed.items():
         role = Role(role_name)
         for topic in sorted(topics):
@@ -104,6 +102,13 @@ def dropped(
                     f"topics.{quoted(topic)} throttled {told} as {role_name}, and does so no longer: if another move "
                     "has them, it is not throttled; plan both together, in one reassignment"
                 )
+
+
+def _meant(
+    before: QuotaFile, after: QuotaFile, brokers: Iterable[int], now: datetime
+) -> list[tuple[int, Quotas, Quotas]]:
+    """What both files mean now to each of these brokers."""
+    return [(broker, effective(before, broker, now), effective(after, broker, now)) for broker in sorted(brokers)]
 
 
 def _brokers_listed(file: QuotaFile, topic: str) -> set[int]:

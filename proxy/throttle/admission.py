@@ -189,12 +189,14 @@ class Admission:
         from a bucket that is about to be full, and no piece of it is smaller than `LEAST_FIXED_BYTES`."""
         throttle, claim = self._throttle, self.claim
         self._riding.came_back(seconds, self._granted_bytes, now)
-        rate, least = throttle.floor_bytes_per_second, 0
-        if not throttle.is_auto:
-            rate, least = throttle.quota.bytes_per_second, LEAST_FIXED_BYTES
-        floor = max(rate * max(seconds, claim.absence_seconds), least)
-        has_spare = not throttle.is_auto and throttle.budget.has_spare(now)
-        claim.most_riding_bytes = math.inf if has_spare else max(self._riding.most_bytes, floor)
+        away = max(seconds, claim.absence_seconds)
+        if throttle.is_auto:
+            floor = throttle.floor_bytes_per_second * away
+        elif throttle.budget.has_spare(now):
+            floor = math.inf
+        else:
+            floor = max(throttle.quota.bytes_per_second * away, LEAST_FIXED_BYTES)
+        claim.most_riding_bytes = max(self._riding.most_bytes, floor)
 
     def rides_freely(self) -> None:
         """The throttle paces nothing from now on: how soon the follower is back does not count."""
