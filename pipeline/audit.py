@@ -83,9 +83,7 @@ def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
 def judged(seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
     """Add the window of each promise that ends there, as a column called `1s`, `11s`. One shuffle for all of them."""
     parts = {_part(one, what): column for one in promises for what, column in _parts(one).items()}
-    promised = {_part(one, "promised"): _promised(one) for one in promises}
-    windows_there = {_name(one): _window(one) for one in promises}
-    return seconds.withColumns(parts).withColumns(promised).withColumns(windows_there).drop(*parts, *promised)
+    return seconds.withColumns(parts).withColumns({_name(one): _window(one) for one in promises}).drop(*parts)
 
 
 def verdicts(found: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES) -> DataFrame:
@@ -118,14 +116,11 @@ def _parts(promise: Promise) -> dict[str, Column]:
     }
 
 
-def _promised(promise: Promise) -> Column:
-    return F.col(_part(promise, "quota")) * promise.factor + F.col(_part(promise, "burst"))
-
-
 def _window(promise: Promise) -> Column:
-    moved, in_sync, runs_overlap, low, quota, promised = (
-        F.col(_part(promise, what)) for what in ("moved", "in_sync", "runs_overlap", "low", "quota", "promised")
+    moved, in_sync, runs_overlap, low, quota, burst = (
+        F.col(_part(promise, what)) for what in ("moved", "in_sync", "runs_overlap", "low", "quota", "burst")
     )
+    promised = quota * promise.factor + burst
     # Whatever moved in a window without a bound, it was no part of one: 0.000 would say that nothing did.
     bounded = quota < UNLIMITED
     return F.struct(
