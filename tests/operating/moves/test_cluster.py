@@ -161,10 +161,16 @@ def test_what_is_no_address_is_refused_before_anybody_is_asked(bootstrap: str, f
 
 @pytest.mark.parametrize("server", ["b", "b.example:1", "PLAINTEXT://b:9092", "[::1]:9092", "::1", "10.0.0.1:65535"])
 def test_every_way_to_write_an_address_is_taken(monkeypatch: pytest.MonkeyPatch, server: str) -> None:
-    monkeypatch.setattr(cluster_module, "AdminClient", lambda **_: orders())
+    asked: list[object] = []
+
+    def admin_client(*, bootstrap_servers: object, **_: object) -> FakeClient:
+        asked.append(bootstrap_servers)
+        return orders()
+
+    monkeypatch.setattr(cluster_module, "AdminClient", admin_client)
     monkeypatch.setattr(cluster_module, "unresolved", lambda *_: [])
     with connected((server,), None, None):
-        pass
+        assert asked == [[server]]
 
 
 def test_nobody_there_is_said_with_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
