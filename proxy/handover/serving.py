@@ -186,8 +186,11 @@ class HandOver:
             )
             return
         command = [*sys.orig_argv, *([] if OPTION in sys.orig_argv else [OPTION])]
+        environ = os.environ.copy()
+        # It names this process. The next one would take systemd's watchdog for another's, and be killed by it.
+        environ.pop("WATCHDOG_PID", None)
         try:
-            started = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+            started = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
         except OSError as error:
             self._log.warning("handover_refused", error=str(error))
         else:
