@@ -122,5 +122,5 @@ rules:  ## Prometheus' rules with links to a copy of the runbooks: make rules RU
 	sed 's|runbook_url: docs/operating.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.rules.yaml \
 		> build/prometheus/alerts.rules.yaml
 
-clean:  ## Remove what the verbs above made
-	rm -rf $(VENV) $(TOOLS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean:  ## Remove what the verbs above made in this folder: the environment, caches, build and dist
+	rm -rf $(VENV) $(TOOLS) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

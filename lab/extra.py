@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-_DISTRIBUTION = "kafka-throttle-sidecar"
 _EXTRA = "lab"
 
 
@@ -13,4 +12,5 @@ def missing_extra(program: str, error: ModuleNotFoundError) -> str:
     """
     if error.name is None or error.name.partition(".")[0] in {"lab", "operating", "proxy", "protocol", "admission"}:
         raise error
-    return f"{program} needs the extra {_EXTRA}: pip install '{_DISTRIBUTION}[{_EXTRA}]' ({error})"
+    advice = f"pip install '.[{_EXTRA}]' in this project's folder, or with its wheel's path for the dot"
+    return f"{program} needs the extra {_EXTRA}: {advice} ({error})"

@@ -120,7 +120,8 @@ def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
     By our convention a plugin's top-level package is also the name of the extra that it needs.
     """
     extra = plugin.module.partition(".")[0]
-    advice = f"pip install '{DISTRIBUTION}[{extra}]'"
+    # Not by the distribution's name: it is in no registry, and whatever comes to have that name there is another's.
+    advice = f"pip install '.[{extra}]'"
 
     @click.command(
         plugin.name,
@@ -129,7 +130,8 @@ def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
         add_help_option=False,
     )
     def unavailable() -> None:
-        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {advice} ({reason})")
+        where = "in this project's folder, or with its wheel's path for the dot"
+        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {advice} {where} ({reason})")
 
     return unavailable
 

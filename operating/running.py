@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.config.reload import QuotaWatch
-from proxy.config.settings import load_settings
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
@@ -22,6 +21,8 @@ from proxy.process.service_manager import ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
 from proxy.server import serve
 from proxy.statistics import Statistics
+
+from .configuration import load_configuration
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ and receive; 5 ms by default. Beside a thread that computes four pairs of these 
 
 def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: bool) -> None:
     """Until it has drained. Raises ConfigurationError."""
-    settings = load_settings(config_path, overrides, os.environ)
+    settings = load_configuration(config_path, overrides)
     passed = PassedSockets.of(os.environ)
     statistics = Statistics()
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))

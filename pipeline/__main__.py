@@ -9,7 +9,7 @@ try:
 except ModuleNotFoundError as error:
     if error.name not in {"py4j", "pyspark", "vl_convert"}:
         raise
-    advice = "pip install 'kafka-throttle-sidecar[pipeline]'"
+    advice = "pip install '.[pipeline]' in this project's folder, or with its wheel's path for the dot"
     sys.exit(f"Error: python -m pipeline needs the extra pipeline: {advice} ({error})")
 
 if __name__ == "__main__":

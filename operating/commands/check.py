@@ -17,7 +17,7 @@ import click
 from admission.token_bucket import TokenBucket
 from proxy.config.last_good import kept_starts
 from proxy.config.quota_file import load_quotas_file
-from proxy.config.settings import Policy, QuotaSettings, Settings, load_settings
+from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import is_directory
 from proxy.quotas import (
@@ -35,6 +35,7 @@ from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
 
 from ..asking import refuse_silent_files
+from ..configuration import load_configuration
 from ..quota_words import differences, format_distance, format_time, parse_moment
 from ..terminal import encoded, say, say_json
 from .health import url_of
@@ -140,7 +141,7 @@ def _load(
     settings = quota_file = None
     keys: dict[str, Loaded] = {}
     try:
-        settings = load_settings(config_path, overrides, os.environ)
+        settings = load_configuration(config_path, overrides)
         quotas_path = quotas_path or settings.quotas.file
         problems += _about_journal(settings)
         keys = load_keys(settings)

@@ -6,24 +6,20 @@ silently: the shell is waiting.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from click.shell_completion import CompletionItem
 
-from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError
 from proxy.files.reading import read_bytes
 from proxy.quotas.section_reading import SCHEDULES
 
+from ..configuration import DEFAULT_CONFIG, load_configuration
 from ..editing.facts import facts
 from .quota_change import DEFAULT_BROKER, KEYS
 
 if TYPE_CHECKING:
     import click
-
-DEFAULT_CONFIG = Path("proxy.toml")
 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
@@ -53,7 +49,7 @@ def _complete(names: set[str], incomplete: str) -> list[CompletionItem]:
 def _names(ctx: click.Context, kind: str) -> set[str]:
     quotas, config = ctx.params.get("quotas_path"), ctx.params.get("config_path") or DEFAULT_CONFIG
     try:
-        content = read_bytes(quotas or load_settings(config, (), os.environ).quotas.file)
+        content = read_bytes(quotas or load_configuration(config).quotas.file)
         places = [path[2:] if path[0] == SCHEDULES else path for path in facts(content)]
     # The second is what is no UTF-8 and no TOML, and a date that is none.
     except (ConfigurationError, ValueError, RecursionError):

@@ -6,19 +6,18 @@ filter is gone when it ends.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
 
-from proxy.config.settings import load_settings
 from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import InvalidValueError
 from proxy.quotas import shown
 
 from ..asking import DEFAULT_URL
+from ..configuration import load_configuration
 from .health import url_of
 from .options import FILE, SIDECAR_URL, config_option, set_option
 
@@ -91,7 +90,7 @@ def command(
     from ..guard.ways import ways_of
 
     _refuse_what_are_no_ports(ports)
-    settings = load_settings(config_path, overrides, os.environ)
+    settings = load_configuration(config_path, overrides)
     ways = ways_of(settings, ports=ports, sidecar_uid=uid)
     seconds = _duration(after)
     at = _url(url) if url else url_of(settings.http)

@@ -5,15 +5,15 @@ Asks over HTTP where proxy.toml says that it listens. Invariant: exit status 0 e
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
-from proxy.config.settings import Address, load_settings
+from proxy.config.settings import Address
 from proxy.errors import UnreachableError
 
 from ..asking import ask
+from ..configuration import load_configuration
 from ..terminal import say
 from .options import SIDECAR_URL, config_option, set_option
 
@@ -40,7 +40,7 @@ def command(config_path: Path, overrides: tuple[str, ...], url: str | None, *, r
       throttle-sidecar health --config proxy.toml
       throttle-sidecar health --ready --url http://127.0.0.1:9404
     """
-    base = url or url_of(load_settings(config_path, overrides, os.environ).http)
+    base = url or url_of(load_configuration(config_path, overrides).http)
     try:
         answer = ask(base, "/readyz" if ready else "/healthz", timeout_seconds=_TIMEOUT_SECONDS)
     except UnreachableError as error:

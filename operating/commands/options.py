@@ -11,6 +11,8 @@ import click
 
 from proxy.url_text import names_user, without_user
 
+from ..configuration import DEFAULT_CONFIG
+
 
 class _SidecarUrl(click.ParamType[str]):
     """Where a sidecar is. Whether it is a URL is for who asks there to say, beside other sidecars' answers."""
@@ -39,7 +41,7 @@ config_option = click.option(
     "--config",
     "config_path",
     type=FILE,
-    default=Path("proxy.toml"),
+    default=DEFAULT_CONFIG,
     show_default=True,
     metavar="FILE",
     help="The static configuration.",

@@ -7,27 +7,26 @@ Reads arguments and prints; what a change does is worked out in `operating.editi
 from __future__ import annotations
 
 import difflib
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from proxy.config.settings import load_settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import read_bytes
 from proxy.files.replacement import edit_file
 from proxy.quotas import RATE_KEYS, parse_span
 from proxy.quotas.rate_reading import parse_rate_or_source
 
+from ..configuration import DEFAULT_CONFIG, load_configuration
 from ..editing.changing import QuotaChange, ShadowedError, change
 from ..editing.editing import Assign, End, Remove
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
 from . import fleet_set
 from .change_words import Told, refusal_json, refusal_lines
-from .completing import DEFAULT_CONFIG, complete_broker, complete_key, complete_peer, complete_rack, complete_topic
+from .completing import complete_broker, complete_key, complete_peer, complete_rack, complete_topic
 from .confirming import confirm
 from .deadline import refuse_past
 from .fleet_set import FleetSet
@@ -321,7 +320,7 @@ def _target(quotas: Path | None, config: Path | None, brokers: tuple[str, ...], 
     if quotas is not None and config is None:
         broker_id = int(brokers[0]) if len(brokers) == 1 and brokers[0].isdecimal() else None
         return _Target(quotas, broker_id, urls, ("--quotas", str(quotas), *asked))
-    settings = load_settings(config or DEFAULT_CONFIG, (), os.environ)
+    settings = load_configuration(config or DEFAULT_CONFIG)
     where = () if config is None else ("--config", str(config))
     if quotas is not None:
         where = (*where, "--quotas", str(quotas))

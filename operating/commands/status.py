@@ -6,7 +6,6 @@ its error, never the end of the table; exit status 1 says that there was one.
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING
 import click
 from rich.live import Live
 
-from proxy.config.settings import load_settings
 from proxy.errors import UnreachableError
 from proxy.files.reading import is_there
 
 from ..asking import DEFAULT_URL
+from ..configuration import DEFAULT_CONFIG, load_configuration
 from ..fleet.file import load_fleet
 from ..terminal import Console, encoded, problems_as_json, say_json
-from .completing import DEFAULT_CONFIG
 from .health import url_of
 from .interruption import held_interrupts
 from .options import FILE, SIDECAR_URL, fleet_option
@@ -137,7 +135,7 @@ def _asked(urls: Sequence[str], config: Path | None, fleet: Path | None) -> list
     if config is None and not found and is_there(DEFAULT_CONFIG):
         config = DEFAULT_CONFIG
     if config is not None:
-        settings = load_settings(config, (), os.environ)
+        settings = load_configuration(config)
         found.append(Sidecar(url_of(settings.http), broker=settings.broker.id))
     return found or [Sidecar(DEFAULT_URL)]
 

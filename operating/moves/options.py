@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
-EXTRA = "pip install 'kafka-throttle-sidecar[operator]'"
+EXTRA = "pip install '.[operator]' in this project's folder, or with its wheel's path for the dot"
 
 
 class Quantity(click.ParamType[float]):

@@ -77,8 +77,8 @@ class Login:
                 made = getattr(importlib.import_module(module), name)
         except ImportError as error:
             raise ConfigurationError(
-                f"names.sasl.mechanism: {settings.mechanism} needs kafka-python: install "
-                f"kafka-throttle-sidecar[operator] ({error})"
+                f"names.sasl.mechanism: {settings.mechanism} needs kafka-python: pip install '.[operator]' in this "
+                f"project's folder, or with its wheel's path for the dot ({error})"
             ) from error
         secret = self._secret()
         return made(

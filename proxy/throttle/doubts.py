@@ -33,7 +33,7 @@ _WHO_GOES_AROUND = {
     ),
     Role.FOLLOWER: (
         "this broker goes around it, or follows no other. Does what it dials lead to the egress (hosts entries, or "
-        "redirect.sh show), and was it restarted since?"
+        "redirect.sh show), and did it open its connections after that?"
     ),
 }
 

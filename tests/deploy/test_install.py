@@ -61,20 +61,20 @@ def run(environment: Path, folder: Path, line: str) -> subprocess.CompletedProce
     [
         ("throttle-sidecar --help", 0, "Bound Apache Kafka's replication traffic"),
         ("throttle-sidecar check --config proxy.toml", 0, "50.00 MiB/s (52428800 B/s)"),
-        ("throttle-sidecar demo --kafka embedded", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
-        ("throttle-sidecar demo", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
+        ("throttle-sidecar demo --kafka embedded", 1, "pip install '.[lab]' in this project's folder"),
+        ("throttle-sidecar demo", 1, "pip install '.[lab]' in this project's folder"),
         (
             "throttle-sidecar plan move.json --bootstrap 127.0.0.1:1",
             1,
-            "pip install 'kafka-throttle-sidecar[operator]'",
+            "pip install '.[operator]' in this project's folder",
         ),
         (
             "throttle-sidecar verify move.json --bootstrap 127.0.0.1:1 --quotas quotas.toml",
             4,
-            "pip install 'kafka-throttle-sidecar[operator]'",
+            "pip install '.[operator]' in this project's folder",
         ),
-        ("python -m pipeline ingest journal --into tables", 1, "pip install 'kafka-throttle-sidecar[pipeline]'"),
-        ("python -m lab up", 1, "pip install 'kafka-throttle-sidecar[lab]'"),
+        ("python -m pipeline ingest journal --into tables", 1, "pip install '.[pipeline]' in this project's folder"),
+        ("python -m lab up", 1, "pip install '.[lab]' in this project's folder"),
     ],
 )
 def test_a_command_works_or_names_its_extra(environment: Path, folder: Path, line: str, status: int, says: str) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 MANUAL = ROOT / "docs" / "operating.md"
 TEXT = MANUAL.read_text("utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 PROGRAMS = {"throttle-sidecar": cli, "python -m pipeline": pipeline}
 NEEDS_NOTHING = ("check",)
 """Commands that look at files alone, so they are not only parsed but run."""
@@ -86,6 +87,11 @@ def test_every_command_is_one(line: str) -> None:
         command.make_context(line, arguments, parent=group_context())
     if command.name in NEEDS_NOTHING and arguments:
         assert CliRunner().invoke(cli, [str(command.name), *arguments]).exit_code == 0
+
+
+@pytest.mark.parametrize("name", cli.list_commands(click.Context(cli)))
+def test_no_command_is_left_out(name: str) -> None:
+    assert f"throttle-sidecar {name}" in TEXT + README
 
 
 def test_a_wrong_option_would_be_noticed() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LIMIT_SECONDS = 20
 OURS = {"admission", "journal_schema", "operating", "protocol", "proxy"}
-OF_OPERATING = {"", "cli", "commands", "commands.options", "commands.run", "running", "streams"}
+OF_OPERATING = {"", "cli", "commands", "commands.options", "commands.run", "configuration", "running", "streams"}
 OTHERS = {
     "attr", "attrs", "click", "construct", "greenlet", "h11", "idna", "msgspec", "outcome", "sniffio",
     "sortedcontainers", "trio", "typing_extensions",

@@ -284,5 +284,5 @@ def test_a_hosts_file_that_is_too_long_is_said_before_anybody_is_asked(tmp_path:
 
 def test_without_kafka_python_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "operating.moves.cluster", None)
-    with pytest.raises(ConfigurationError, match=r"needs the extra operator: pip install 'kafka-throttle-sidecar\[op"):
+    with pytest.raises(ConfigurationError, match=r"needs the extra operator: pip install '\.\[operator\]' in this"):
         connected(("a:9092",), None, None)

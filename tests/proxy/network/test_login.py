@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import struct
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -148,6 +149,12 @@ async def test_a_token_is_read_anew_each_time_however_long_it_is(tmp_path: Path)
 def test_a_file_that_is_not_there_is_said_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="password: cannot be read"):
         Login.open(LoginSettings("PLAIN", "sidecar", Secret(file=tmp_path / "password")))
+
+
+def test_without_kafka_python_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kafka.net.sasl.plain", None)
+    with pytest.raises(ConfigurationError, match=r"PLAIN needs kafka-python: pip install '\.\[operator\]' in this"):
+        login("PLAIN")
 
 
 def test_a_disk_that_hangs_keeps_no_start_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,35 @@
+"""proxy.toml, as every command reads it: the one that is named, or the one in the current folder.
+
+Knows no command. Invariant: what is wrong is said as `load_settings` says it; where the current folder has none, it is
+also said how to name another one, since an operator types commands wherever they happen to be.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from proxy.config.settings import load_settings
+from proxy.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.config.settings import Settings
+
+DEFAULT_CONFIG = Path("proxy.toml")
+PACKAGED = Path("/etc/kafka-throttle-sidecar/proxy.toml")
+"""Where the .deb and the .rpm have it."""
+
+
+def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
+    """Blocking. Raises ConfigurationError with every problem found."""
+    try:
+        return load_settings(path, overrides, os.environ)
+    except ConfigurationError as error:
+        if path != DEFAULT_CONFIG or os.path.lexists(path):
+            raise
+        packaged = f": {PACKAGED}" if os.path.lexists(PACKAGED) else ""
+        words = f"{error} (--config FILE names one that is not in this folder{packaged})"
+        raise ConfigurationError(words) from error
