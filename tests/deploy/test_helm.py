@@ -109,6 +109,31 @@ def test_every_sidecar_starts_with_its_files(name: str, tmp_path: Path) -> None:
     load_quotas_file(tmp_path / "quotas.toml")
 
 
+def sidecar(text: str) -> Object:
+    """The sidecar's container, as the patch for a StatefulSet adds it."""
+    (patch,) = (each for each in yaml.safe_load_all(text) if each["metadata"]["name"] == "throttle-patch")
+    containers = json.loads(patch["data"]["add.json"])["spec"]["template"]["spec"]["initContainers"]
+    (found,) = (each for each in containers if each["name"] == "throttle-sidecar")
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("limits.max_replicas", 1_000_000, "1000000"),
+        ("limits.max_memory", 448 * 2**20, "469762048"),
+        ("limits.max_connections", 500, "500"),
+        ("http.reload", False, "false"),
+        ("log.level", "debug", "debug"),
+        ("http.writers", '["CN=a"]', '["CN=a"]'),
+    ],
+)
+def test_a_setting_arrives_as_it_was_written(key: str, value: object, told: str) -> None:
+    """Helm reads numbers as floating-point ones, which print from a million on as 1e+06: no number of replicas."""
+    found = sidecar(render({"brokers": brokers(2), "settings": {key: value}}).stdout)
+    assert f"--set={key}={told}" in found["args"]
+
+
 def test_peers_are_the_others_by_the_addresses_their_names_lead_to(tmp_path: Path) -> None:
     aliases = {name: each["ip"] for each in pod("peers")["hostAliases"] for name in each["hostnames"]}
     for broker in brokers():
@@ -213,6 +238,10 @@ def test_the_dashboard_and_the_rules_are_the_projects() -> None:
         ({"brokers": [{"id": 1, "pod": "kafka-0"}]}, "/brokers/0"),
         ({"brokers": [{**brokers(1)[0], "id": "one"}]}, "/brokers/0/id"),
         ({"brokers": [*brokers(1), {**brokers(2)[1], "id": 0}]}, "brokers[1].id: 0 is brokers[0]'s already"),
+        (
+            {"brokers": [{**each, "id": 1_000_000} for each in brokers(2)]},
+            "brokers[1].id: 1000000 is brokers[0]'s already",
+        ),
         ({"brokers": [*brokers(1), {**brokers(2)[1], "pod": "kafka-0"}]}, "brokers[1].pod: kafka-0 is brokers[0]'s"),
         ({"brokers": [{**brokers(1)[0], "address": "kafka-0.kafka"}]}, "brokers[0].address: expected another name"),
         ({"brokers": brokers(1)}, "brokers: expected two at least"),

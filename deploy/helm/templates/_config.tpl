@@ -62,7 +62,7 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- range $key := list "id" "pod" "name" }}
 {{- $seen := dict }}
 {{- range $place, $broker := $.Values.brokers }}
-{{- $found := get $broker $key | toString }}
+{{- $found := get $broker $key | include "throttle.plain" }}
 {{- if hasKey $seen $found }}
 {{- fail (printf "brokers[%d].%s: %s is brokers[%v]'s already" $place $key $found (get $seen $found)) }}
 {{- end }}

@@ -27,3 +27,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if (index . 2).Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" (index . 1)) }}true{{ end -}}
 {{- else if $create }}true{{ end -}}
 {{- end }}
+
+{{/* A text, number or boolean as it was written. Helm reads numbers as floating-point ones, which print as 1e+06 and the
+like from a million on; JSON prints integers whole. Takes the value. */}}
+{{- define "throttle.plain" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
+{{- end }}

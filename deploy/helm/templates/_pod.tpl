@@ -58,7 +58,7 @@ volumes:
     - run
     - --config=/etc/throttle-sidecar/$(POD_NAME).toml
     {{- range $key, $value := .Values.settings }}
-    - {{ printf "--set=%s=%v" $key $value | quote }}
+    - {{ printf "--set=%s=%s" $key (include "throttle.plain" $value) | quote }}
     {{- end }}
   env:
     - name: POD_NAME
