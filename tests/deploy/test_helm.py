@@ -93,7 +93,8 @@ def load(name: str, broker: Object, folder: Path) -> Settings:
     run, config, *overrides = container["args"]
     assert (run, config) == ("run", "--config=/etc/throttle-sidecar/$(POD_NAME).toml")
     (folder / "proxy.toml").write_text(config_map(name)[f"{broker['pod']}.toml"])
-    return load_settings(folder / "proxy.toml", tuple(each.removeprefix("--set=") for each in overrides), {})
+    environment = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    return load_settings(folder / "proxy.toml", tuple(each.removeprefix("--set=") for each in overrides), environment)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -109,7 +110,7 @@ def test_every_sidecar_starts_with_its_files(name: str, tmp_path: Path) -> None:
     load_quotas_file(tmp_path / "quotas.toml")
 
 
-def sidecar(text: str) -> Object:
+def container_in(text: str) -> Object:
     """The sidecar's container, as the patch for a StatefulSet adds it."""
     (patch,) = (each for each in yaml.safe_load_all(text) if each["metadata"]["name"] == "throttle-patch")
     containers = json.loads(patch["data"]["add.json"])["spec"]["template"]["spec"]["initContainers"]
@@ -130,7 +131,7 @@ def sidecar(text: str) -> Object:
 )
 def test_a_setting_arrives_as_it_was_written(key: str, value: object, told: str) -> None:
     """Helm reads numbers as floating-point ones, which print from a million on as 1e+06: no number of replicas."""
-    found = sidecar(render({"brokers": brokers(2), "settings": {key: value}}).stdout)
+    found = container_in(render({"brokers": brokers(2), "settings": {key: value}}).stdout)
     assert f"--set={key}={told}" in found["args"]
 
 
@@ -177,6 +178,17 @@ def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
         "add", "--ports", "9092", "--to", str(egress.listen.port),
         "--uid", str(sidecar["securityContext"]["runAsUser"]),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_last_good_quotas_outlive_the_container(name: str, tmp_path: Path) -> None:
+    """Else a sidecar that restarts while the ConfigMap is wrong throttles nothing."""
+    state = load(name, CASES[name].values["brokers"][0], tmp_path).quotas.state
+    (sidecar,) = (each for each in pod(name)["initContainers"] if each["name"] == "throttle-sidecar")
+    (mount,) = (each for each in sidecar["volumeMounts"] if each["mountPath"] == str(state.parent))
+    assert not mount.get("readOnly", False)
+    (volume,) = (each for each in pod(name)["volumes"] if each["name"] == mount["name"])
+    assert "emptyDir" in volume
 
 
 @pytest.mark.parametrize("name", CASES)

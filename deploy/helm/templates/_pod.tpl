@@ -20,6 +20,8 @@ volumes:
     configMap: {name: {{ include "throttle.name" . }}}
   - name: throttle-quotas
     configMap: {name: {{ include "throttle.name" . }}-quotas}
+  - name: throttle-state
+    emptyDir: {sizeLimit: 32Mi}
   {{- if $values.http.tokenSecretName }}
   - name: throttle-token
     secret: {secretName: {{ $values.http.tokenSecretName | quote }}, defaultMode: 0440}
@@ -64,6 +66,8 @@ volumes:
     - name: POD_NAME
       valueFrom:
         fieldRef: {fieldPath: metadata.name}
+    # Outlives the container, not the pod: what a restart falls back on while the ConfigMap is wrong.
+    - {name: THROTTLE_QUOTAS__STATE, value: /var/lib/throttle-sidecar/quotas}
   ports:
     {{- if .Values.ingress.enabled }}
     - {name: replication, containerPort: {{ int .Values.ingress.port }}}
@@ -95,6 +99,7 @@ volumes:
     # Whole directories: a single file by subPath would never change.
     - {name: throttle-sidecar, mountPath: /etc/throttle-sidecar, readOnly: true}
     - {name: throttle-quotas, mountPath: /etc/throttle-sidecar-quotas, readOnly: true}
+    - {name: throttle-state, mountPath: /var/lib/throttle-sidecar}
     {{- if .Values.http.tokenSecretName }}
     - {name: throttle-token, mountPath: /etc/throttle-sidecar-token, readOnly: true}
     {{- end }}
