@@ -244,6 +244,48 @@ def test_the_dashboard_and_the_rules_are_the_projects() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "selected"),
+    [
+        (None, {"matchLabels": {"app.kubernetes.io/name": "kafka"}}),
+        ({"matchLabels": {"app": "my-kafka"}}, {"matchLabels": {"app": "my-kafka"}}),
+        (
+            {"matchExpressions": [{"key": "app", "operator": "In", "values": ["my-kafka"]}]},
+            {"matchExpressions": [{"key": "app", "operator": "In", "values": ["my-kafka"]}]},
+        ),
+    ],
+    ids=str,
+)
+def test_a_selector_of_ones_own_takes_the_place_of_the_charts(written: Object | None, selected: Object) -> None:
+    """Helm merges maps: a default in values.yaml would stay beside the label that somebody writes, and pods that have
+    that label alone would neither be scraped nor be behind the policy."""
+    values = {"brokers": brokers(2), "networkPolicy": {"create": True}, "podMonitor": {"create": True}}
+    text = render({**values, "podSelector": written} if written else values).stdout
+    found = {each["kind"]: each["spec"] for each in yaml.safe_load_all(text) if "spec" in each}
+    assert found["PodMonitor"]["selector"] == selected
+    assert found["NetworkPolicy"]["podSelector"] == selected
+    assert found["NetworkPolicy"]["ingress"][0]["from"] == [{"podSelector": selected}]
+
+
+@pytest.mark.parametrize(
+    ("more", "ports"),
+    [
+        ({}, [[9092], [9404]]),
+        ({"networkPolicy": {"scrapers": []}}, [[9092]]),
+        ({"networkPolicy": {"scrapers": [], "also": [{"ports": [{"port": 9094}]}]}}, [[9092], [9094]]),
+        ({"networkPolicy": {"scrapers": []}, "ingress": {"enabled": False}}, []),
+    ],
+    ids=str,
+)
+def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: list[list[int]]) -> None:
+    """To Kubernetes an empty list of who may come means everybody."""
+    values = {"brokers": brokers(2), **more, "networkPolicy": {"create": True, **more.get("networkPolicy", {})}}
+    (policy,) = (each for each in yaml.safe_load_all(render(values).stdout) if each["kind"] == "NetworkPolicy")
+    kubernetes_validate.validate(policy, KUBERNETES_VERSION, strict=True)
+    assert [[port["port"] for port in rule["ports"]] for rule in policy["spec"]["ingress"]] == ports
+    assert all(rule.get("from", ["anybody, as written"]) for rule in policy["spec"]["ingress"])
+
+
+@pytest.mark.parametrize(
     ("wrong", "told"),
     [
         ({}, "/brokers"),

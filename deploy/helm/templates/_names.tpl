@@ -33,3 +33,8 @@ like from a million on; JSON prints integers whole. Takes the value. */}}
 {{- define "throttle.plain" -}}
 {{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
 {{- end }}
+
+{{/* What selects the brokers' pods. The default is here, not in values.yaml, whose maps Helm merges with those of the user. */}}
+{{- define "throttle.selector" -}}
+{{- .Values.podSelector | default (dict "matchLabels" (dict "app.kubernetes.io/name" "kafka")) | toYaml -}}
+{{- end }}
