@@ -214,6 +214,15 @@ def test_what_takes_it_away_names_all_that_was_added() -> None:
             assert removed[key] == [{"$patch": "delete", by: item[by]} for item in items]
 
 
+def test_quotas_of_ones_own_are_mounted_and_never_rendered() -> None:
+    """Tools that render without asking the cluster, and rollbacks, would write the chart's over them."""
+    text = render({"brokers": brokers(2), "quotas": {"create": False}}).stdout
+    found = [each for each in yaml.safe_load_all(text) if each]
+    assert [each["metadata"]["name"] for each in found] == ["throttle", "throttle-patch"]
+    spec = json.loads(found[1]["data"]["add.json"])["spec"]["template"]["spec"]
+    assert {"name": "throttle-quotas", "configMap": {"name": "throttle-quotas"}} in spec["volumes"]
+
+
 def kinds(text: str) -> set[str]:
     return {each["kind"] for each in yaml.safe_load_all(text) if each}
 

@@ -79,8 +79,7 @@ def test_an_upgrade_and_a_rollback(release: Release) -> None:
 def test_quotas_belong_to_who_operates(release: Release, cluster: ControlPlane) -> None:
     release.install(CASES["peers"].values)
     assert "enforce = false" in release.data("-quotas")["quotas.toml"]
-    patch = json.dumps({"data": {"quotas.toml": QUOTAS}})
-    cluster.kubectl("patch", "configmap", "throttle-quotas", "--namespace=kafka", "--patch", patch)
+    edit_quotas(cluster, QUOTAS)
     release.install({**CASES["peers"].values, "settings": {"log.level": "debug"}})
     assert release.data("-quotas")["quotas.toml"] == QUOTAS
     overwriting = {**CASES["peers"].values, "quotas": {"overwrite": True, "initial": "# none\n"}}
@@ -90,6 +89,58 @@ def test_quotas_belong_to_who_operates(release: Release, cluster: ControlPlane) 
         assert release.data("-quotas")["quotas.toml"] == QUOTAS
     release.install(overwriting, *(["--force-conflicts"] if release.is_server_side else []))
     assert release.data("-quotas")["quotas.toml"] == "# none\n"
+
+
+def edit_quotas(cluster: ControlPlane, text: str) -> None:
+    patch = json.dumps({"data": {"quotas.toml": text}})
+    cluster.kubectl("patch", "configmap", "throttle-quotas", "--namespace=kafka", "--patch", patch)
+
+
+def test_a_rollback_is_no_way_to_keep_quotas(release: Release, cluster: ControlPlane) -> None:
+    """docs/operating.md says what each helm does with them, and how to look first."""
+    release.install(CASES["peers"].values)
+    edit_quotas(cluster, QUOTAS)
+    release.install({**CASES["peers"].values, "settings": {"log.level": "debug"}})
+    assert "enforce = false" in release.do("get", "manifest", "throttle", "--revision=1")
+    assert '"7MiB/s"' in release.do("get", "manifest", "throttle", "--revision=2")
+    if release.is_server_side:
+        with pytest.raises(LabError, match=r"conflict with \"kubectl-patch\".*data.quotas.toml"):
+            release.do("rollback", "throttle", "1")
+        assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    else:
+        release.do("rollback", "throttle", "1")
+        assert "enforce = false" in release.data("-quotas")["quotas.toml"]
+
+
+def test_quotas_of_ones_own_are_left_alone_by_everything(release: Release, cluster: ControlPlane) -> None:
+    cluster.kubectl("create", "namespace", "kafka")
+    own = ("configmap", "throttle-quotas", "--namespace=kafka")
+    cluster.kubectl("create", *own, f"--from-literal=quotas.toml={QUOTAS}")
+    values = {**CASES["peers"].values, "quotas": {"create": False}}
+    release.install(values)
+    release.install({**values, "settings": {"log.level": "debug"}})
+    release.do("rollback", "throttle", "1")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    release.do("uninstall", "throttle")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+
+
+def test_the_charts_quotas_become_ones_own_and_are_not_deleted_on_the_way(
+    release: Release, cluster: ControlPlane
+) -> None:
+    """An upgrade deletes what it does not have any more, and no pod starts without the ConfigMap that it mounts."""
+    release.install(CASES["peers"].values)
+    edit_quotas(cluster, QUOTAS)
+    values = {**CASES["peers"].values, "quotas": {"create": False}}
+    with pytest.raises(
+        LabError, match=r"quotas\.create: expected true.*kubectl annotate configmap -n kafka throttle-quotas"
+    ):
+        release.install(values)
+    cluster.kubectl("annotate", "configmap", "throttle-quotas", "--namespace=kafka", "helm.sh/resource-policy=keep")
+    release.install(values)
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    release.do("uninstall", "throttle")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
 
 
 def test_taken_away_it_leaves_nothing(release: Release, cluster: ControlPlane) -> None:
