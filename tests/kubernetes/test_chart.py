@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from lab.errors import LabError
+from operating.injection.addition import SIDECAR
 from tests.deploy.helm_cases import CASES, CHART, brokers
 
 from .waiting import wait
@@ -179,3 +180,47 @@ def test_a_statefulset_of_ones_own_gets_a_sidecar_and_loses_it_again(
     pods = wait(lambda: [p for p in cluster.get("pods", "--namespace=kafka")["items"] if len(p["spec"]["volumes"]) > 2])
     assert {each["name"] for each in pods[0]["spec"]["initContainers"]} == set(names)
     assert patched("remove.json") == before
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"brokers": brokers(3)[1:]},
+        {"egress": {"mode": "transparent"}},
+        {"tls": []},
+    ],
+    ids=lambda after: next(iter(after)),
+)
+def test_other_values_take_the_place_of_what_an_earlier_patch_added(
+    cluster: ControlPlane, tmp_path: Path, after: dict[str, Any]
+) -> None:
+    """By the steps of docs/operating.md, in one change: brokers without a sidecar would not find each other."""
+    release = Release(cluster, "helm 4", tmp_path)
+    before = {**CASES["peers"].values, "tls": [{"name": "brokers", "secretName": "brokers"}]}
+    release.install(before)
+    cluster.kubectl("apply", "--namespace=kafka", "-f", "-", said=OWN)
+    there = ("statefulset", "kafka", "--namespace=kafka")
+    own = cluster.get(*there)["spec"]["template"]["spec"]
+
+    def changed(document: str, patch: str) -> str:
+        (tmp_path / "patch.json").write_text(patch)
+        options = ("--local", "-f", "-", f"--patch-file={tmp_path / 'patch.json'}", "--output=yaml")
+        return cluster.kubectl("patch", *options, said=document)
+
+    cluster.kubectl("patch", *there, "--patch-file=/dev/stdin", said=release.data("-patch")["add.json"])
+    remove = release.data("-patch")["remove.json"]
+    release.install({**before, **after})
+    add = release.data("-patch")["add.json"]
+    generation = cluster.get(*there)["metadata"]["generation"]
+    document = changed(changed(cluster.kubectl("get", *there, "--output=yaml"), remove), add)
+    cluster.kubectl("replace", "-f", "-", said=document)
+    found = cluster.get(*there)
+    assert found["metadata"]["generation"] == generation + 1
+    added = json.loads(add)["spec"]["template"]["spec"]
+    for key, by in {"hostAliases": "ip", "initContainers": "name", "volumes": "name"}.items():
+        wanted = [*own.get(key, []), *added.get(key, [])]
+        assert {each[by] for each in found["spec"]["template"]["spec"][key]} == {each[by] for each in wanted}
+        assert len(found["spec"]["template"]["spec"][key]) == len(wanted)
+    (sidecar,) = (each for each in found["spec"]["template"]["spec"]["initContainers"] if each["name"] == SIDECAR)
+    (rendered,) = (each for each in added["initContainers"] if each["name"] == SIDECAR)
+    assert sidecar["volumeMounts"] == rendered["volumeMounts"]
