@@ -17,7 +17,7 @@ from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
-from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
+from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -236,6 +236,17 @@ def test_objects_of_other_makers_are_there_where_their_kinds_are_or_are_asked_fo
     assert kinds(render(off, *known).stdout) == {"ConfigMap"}
     on = {**values, "podMonitor": {"create": True}, "networkPolicy": {"create": True}}
     assert kinds(render(on).stdout) == {"ConfigMap", "PodMonitor", "NetworkPolicy"}
+
+
+@pytest.mark.parametrize(
+    ("written", "labels"), [({}, STANDING), ({"standing": True}, STANDING), ({"standing": False}, {})]
+)
+def test_targets_whose_quotas_are_meant_to_stay_say_so(written: Object, labels: dict[str, str]) -> None:
+    """Else ReplicationThrottleLeftBehind takes the quotas that the chart begins with for forgotten ones."""
+    text = render({"brokers": brokers(2), "podMonitor": {"create": True, **written}}).stdout
+    (monitor,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "PodMonitor")
+    jsonschema.validate(monitor, OPERATORS["PodMonitor"])
+    assert relabelled(monitor) == {"cluster": "kafka", **labels}
 
 
 def test_the_dashboard_and_the_rules_are_the_projects() -> None:
