@@ -223,6 +223,40 @@ def test_quotas_of_ones_own_are_mounted_and_never_rendered() -> None:
     assert {"name": "throttle-quotas", "configMap": {"name": "throttle-quotas"}} in spec["volumes"]
 
 
+KEYS = {
+    "http.tls.ssl.keystore.location": "/etc/throttle-sidecar-tls/http/tls.crt",
+    "http.tls.ssl.key.location": "/etc/throttle-sidecar-tls/http/tls.key",
+    "http.tls.ssl.truststore.location": "/etc/throttle-sidecar-tls/http/ca.crt",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "encrypts"),
+    [
+        ({}, False),
+        ({"http.tls.security.protocol": "PLAINTEXT"}, False),
+        (KEYS, True),
+        ({**KEYS, "http.tls.ssl.client.auth": "requested"}, True),
+    ],
+    ids=str,
+)
+def test_probes_and_scrapes_speak_as_the_http_port_does(settings: Object, encrypts: bool, tmp_path: Path) -> None:
+    """A probe that speaks plaintext to TLS fails, and then the kubelet restarts the sidecar again and again."""
+    monitor = {"create": True, "tlsConfig": {"insecureSkipVerify": True}}
+    text = render({"brokers": brokers(2), "settings": settings, "podMonitor": monitor}).stdout
+    container = container_in(text)
+    found = {each["metadata"]["name"]: each for each in yaml.safe_load_all(text) if each["kind"] == "ConfigMap"}
+    (tmp_path / "proxy.toml").write_text(found["throttle"]["data"]["kafka-0.toml"])
+    overrides = [each.removeprefix("--set=") for each in container["args"] if each.startswith("--set=")]
+    assert (load_settings(tmp_path / "proxy.toml", overrides, {}).http.tls is not None) == encrypts
+    schemes = {container[f"{probe}Probe"]["httpGet"].get("scheme") for probe in ("startup", "liveness", "readiness")}
+    assert schemes == {"HTTPS" if encrypts else None}
+    (scraped,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "PodMonitor")
+    jsonschema.validate(scraped, OPERATORS["PodMonitor"])
+    (endpoint,) = scraped["spec"]["podMetricsEndpoints"]
+    assert (endpoint.get("scheme"), "tlsConfig" in endpoint) == (("https", True) if encrypts else (None, False))
+
+
 def kinds(text: str) -> set[str]:
     return {each["kind"] for each in yaml.safe_load_all(text) if each}
 
@@ -323,6 +357,11 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
         ({"egress": {"prot": 1}}, "prot"),
         ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
         ({"settings": {"drain": "10s"}}, "drain"),
+        (
+            {"settings": {"http.tls.ssl.client.auth": "required"}},
+            "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certif",
+        ),
+        ({"settings": {"http.tls.ssl.client.auth": '"required"'}}, "found required"),
         ({"image": {"digest": "latest"}}, "/image/digest"),
         ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
         ({"quota": {}}, "quota"),

@@ -77,6 +77,9 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (lt (len .Values.brokers) 2) }}
 {{- fail "brokers: expected two at least, since with egress.mode \"peers\" a sidecar leads to the others; found 1" }}
 {{- end }}
+{{- if eq (get .Values.settings "http.tls.ssl.client.auth" | toString | trimAll "\"'") "required" }}
+{{- fail "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certificate; found required" }}
+{{- end }}
 {{- if not (or .Values.ingress.enabled .Values.egress.enabled) }}
 {{- fail "ingress.enabled, egress.enabled: expected one of them at least, or the sidecar has nothing to do" }}
 {{- end }}

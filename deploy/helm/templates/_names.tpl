@@ -38,3 +38,12 @@ like from a million on; JSON prints integers whole. Takes the value. */}}
 {{- define "throttle.selector" -}}
 {{- .Values.podSelector | default (dict "matchLabels" (dict "app.kubernetes.io/name" "kafka")) | toYaml -}}
 {{- end }}
+
+{{/* Whether the sidecar's HTTP port speaks TLS, by `settings`: true, or empty. */}}
+{{- define "throttle.https" -}}
+{{- $found := "" -}}
+{{- range $key, $value := .Values.settings -}}
+{{- if or (eq $key "http.tls") (hasPrefix "http.tls." $key) -}}{{- $found = "true" -}}{{- end -}}
+{{- end -}}
+{{- if ne (get .Values.settings "http.tls.security.protocol" | toString | trimAll "\"'") "PLAINTEXT" -}}{{ $found }}{{- end -}}
+{{- end }}

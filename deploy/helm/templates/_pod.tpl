@@ -51,6 +51,7 @@ volumes:
 {{- end }}
 
 {{- define "throttle.container" -}}
+{{- $scheme := ternary ", scheme: HTTPS" "" (eq (include "throttle.https" .) "true") -}}
 - name: throttle-sidecar
   image: {{ include "throttle.image" (list .Values.image .) | quote }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -74,15 +75,15 @@ volumes:
     {{- end }}
     - {name: throttle-http, containerPort: {{ int .Values.http.port }}}
   startupProbe:
-    httpGet: {path: /healthz, port: throttle-http}
+    httpGet: {path: /healthz, port: throttle-http{{ $scheme }}}
     periodSeconds: 1
     failureThreshold: 60
   livenessProbe:
-    httpGet: {path: /healthz, port: throttle-http}
+    httpGet: {path: /healthz, port: throttle-http{{ $scheme }}}
     periodSeconds: 10
     timeoutSeconds: 3
   readinessProbe:
-    httpGet: {path: /readyz, port: throttle-http}
+    httpGet: {path: /readyz, port: throttle-http{{ $scheme }}}
     periodSeconds: 5
     timeoutSeconds: 3
   securityContext:
