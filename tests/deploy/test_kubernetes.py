@@ -129,6 +129,16 @@ def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_a_brokers_data_is_in_a_folder_of_its_volume_not_at_the_top(overlay: str) -> None:
+    """At the top of a volume of ext4 is lost+found, and a broker does not start beside a folder of no partition."""
+    kafka = containers(overlay)["kafka"]
+    (data,) = (Path(each["value"]) for each in kafka["env"] if each["name"] == "KAFKA_LOG_DIRS")
+    (claim,) = only(overlay, "StatefulSet")["spec"]["volumeClaimTemplates"]
+    (top,) = (Path(each["mountPath"]) for each in kafka["volumeMounts"] if each["name"] == claim["metadata"]["name"])
+    assert data.parent == top
+
+
 def relabelled(monitor: Object) -> dict[str, str]:
     """The labels that each target of a PodMonitor gets."""
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
