@@ -83,6 +83,7 @@ def _problems(name: str, spec: dict[str, Any], has: set[str], addition: Addition
     yield from _taken_names(spec, addition)
     yield from _taken_volumes(spec, addition)
     yield from _same_user(spec, addition)
+    yield from _unreadable_secrets(spec, addition)
 
 
 def _own_containers(spec: dict[str, Any]) -> Iterable[Part]:
@@ -120,6 +121,22 @@ def _same_user(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
     for container in spec.get("containers") or []:
         if (container.get("securityContext") or {}).get("runAsUser", of_all) == user:
             yield f"container {container['name']} is to run as user {user}, whose connections are not redirected"
+
+
+def _unreadable_secrets(spec: dict[str, Any], addition: Addition) -> Iterator[str]:
+    """A Secret's files belong to the pod's fsGroup, or else to group 0, and keep everybody else out. A sidecar that
+    cannot read its keys does not start, and the broker waits for it without a word. The webhook gives the pod no
+    fsGroup itself, since that changes whom every other volume belongs to as well, the broker's data included."""
+    context = spec.get("securityContext") or {}
+    if context.get("fsGroup") is not None or 0 in (context.get("supplementalGroups") or []):
+        return
+    names = ", ".join(each["name"] for each in addition.volumes if "secret" in each)
+    if names:
+        user = (addition.sidecar.get("securityContext") or {}).get("runAsUser")
+        yield (
+            f"spec.securityContext.fsGroup is missing: without one user {user}, who {SIDECAR} runs as, cannot read the "
+            f"Secrets of volumes {names}"
+        )
 
 
 def _mark(metadata: dict[str, Any], addition: Addition) -> Iterator[Operation]:

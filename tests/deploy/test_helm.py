@@ -17,7 +17,7 @@ from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, EgressMode, load_settings
 
 from .helm_cases import CASES, CHART, GOLDEN, OPERATOR, brokers, render, rendered
-from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, values
+from .test_kubernetes import KUBERNETES_VERSION, OPERATORS, STANDING, relabelled, values
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,8 @@ def load(name: str, broker: Object, folder: Path) -> Settings:
     run, config, *overrides = container["args"]
     assert (run, config) == ("run", "--config=/etc/throttle-sidecar/$(POD_NAME).toml")
     (folder / "proxy.toml").write_text(config_map(name)[f"{broker['pod']}.toml"])
-    return load_settings(folder / "proxy.toml", tuple(each.removeprefix("--set=") for each in overrides), {})
+    environment = {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    return load_settings(folder / "proxy.toml", tuple(each.removeprefix("--set=") for each in overrides), environment)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -107,6 +108,31 @@ def test_every_sidecar_starts_with_its_files(name: str, tmp_path: Path) -> None:
         assert settings.limits.max_memory_bytes < 512 * 2**20
     (tmp_path / "quotas.toml").write_text(config_map(name, "-quotas")["quotas.toml"])
     load_quotas_file(tmp_path / "quotas.toml")
+
+
+def container_in(text: str) -> Object:
+    """The sidecar's container, as the patch for a StatefulSet adds it."""
+    (patch,) = (each for each in yaml.safe_load_all(text) if each["metadata"]["name"] == "throttle-patch")
+    containers = json.loads(patch["data"]["add.json"])["spec"]["template"]["spec"]["initContainers"]
+    (found,) = (each for each in containers if each["name"] == "throttle-sidecar")
+    return dict(found)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("limits.max_replicas", 1_000_000, "1000000"),
+        ("limits.max_memory", 448 * 2**20, "469762048"),
+        ("limits.max_connections", 500, "500"),
+        ("http.reload", False, "false"),
+        ("log.level", "debug", "debug"),
+        ("http.writers", '["CN=a"]', '["CN=a"]'),
+    ],
+)
+def test_a_setting_arrives_as_it_was_written(key: str, value: object, told: str) -> None:
+    """Helm reads numbers as floating-point ones, which print from a million on as 1e+06: no number of replicas."""
+    found = container_in(render({"brokers": brokers(2), "settings": {key: value}}).stdout)
+    assert f"--set={key}={told}" in found["args"]
 
 
 def test_peers_are_the_others_by_the_addresses_their_names_lead_to(tmp_path: Path) -> None:
@@ -155,6 +181,17 @@ def test_what_is_redirected_is_what_the_sidecar_takes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_the_last_good_quotas_outlive_the_container(name: str, tmp_path: Path) -> None:
+    """Else a sidecar that restarts while the ConfigMap is wrong throttles nothing."""
+    state = load(name, CASES[name].values["brokers"][0], tmp_path).quotas.state
+    (sidecar,) = (each for each in pod(name)["initContainers"] if each["name"] == "throttle-sidecar")
+    (mount,) = (each for each in sidecar["volumeMounts"] if each["mountPath"] == str(state.parent))
+    assert not mount.get("readOnly", False)
+    (volume,) = (each for each in pod(name)["volumes"] if each["name"] == mount["name"])
+    assert "emptyDir" in volume
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_nothing_has_a_privilege_but_the_redirecting_init_container(name: str) -> None:
     keys = {key for key, value in values(pod(name)) if value is not False}
     assert keys & {"privileged", "hostNetwork", "hostPID", "hostIPC", "hostPath", "hostPort", "procMount"} == set()
@@ -177,6 +214,49 @@ def test_what_takes_it_away_names_all_that_was_added() -> None:
             assert removed[key] == [{"$patch": "delete", by: item[by]} for item in items]
 
 
+def test_quotas_of_ones_own_are_mounted_and_never_rendered() -> None:
+    """Tools that render without asking the cluster, and rollbacks, would write the chart's over them."""
+    text = render({"brokers": brokers(2), "quotas": {"create": False}}).stdout
+    found = [each for each in yaml.safe_load_all(text) if each]
+    assert [each["metadata"]["name"] for each in found] == ["throttle", "throttle-patch"]
+    spec = json.loads(found[1]["data"]["add.json"])["spec"]["template"]["spec"]
+    assert {"name": "throttle-quotas", "configMap": {"name": "throttle-quotas"}} in spec["volumes"]
+
+
+KEYS = {
+    "http.tls.ssl.keystore.location": "/etc/throttle-sidecar-tls/http/tls.crt",
+    "http.tls.ssl.key.location": "/etc/throttle-sidecar-tls/http/tls.key",
+    "http.tls.ssl.truststore.location": "/etc/throttle-sidecar-tls/http/ca.crt",
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "encrypts"),
+    [
+        ({}, False),
+        ({"http.tls.security.protocol": "PLAINTEXT"}, False),
+        (KEYS, True),
+        ({**KEYS, "http.tls.ssl.client.auth": "requested"}, True),
+    ],
+    ids=str,
+)
+def test_probes_and_scrapes_speak_as_the_http_port_does(settings: Object, encrypts: bool, tmp_path: Path) -> None:
+    """A probe that speaks plaintext to TLS fails, and then the kubelet restarts the sidecar again and again."""
+    monitor = {"create": True, "tlsConfig": {"insecureSkipVerify": True}}
+    text = render({"brokers": brokers(2), "settings": settings, "podMonitor": monitor}).stdout
+    container = container_in(text)
+    found = {each["metadata"]["name"]: each for each in yaml.safe_load_all(text) if each["kind"] == "ConfigMap"}
+    (tmp_path / "proxy.toml").write_text(found["throttle"]["data"]["kafka-0.toml"])
+    overrides = [each.removeprefix("--set=") for each in container["args"] if each.startswith("--set=")]
+    assert (load_settings(tmp_path / "proxy.toml", overrides, {}).http.tls is not None) == encrypts
+    schemes = {container[f"{probe}Probe"]["httpGet"].get("scheme") for probe in ("startup", "liveness", "readiness")}
+    assert schemes == {"HTTPS" if encrypts else None}
+    (scraped,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "PodMonitor")
+    jsonschema.validate(scraped, OPERATORS["PodMonitor"])
+    (endpoint,) = scraped["spec"]["podMetricsEndpoints"]
+    assert (endpoint.get("scheme"), "tlsConfig" in endpoint) == (("https", True) if encrypts else (None, False))
+
+
 def kinds(text: str) -> set[str]:
     return {each["kind"] for each in yaml.safe_load_all(text) if each}
 
@@ -190,6 +270,17 @@ def test_objects_of_other_makers_are_there_where_their_kinds_are_or_are_asked_fo
     assert kinds(render(off, *known).stdout) == {"ConfigMap"}
     on = {**values, "podMonitor": {"create": True}, "networkPolicy": {"create": True}}
     assert kinds(render(on).stdout) == {"ConfigMap", "PodMonitor", "NetworkPolicy"}
+
+
+@pytest.mark.parametrize(
+    ("written", "labels"), [({}, STANDING), ({"standing": True}, STANDING), ({"standing": False}, {})]
+)
+def test_targets_whose_quotas_are_meant_to_stay_say_so(written: Object, labels: dict[str, str]) -> None:
+    """Else ReplicationThrottleLeftBehind takes the quotas that the chart begins with for forgotten ones."""
+    text = render({"brokers": brokers(2), "podMonitor": {"create": True, **written}}).stdout
+    (monitor,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "PodMonitor")
+    jsonschema.validate(monitor, OPERATORS["PodMonitor"])
+    assert relabelled(monitor) == {"cluster": "kafka", **labels}
 
 
 def test_the_dashboard_and_the_rules_are_the_projects() -> None:
@@ -207,12 +298,58 @@ def test_the_dashboard_and_the_rules_are_the_projects() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "selected"),
+    [
+        (None, {"matchLabels": {"app.kubernetes.io/name": "kafka"}}),
+        ({"matchLabels": {"app": "my-kafka"}}, {"matchLabels": {"app": "my-kafka"}}),
+        (
+            {"matchExpressions": [{"key": "app", "operator": "In", "values": ["my-kafka"]}]},
+            {"matchExpressions": [{"key": "app", "operator": "In", "values": ["my-kafka"]}]},
+        ),
+    ],
+    ids=str,
+)
+def test_a_selector_of_ones_own_takes_the_place_of_the_charts(written: Object | None, selected: Object) -> None:
+    """Helm merges maps: a default in values.yaml would stay beside the label that somebody writes, and pods that have
+    that label alone would neither be scraped nor be behind the policy."""
+    values = {"brokers": brokers(2), "networkPolicy": {"create": True}, "podMonitor": {"create": True}}
+    text = render({**values, "podSelector": written} if written else values).stdout
+    found = {each["kind"]: each["spec"] for each in yaml.safe_load_all(text) if "spec" in each}
+    assert found["PodMonitor"]["selector"] == selected
+    assert found["NetworkPolicy"]["podSelector"] == selected
+    assert found["NetworkPolicy"]["ingress"][0]["from"] == [{"podSelector": selected}]
+
+
+@pytest.mark.parametrize(
+    ("more", "ports"),
+    [
+        ({}, [[9092], [9404]]),
+        ({"networkPolicy": {"scrapers": []}}, [[9092]]),
+        ({"networkPolicy": {"scrapers": [], "also": [{"ports": [{"port": 9094}]}]}}, [[9092], [9094]]),
+        ({"networkPolicy": {"scrapers": []}, "ingress": {"enabled": False}}, []),
+    ],
+    ids=str,
+)
+def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: list[list[int]]) -> None:
+    """To Kubernetes an empty list of who may come means everybody."""
+    values = {"brokers": brokers(2), **more, "networkPolicy": {"create": True, **more.get("networkPolicy", {})}}
+    (policy,) = (each for each in yaml.safe_load_all(render(values).stdout) if each["kind"] == "NetworkPolicy")
+    kubernetes_validate.validate(policy, KUBERNETES_VERSION, strict=True)
+    assert [[port["port"] for port in rule["ports"]] for rule in policy["spec"]["ingress"]] == ports
+    assert all(rule.get("from", ["anybody, as written"]) for rule in policy["spec"]["ingress"])
+
+
+@pytest.mark.parametrize(
     ("wrong", "told"),
     [
         ({}, "/brokers"),
         ({"brokers": [{"id": 1, "pod": "kafka-0"}]}, "/brokers/0"),
         ({"brokers": [{**brokers(1)[0], "id": "one"}]}, "/brokers/0/id"),
         ({"brokers": [*brokers(1), {**brokers(2)[1], "id": 0}]}, "brokers[1].id: 0 is brokers[0]'s already"),
+        (
+            {"brokers": [{**each, "id": 1_000_000} for each in brokers(2)]},
+            "brokers[1].id: 1000000 is brokers[0]'s already",
+        ),
         ({"brokers": [*brokers(1), {**brokers(2)[1], "pod": "kafka-0"}]}, "brokers[1].pod: kafka-0 is brokers[0]'s"),
         ({"brokers": [{**brokers(1)[0], "address": "kafka-0.kafka"}]}, "brokers[0].address: expected another name"),
         ({"brokers": brokers(1)}, "brokers: expected two at least"),
@@ -220,6 +357,11 @@ def test_the_dashboard_and_the_rules_are_the_projects() -> None:
         ({"egress": {"prot": 1}}, "prot"),
         ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
         ({"settings": {"drain": "10s"}}, "drain"),
+        (
+            {"settings": {"http.tls.ssl.client.auth": "required"}},
+            "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certif",
+        ),
+        ({"settings": {"http.tls.ssl.client.auth": '"required"'}}, "found required"),
         ({"image": {"digest": "latest"}}, "/image/digest"),
         ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
         ({"quota": {}}, "quota"),

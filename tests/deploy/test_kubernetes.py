@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,8 @@ OPERATORS = {
 }
 Object = dict[str, Any]
 PODS = 3
+STANDING = {"throttle": "standing"}
+"""The label of a target whose quotas are meant to stay."""
 
 
 def render(folder: Path) -> tuple[Object, ...]:
@@ -124,6 +127,34 @@ def test_an_overlay_takes_the_component_in(tmp_path: Path) -> None:
         ("PodMonitor", "kafka"),
         ("PrometheusRule", "kafka"),
     ]
+
+
+@pytest.mark.parametrize("overlay", RENDERED)
+def test_a_brokers_data_is_in_a_folder_of_its_volume_not_at_the_top(overlay: str) -> None:
+    """At the top of a volume of ext4 is lost+found, and a broker does not start beside a folder of no partition."""
+    kafka = containers(overlay)["kafka"]
+    (data,) = (Path(each["value"]) for each in kafka["env"] if each["name"] == "KAFKA_LOG_DIRS")
+    (claim,) = only(overlay, "StatefulSet")["spec"]["volumeClaimTemplates"]
+    (top,) = (Path(each["mountPath"]) for each in kafka["volumeMounts"] if each["name"] == claim["metadata"]["name"])
+    assert data.parent == top
+
+
+def relabelled(monitor: Object) -> dict[str, str]:
+    """The labels that each target of a PodMonitor gets."""
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert all(each["action"] == "replace" and "sourceLabels" not in each for each in endpoint["relabelings"])
+    return {each["targetLabel"]: each["replacement"] for each in endpoint["relabelings"]}
+
+
+def test_quotas_that_are_meant_to_stay_say_so_to_the_rules() -> None:
+    """Those of the base list every replica for good, so no alert is to take them for forgotten."""
+    (quotas,) = config_map("base", "throttle-quotas")["data"].values()
+    assert tomllib.loads(quotas)["brokers"]["default"]["leader"]["replication"]["throttled"]["replicas"] == "*"
+    assert relabelled(only(MONITORING, "PodMonitor")) == {"cluster": "kafka", **STANDING}
+    rules = only(MONITORING, "PrometheusRule")["spec"]["groups"]
+    (left,) = (rule for each in rules for rule in each["rules"] if rule.get("alert") == "ReplicationThrottleLeftBehind")
+    ((label, value),) = STANDING.items()
+    assert f'{label}!="{value}"' in left["expr"]
 
 
 @pytest.mark.parametrize("overlay", RENDERED)

@@ -190,11 +190,15 @@ class Deployed:
     def compare(self, topic: str) -> list[Comparison]:
         """Every follower's files with its leader's."""
         return [
-            compare(topic, state.partition, leader=self._data / str(state.leader), follower=self._data / str(replica))
+            compare(topic, state.partition, leader=self._logs(state.leader), follower=self._logs(replica))
             for state in self.admin.describe(topic)
             for replica in state.replicas
             if replica != state.leader
         ]
+
+    def _logs(self, broker: int) -> Path:
+        """KAFKA_LOG_DIRS, as it is on this machine."""
+        return self._data / str(broker) / "logs"
 
     def _forget_addresses(self) -> None:
         """A pod that is made anew has another."""

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from lab.errors import LabError
+from operating.injection.addition import SIDECAR
 from tests.deploy.helm_cases import CASES, CHART, brokers
 
 from .waiting import wait
@@ -79,8 +80,7 @@ def test_an_upgrade_and_a_rollback(release: Release) -> None:
 def test_quotas_belong_to_who_operates(release: Release, cluster: ControlPlane) -> None:
     release.install(CASES["peers"].values)
     assert "enforce = false" in release.data("-quotas")["quotas.toml"]
-    patch = json.dumps({"data": {"quotas.toml": QUOTAS}})
-    cluster.kubectl("patch", "configmap", "throttle-quotas", "--namespace=kafka", "--patch", patch)
+    edit_quotas(cluster, QUOTAS)
     release.install({**CASES["peers"].values, "settings": {"log.level": "debug"}})
     assert release.data("-quotas")["quotas.toml"] == QUOTAS
     overwriting = {**CASES["peers"].values, "quotas": {"overwrite": True, "initial": "# none\n"}}
@@ -90,6 +90,58 @@ def test_quotas_belong_to_who_operates(release: Release, cluster: ControlPlane) 
         assert release.data("-quotas")["quotas.toml"] == QUOTAS
     release.install(overwriting, *(["--force-conflicts"] if release.is_server_side else []))
     assert release.data("-quotas")["quotas.toml"] == "# none\n"
+
+
+def edit_quotas(cluster: ControlPlane, text: str) -> None:
+    patch = json.dumps({"data": {"quotas.toml": text}})
+    cluster.kubectl("patch", "configmap", "throttle-quotas", "--namespace=kafka", "--patch", patch)
+
+
+def test_a_rollback_is_no_way_to_keep_quotas(release: Release, cluster: ControlPlane) -> None:
+    """docs/operating.md says what each helm does with them, and how to look first."""
+    release.install(CASES["peers"].values)
+    edit_quotas(cluster, QUOTAS)
+    release.install({**CASES["peers"].values, "settings": {"log.level": "debug"}})
+    assert "enforce = false" in release.do("get", "manifest", "throttle", "--revision=1")
+    assert '"7MiB/s"' in release.do("get", "manifest", "throttle", "--revision=2")
+    if release.is_server_side:
+        with pytest.raises(LabError, match=r"conflict with \"kubectl-patch\".*data.quotas.toml"):
+            release.do("rollback", "throttle", "1")
+        assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    else:
+        release.do("rollback", "throttle", "1")
+        assert "enforce = false" in release.data("-quotas")["quotas.toml"]
+
+
+def test_quotas_of_ones_own_are_left_alone_by_everything(release: Release, cluster: ControlPlane) -> None:
+    cluster.kubectl("create", "namespace", "kafka")
+    own = ("configmap", "throttle-quotas", "--namespace=kafka")
+    cluster.kubectl("create", *own, f"--from-literal=quotas.toml={QUOTAS}")
+    values = {**CASES["peers"].values, "quotas": {"create": False}}
+    release.install(values)
+    release.install({**values, "settings": {"log.level": "debug"}})
+    release.do("rollback", "throttle", "1")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    release.do("uninstall", "throttle")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+
+
+def test_the_charts_quotas_become_ones_own_and_are_not_deleted_on_the_way(
+    release: Release, cluster: ControlPlane
+) -> None:
+    """An upgrade deletes what it does not have any more, and no pod starts without the ConfigMap that it mounts."""
+    release.install(CASES["peers"].values)
+    edit_quotas(cluster, QUOTAS)
+    values = {**CASES["peers"].values, "quotas": {"create": False}}
+    with pytest.raises(
+        LabError, match=r"quotas\.create: expected true.*kubectl annotate configmap -n kafka throttle-quotas"
+    ):
+        release.install(values)
+    cluster.kubectl("annotate", "configmap", "throttle-quotas", "--namespace=kafka", "helm.sh/resource-policy=keep")
+    release.install(values)
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
+    release.do("uninstall", "throttle")
+    assert release.data("-quotas")["quotas.toml"] == QUOTAS
 
 
 def test_taken_away_it_leaves_nothing(release: Release, cluster: ControlPlane) -> None:
@@ -118,7 +170,9 @@ def test_a_statefulset_of_ones_own_gets_a_sidecar_and_loses_it_again(
     added = patched("add.json")
     names = [each["name"] for each in added["spec"]["initContainers"]]
     assert sorted(names) == sorted(["own-init", *(["throttle-redirect"] * (mode != "peers")), "throttle-sidecar"])
-    assert {each["name"] for each in added["spec"]["volumes"]} == {"own", "throttle-sidecar", "throttle-quotas"}
+    assert {each["name"] for each in added["spec"]["volumes"]} == {
+        "own", "throttle-sidecar", "throttle-quotas", "throttle-state",
+    }  # fmt: skip
     assert {"ip": "10.1.2.3", "hostnames": ["own.example"]} in added["spec"]["hostAliases"]
     assert patched("add.json") == added
     # The old pods' controller waits for them to be ready, which nothing here ever is.
@@ -126,3 +180,47 @@ def test_a_statefulset_of_ones_own_gets_a_sidecar_and_loses_it_again(
     pods = wait(lambda: [p for p in cluster.get("pods", "--namespace=kafka")["items"] if len(p["spec"]["volumes"]) > 2])
     assert {each["name"] for each in pods[0]["spec"]["initContainers"]} == set(names)
     assert patched("remove.json") == before
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"brokers": brokers(3)[1:]},
+        {"egress": {"mode": "transparent"}},
+        {"tls": []},
+    ],
+    ids=lambda after: next(iter(after)),
+)
+def test_other_values_take_the_place_of_what_an_earlier_patch_added(
+    cluster: ControlPlane, tmp_path: Path, after: dict[str, Any]
+) -> None:
+    """By the steps of docs/operating.md, in one change: brokers without a sidecar would not find each other."""
+    release = Release(cluster, "helm 4", tmp_path)
+    before = {**CASES["peers"].values, "tls": [{"name": "brokers", "secretName": "brokers"}]}
+    release.install(before)
+    cluster.kubectl("apply", "--namespace=kafka", "-f", "-", said=OWN)
+    there = ("statefulset", "kafka", "--namespace=kafka")
+    own = cluster.get(*there)["spec"]["template"]["spec"]
+
+    def changed(document: str, patch: str) -> str:
+        (tmp_path / "patch.json").write_text(patch)
+        options = ("--local", "-f", "-", f"--patch-file={tmp_path / 'patch.json'}", "--output=yaml")
+        return cluster.kubectl("patch", *options, said=document)
+
+    cluster.kubectl("patch", *there, "--patch-file=/dev/stdin", said=release.data("-patch")["add.json"])
+    remove = release.data("-patch")["remove.json"]
+    release.install({**before, **after})
+    add = release.data("-patch")["add.json"]
+    generation = cluster.get(*there)["metadata"]["generation"]
+    document = changed(changed(cluster.kubectl("get", *there, "--output=yaml"), remove), add)
+    cluster.kubectl("replace", "-f", "-", said=document)
+    found = cluster.get(*there)
+    assert found["metadata"]["generation"] == generation + 1
+    added = json.loads(add)["spec"]["template"]["spec"]
+    for key, by in {"hostAliases": "ip", "initContainers": "name", "volumes": "name"}.items():
+        wanted = [*own.get(key, []), *added.get(key, [])]
+        assert {each[by] for each in found["spec"]["template"]["spec"][key]} == {each[by] for each in wanted}
+        assert len(found["spec"]["template"]["spec"][key]) == len(wanted)
+    (sidecar,) = (each for each in found["spec"]["template"]["spec"]["initContainers"] if each["name"] == SIDECAR)
+    (rendered,) = (each for each in added["initContainers"] if each["name"] == SIDECAR)
+    assert sidecar["volumeMounts"] == rendered["volumeMounts"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.kubernetes
 
 ROOT = Path(__file__).parents[2] / "deploy" / "kubernetes"
 OVERLAYS = ("peers", "transparent", "mtls")
+QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = "7MiB/s"\n'
 
 
 DEFINITION = """
@@ -97,6 +99,27 @@ def test_applied_again_it_changes_nothing(cluster: ControlPlane, overlay: str) -
     assert stateful_set(cluster)["metadata"]["generation"] == before
     answer = cluster.try_kubectl("diff", "--server-side", "-k", str(folder))
     assert (answer.status, answer.out) == (0, ""), answer.out
+
+
+@pytest.mark.timeout(180)
+def test_quotas_that_somebody_edited_are_taken_into_the_file_before_it_is_applied_again(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    """As docs/operating.md says; the way that kubectl suggests puts the file's in the place of those in force."""
+    tree = shutil.copytree(ROOT, tmp_path / "kubernetes")
+    folder = tree / "overlays" / "peers"
+    apply(cluster, folder)
+    there = ("configmap", "throttle-quotas", "--namespace=kafka")
+    patch = json.dumps({"data": {"quotas.toml": QUOTAS}})
+    cluster.kubectl("patch", *there, "--patch", patch, "--field-manager=kubectl-edit")
+    answer = cluster.try_kubectl("apply", "--server-side", "-k", str(folder))
+    assert 'conflict with "kubectl-edit"' in answer.error
+    assert ".data.quotas.toml" in answer.error
+    assert cluster.get(*there)["data"]["quotas.toml"] == QUOTAS
+    in_force = cluster.kubectl("get", *there, "--output", r"jsonpath={.data.quotas\.toml}")
+    (tree / "base" / "quotas.toml").write_text(in_force)
+    apply(cluster, folder)
+    assert cluster.get(*there)["data"]["quotas.toml"] == QUOTAS
 
 
 @pytest.mark.timeout(180)

@@ -62,7 +62,7 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- range $key := list "id" "pod" "name" }}
 {{- $seen := dict }}
 {{- range $place, $broker := $.Values.brokers }}
-{{- $found := get $broker $key | toString }}
+{{- $found := get $broker $key | include "throttle.plain" }}
 {{- if hasKey $seen $found }}
 {{- fail (printf "brokers[%d].%s: %s is brokers[%v]'s already" $place $key $found (get $seen $found)) }}
 {{- end }}
@@ -76,6 +76,9 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- end }}
 {{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (lt (len .Values.brokers) 2) }}
 {{- fail "brokers: expected two at least, since with egress.mode \"peers\" a sidecar leads to the others; found 1" }}
+{{- end }}
+{{- if eq (get .Values.settings "http.tls.ssl.client.auth" | toString | trimAll "\"'") "required" }}
+{{- fail "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certificate; found required" }}
 {{- end }}
 {{- if not (or .Values.ingress.enabled .Values.egress.enabled) }}
 {{- fail "ingress.enabled, egress.enabled: expected one of them at least, or the sidecar has nothing to do" }}

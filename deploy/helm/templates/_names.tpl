@@ -27,3 +27,23 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if (index . 2).Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" (index . 1)) }}true{{ end -}}
 {{- else if $create }}true{{ end -}}
 {{- end }}
+
+{{/* A text, number or boolean as it was written. Helm reads numbers as floating-point ones, which print as 1e+06 and the
+like from a million on; JSON prints integers whole. Takes the value. */}}
+{{- define "throttle.plain" -}}
+{{- if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end -}}
+{{- end }}
+
+{{/* What selects the brokers' pods. The default is here, not in values.yaml, whose maps Helm merges with those of the user. */}}
+{{- define "throttle.selector" -}}
+{{- .Values.podSelector | default (dict "matchLabels" (dict "app.kubernetes.io/name" "kafka")) | toYaml -}}
+{{- end }}
+
+{{/* Whether the sidecar's HTTP port speaks TLS, by `settings`: true, or empty. */}}
+{{- define "throttle.https" -}}
+{{- $found := "" -}}
+{{- range $key, $value := .Values.settings -}}
+{{- if or (eq $key "http.tls") (hasPrefix "http.tls." $key) -}}{{- $found = "true" -}}{{- end -}}
+{{- end -}}
+{{- if ne (get .Values.settings "http.tls.security.protocol" | toString | trimAll "\"'") "PLAINTEXT" -}}{{ $found }}{{- end -}}
+{{- end }}

@@ -20,6 +20,8 @@ volumes:
     configMap: {name: {{ include "throttle.name" . }}}
   - name: throttle-quotas
     configMap: {name: {{ include "throttle.name" . }}-quotas}
+  - name: throttle-state
+    emptyDir: {sizeLimit: 32Mi}
   {{- if $values.http.tokenSecretName }}
   - name: throttle-token
     secret: {secretName: {{ $values.http.tokenSecretName | quote }}, defaultMode: 0440}
@@ -49,6 +51,7 @@ volumes:
 {{- end }}
 
 {{- define "throttle.container" -}}
+{{- $scheme := ternary ", scheme: HTTPS" "" (eq (include "throttle.https" .) "true") -}}
 - name: throttle-sidecar
   image: {{ include "throttle.image" (list .Values.image .) | quote }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -58,27 +61,29 @@ volumes:
     - run
     - --config=/etc/throttle-sidecar/$(POD_NAME).toml
     {{- range $key, $value := .Values.settings }}
-    - {{ printf "--set=%s=%v" $key $value | quote }}
+    - {{ printf "--set=%s=%s" $key (include "throttle.plain" $value) | quote }}
     {{- end }}
   env:
     - name: POD_NAME
       valueFrom:
         fieldRef: {fieldPath: metadata.name}
+    # Outlives the container, not the pod: what a restart falls back on while the ConfigMap is wrong.
+    - {name: THROTTLE_QUOTAS__STATE, value: /var/lib/throttle-sidecar/quotas}
   ports:
     {{- if .Values.ingress.enabled }}
     - {name: replication, containerPort: {{ int .Values.ingress.port }}}
     {{- end }}
     - {name: throttle-http, containerPort: {{ int .Values.http.port }}}
   startupProbe:
-    httpGet: {path: /healthz, port: throttle-http}
+    httpGet: {path: /healthz, port: throttle-http{{ $scheme }}}
     periodSeconds: 1
     failureThreshold: 60
   livenessProbe:
-    httpGet: {path: /healthz, port: throttle-http}
+    httpGet: {path: /healthz, port: throttle-http{{ $scheme }}}
     periodSeconds: 10
     timeoutSeconds: 3
   readinessProbe:
-    httpGet: {path: /readyz, port: throttle-http}
+    httpGet: {path: /readyz, port: throttle-http{{ $scheme }}}
     periodSeconds: 5
     timeoutSeconds: 3
   securityContext:
@@ -95,6 +100,7 @@ volumes:
     # Whole directories: a single file by subPath would never change.
     - {name: throttle-sidecar, mountPath: /etc/throttle-sidecar, readOnly: true}
     - {name: throttle-quotas, mountPath: /etc/throttle-sidecar-quotas, readOnly: true}
+    - {name: throttle-state, mountPath: /var/lib/throttle-sidecar}
     {{- if .Values.http.tokenSecretName }}
     - {name: throttle-token, mountPath: /etc/throttle-sidecar-token, readOnly: true}
     {{- end }}

@@ -102,6 +102,17 @@ CONTAINER = {"name": "own", "image": "own:1"}
             "container own is to run as user 65532",
         ),
         ("transparent", {"containers": [{**CONTAINER, "name": "throttle-redirect"}]}, "has a container throttle-red"),
+        (
+            "everything",
+            {"containers": [CONTAINER], "securityContext": {"runAsUser": 1000}},
+            "spec.securityContext.fsGroup is missing: without one user 65532, who throttle-sidecar runs as, cannot",
+        ),
+        (
+            "everything",
+            {"containers": [CONTAINER], "securityContext": {}},
+            "cannot read the Secrets of volumes throttle-token, throttle-tls-ingress",
+        ),
+        ("everything", {"containers": [CONTAINER], "securityContext": None}, "spec.securityContext.fsGroup is missing"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_the_reason(
@@ -112,6 +123,24 @@ def test_what_cannot_be_served_is_refused_with_the_reason(
     assert decision.refusal is not None
     assert decision.refusal.startswith("pod kafka-0 cannot have a throttle sidecar: ")
     assert why in decision.refusal
+
+
+@pytest.mark.parametrize(
+    ("name", "context"),
+    [
+        ("everything", {"fsGroup": 0}),
+        ("everything", {"fsGroup": 1000}),
+        # Without an fsGroup the files belong to group 0.
+        ("everything", {"supplementalGroups": [1000, 0]}),
+        ("follower", {}),
+    ],
+)
+def test_a_sidecar_that_can_read_its_secrets_or_has_none_is_added(
+    tmp_path: Path, name: str, context: dict[str, Any]
+) -> None:
+    decision = decide(pod(containers=[CONTAINER], securityContext=context), addition(tmp_path, name))
+    assert decision.refusal is None
+    assert decision.patch
 
 
 def test_a_pod_without_a_proxy_toml_is_refused_with_those_that_have_one(follower: Addition) -> None:
