@@ -55,6 +55,8 @@ class Guarding:
         self._textfile = textfile
         self._stop = threading.Event()
         self._written_at = 0.0
+        self._not_written: str | None = None
+        """Why the textfile could not be written last; None: it was."""
         self._refusals = Refusals()
 
     def run(self) -> None:
@@ -71,6 +73,8 @@ class Guarding:
                 self._watch(guard)
             finally:
                 kernel.apply(self._ways, None)
+                # Only now: where the rules could not be taken away, the last metrics go on telling of them.
+                self._take_metrics_away()
         say("guard_stopped", broker=self._broker, changes=guard.changes)
 
     def _watch(self, guard: Guard) -> None:
@@ -112,12 +116,27 @@ class Guarding:
         return True
 
     def _write(self, guard: Guard, now: float) -> None:
-        if self._textfile is not None:
-            self._written_at = now
-            try:
-                write_metrics(self._textfile, guard, self._broker)
-            except OSError as error:
+        if self._textfile is None:
+            return
+        self._written_at = now
+        try:
+            write_metrics(self._textfile, guard, self._broker)
+        except OSError as error:
+            # Once per cause: it is tried again every few seconds.
+            if str(error) != self._not_written:
                 say("guard_metrics_not_written", broker=self._broker, error=str(error))
+            self._not_written = str(error)
+        else:
+            self._not_written = None
+
+    def _take_metrics_away(self) -> None:
+        """node_exporter would go on telling of them, and an alert that traffic goes around would never end."""
+        if self._textfile is None:
+            return
+        try:
+            self._textfile.unlink(missing_ok=True)
+        except OSError as error:
+            say("guard_metrics_not_removed", broker=self._broker, error=str(error))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
