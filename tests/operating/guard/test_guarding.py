@@ -153,6 +153,46 @@ def test_its_metrics_end_with_it(tmp_path: Path) -> None:
     assert errors == ["No space left on device", "Read-only file system"]
 
 
+_DISTRUSTED = """
+import itertools
+import operating.guard.guarding as guarding
+import operating.guard.kernel as kernel
+from operating.asking import DistrustError
+from operating.guard.decision import Answer
+
+answers = itertools.count()
+
+def ask(url):
+    number = next(answers)
+    if number == 8:
+        print("enough", flush=True)
+    if number < 3 or number > 4:
+        raise DistrustError("certificate verify failed")
+    return Answer.READY
+
+guarding.ask_ready = ask
+kernel.apply = lambda ways, way: print("apply", way, flush=True)
+guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
+"""
+"""A sidecar whose certificate is not believed, then is, then is not: for longer than the guard waits for an answer."""
+
+
+def test_a_sidecar_that_is_not_trusted_keeps_its_traffic_and_that_is_told_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", _DISTRUSTED], stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            said = list(iter(guard.stdout.readline, "enough\n"))
+            guard.send_signal(signal.SIGTERM)
+            said += guard.stdout  # until it has ended
+        finally:
+            guard.kill()
+    lines = [json.loads(line) for line in said if line.startswith("{")]
+    assert [line["event"] for line in lines] == ["guard_started", *["guard_distrusts_sidecar"] * 2, "guard_stopped"]
+    assert lines[1]["error"] == "certificate verify failed"
+    assert "SSL_CERT_FILE" in lines[1]["advice"]
+    assert [line for line in said if line.startswith("apply")] == ["apply None\n"] * 2
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
 def test_whatever_signal_ends_it_its_rules_are_gone(name: str) -> None:
     """A terminal that is closed sends SIGHUP, and traffic would go on without a throttle, and without a guard."""
