@@ -17,6 +17,7 @@ from proxy.config.settings import load_settings
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy" / "packages" / "files"
 SERVICE = FILES / "kafka-throttle-sidecar.service"
+GUARD = FILES / "kafka-throttle-guard.service"
 MOST_EXPOSED = 2.0
 
 
@@ -61,6 +62,22 @@ def test_who_is_redirected_is_told_apart_by_the_services_user() -> None:
     assert re.match(rf"u {user} ", (FILES / "sysusers.conf").read_text())
     for script in ("postinstall.sh", "postremove.sh"):
         assert user in (FILES / script).read_text()
+
+
+def test_the_guard_may_write_where_the_manual_has_its_metrics() -> None:
+    """With ProtectSystem=strict it may write nowhere else, and without the capability only where root owns the folder:
+    node_exporter's is often node_exporter's own."""
+    service = unit(GUARD)["Service"]
+    written = re.findall(
+        r"^ +(?:TEXTFILE=|.*--textfile )(/[\w/.-]+)", (ROOT / "docs" / "operating.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert len(set(written)) == 2
+    folders = [path.removeprefix("-") for path in service["ReadWritePaths"].split()]
+    for path in written:
+        assert any(Path(path).is_relative_to(folder) for folder in folders), path
+    # What is not there on this host is passed over.
+    assert [path for path in service["ReadWritePaths"].split() if path != "/run" and not path.startswith("-")] == []
+    assert "CAP_DAC_OVERRIDE" in service["CapabilityBoundingSet"].split()
 
 
 @pytest.mark.parametrize("script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar"])
