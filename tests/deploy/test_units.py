@@ -38,6 +38,29 @@ def test_the_service_is_exposed_to_little() -> None:
     assert float(found[1]) <= MOST_EXPOSED
 
 
+def test_a_new_version_may_give_way_to_the_old_one() -> None:
+    """`proxy.process.giving_way` works all the same without the call, and takes the brokers' cores while it does."""
+    allowed: set[str] = set()
+    for line in re.findall(r"^SystemCallFilter=(.+)$", SERVICE.read_text("utf-8"), re.MULTILINE):
+        named = set().union(*(system_calls(word) for word in line.removeprefix("~").split()))
+        allowed = allowed - named if line.startswith("~") else allowed | named
+    assert {"setpriority", "read"} <= allowed
+    assert allowed.isdisjoint({"sched_setscheduler", "ioprio_set", "setuid", "mount"})
+
+
+def system_calls(word: str) -> set[str]:
+    """Those of a group, by systemd's own list; or the one that it names."""
+    if not word.startswith("@"):
+        return {word}
+    said = subprocess.run(
+        ["systemd-analyze", "syscall-filter", "--no-pager", word], capture_output=True, text=True, check=True
+    )
+    members = {
+        line.strip() for line in said.stdout.splitlines()[1:] if line.strip() and not line.strip().startswith("#")
+    }
+    return set().union(*(system_calls(member) for member in members))
+
+
 def test_the_service_is_ready_when_it_says_so_and_has_time_to_drain() -> None:
     service = unit(SERVICE)["Service"]
     assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
