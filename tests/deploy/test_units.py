@@ -109,6 +109,80 @@ def test_scripts_are_of_any_posix_shell(script: str) -> None:
     assert os.access(FILES / script, os.X_OK)
 
 
+class Host:
+    """Where the package's scripts think that they are: its libraries, a Python, a systemd that notes what it hears."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / "lib"
+        self.own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        (self.home / self.own / "kept").mkdir(parents=True)
+        (self.home / self.own / "kept" / "module.py").write_text("x = 1\n")
+        self.told = folder / "told"
+        programs = folder / "bin"
+        programs.mkdir()
+        self.program("systemctl", f'echo "$@" >> {self.told}')
+        self.program("python3", f'exec {sys.executable} "$@"')
+        for name in ("systemd-sysusers", "chgrp", "chmod"):
+            self.program(name, "exit 0")
+
+    def program(self, name: str, text: str) -> None:
+        (self.folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.folder / "bin" / name).chmod(0o755)
+
+    def run(self, script: str, action: str) -> subprocess.CompletedProcess[str]:
+        text = (FILES / script).read_text().replace("/usr/lib/kafka-throttle-sidecar", str(self.home))
+        text = text.replace("/run/systemd/system", str(self.folder))
+        environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        command = ["/bin/sh", "-c", text, script, action]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    def compiled(self) -> list[str]:
+        return sorted(path.name.partition(".")[0] for path in self.home.rglob("*.pyc"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_an_upgrade_of_the_rpm_keeps_the_bytecode_that_it_has_just_made(host: Host) -> None:
+    """rpm runs the new package's script first, then the old one's, then deletes what only the old one had. Without its
+    bytecode the service, which may not write it, would compile its libraries at every start."""
+    gone = host.home / host.own / "gone"
+    gone.mkdir()
+    (gone / "module.py").write_text("x = 2\n")
+    (gone.parent / "old.py").write_text("x = 3\n")
+    assert host.run("postinstall.sh", "2").returncode == 0
+    assert host.compiled() == ["module", "module", "old"]
+    assert host.run("preremove.sh", "1").returncode == 0
+    (gone / "module.py").unlink()
+    (gone.parent / "old.py").unlink()
+    assert host.run("postremove.sh", "1").returncode == 0
+    assert host.compiled() == ["module"]
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("action", ["remove", "upgrade", "0"])
+def test_a_removal_leaves_no_bytecode(host: Host, action: str) -> None:
+    """Of a .deb also an upgrade, where the old package's script runs before anything is unpacked."""
+    assert host.run("postinstall.sh", "configure").returncode == 0
+    assert host.compiled() == ["module"]
+    assert host.run("preremove.sh", action).returncode == 0
+    assert list(host.home.rglob("__pycache__")) == []
+
+
+def test_a_service_that_does_not_start_leaves_the_package_installed(host: Host) -> None:
+    """Otherwise dpkg would have it half configured for a typo in proxy.toml, and stop the other packages' upgrades."""
+    host.program("systemctl", f'echo "$@" >> {host.told}; [ "$1" != try-restart ]')
+    done = host.run("postinstall.sh", "configure")
+    assert done.returncode == 0
+    restarted = [f"try-restart kafka-throttle-{name}.service" for name in ("sidecar", "guard")]
+    # The guard is restarted as well, which would go on with the program of before, and after the sidecar is ready.
+    assert host.told.read_text().splitlines() == ["daemon-reload", *restarted]
+    for name in ("sidecar", "guard"):
+        assert f"kafka-throttle-{name}.service did not start again: journalctl -u kafka-throttle-{name}" in done.stderr
+
+
 def test_the_launcher_takes_the_first_python_that_has_libraries(tmp_path: Path) -> None:
     home = tmp_path / "home"
     text = (FILES / "throttle-sidecar").read_text().replace("/usr/lib/kafka-throttle-sidecar", str(home))
