@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from deploy.packages.building import PYTHONS
 from proxy.config.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
@@ -181,6 +183,19 @@ def test_a_service_that_does_not_start_leaves_the_package_installed(host: Host) 
     assert host.told.read_text().splitlines() == ["daemon-reload", *restarted]
     for name in ("sidecar", "guard"):
         assert f"kafka-throttle-{name}.service did not start again: journalctl -u kafka-throttle-{name}" in done.stderr
+
+
+def test_packages_want_a_python_that_they_bring_libraries_for() -> None:
+    """A later one would be installed beside, and every command then refused."""
+    text = (FILES.parent / "nfpm.yaml").read_text("utf-8")
+    wanted = yaml.safe_load(re.sub(r"\$\{(\w+)\}", r"\1", text))["overrides"]
+    first, last = PYTHONS[0], PYTHONS[-1]
+    major, minor = last.split(".")
+    after = f"{major}.{int(minor) + 1}"
+    assert wanted["deb"]["depends"] == [f"python3 (>= {first})", f"python3 (<< {after})"]
+    alternatives = " or ".join([f"(python3 >= {first} with python3 < {after})", *(f"python{each}" for each in PYTHONS)])
+    assert wanted["rpm"]["depends"] == [f"({alternatives})"]
+    assert after not in (FILES / "throttle-sidecar").read_text()
 
 
 def test_the_launcher_takes_the_first_python_that_has_libraries(tmp_path: Path) -> None:
