@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy" / "packages" / "files"
 SERVICE = FILES / "kafka-throttle-sidecar.service"
 GUARD = FILES / "kafka-throttle-guard.service"
+PACKAGE = "kafka-throttle-sidecar"
 MOST_EXPOSED = 2.0
 
 
@@ -103,6 +104,19 @@ def test_the_guard_may_write_where_the_manual_has_its_metrics() -> None:
     # What is not there on this host is passed over.
     assert [path for path in service["ReadWritePaths"].split() if path != "/run" and not path.startswith("-")] == []
     assert "CAP_DAC_OVERRIDE" in service["CapabilityBoundingSet"].split()
+
+
+def test_the_manual_has_the_service_read_and_replace_files_that_it_may() -> None:
+    """Examples that are copied have the mode that root's umask leaves. What PUT /quotas replaces has to be the
+    service's own, in a directory of its own: it has no capability to give a file to somebody else."""
+    text = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    service = unit(SERVICE)["Service"]
+    user, state = service["User"], f"/var/lib/{service['StateDirectory']}"
+    assert re.findall(rf"^ +cp .*/etc/{PACKAGE}", text, re.MULTILINE) == []
+    assert f"install -g {user} -m 0640 /usr/share/doc/{PACKAGE}/examples/*.toml /etc/{PACKAGE}/" in text
+    assert f'`[quotas] file = "{state}/quotas.toml"`' in text
+    assert f"install -d -o {user} -g {user} -m {service['StateDirectoryMode']} {state}\n" in text
+    assert f"install -o {user} -g {user} -m 0640 /etc/{PACKAGE}/quotas.toml {state}/\n" in text
 
 
 @pytest.mark.parametrize("script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar"])
