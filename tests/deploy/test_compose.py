@@ -20,6 +20,13 @@ FILE = FOLDER / "compose.yaml"
 MTLS = FOLDER / "mtls"
 COMPOSE = yaml.safe_load(FILE.read_text())
 BROKERS = (101, 102, 103)
+DOWN_SECONDS = next(
+    int(rule["for"].removesuffix("s"))
+    for group in yaml.safe_load((FOLDER.parent / "prometheus" / "alerts.rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+    if rule["alert"] == "ReplicationThrottleSidecarDown"
+)
+"""For how long a sidecar has to be down before its alert fires."""
 CHECK = Path(sys.executable).with_name("check-jsonschema")
 
 
@@ -131,6 +138,10 @@ def test_prometheus_scrapes_every_sidecar_and_reads_the_rules() -> None:
     )  # fmt: skip
     assert checked.returncode == 0, checked.stderr
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    every = {key: int(config["global"][key].removesuffix("s")) for key in ("scrape_interval", "evaluation_interval")}
+    # Whoever is told that a sidecar is down is told before replicas leave the ISR, by replica.lag.time.max.ms.
+    held = -(-DOWN_SECONDS // every["evaluation_interval"]) * every["evaluation_interval"]
+    assert sum(every.values()) + held < 30
     (targets,) = (each["targets"] for job in config["scrape_configs"] for each in job["static_configs"])
     assert targets == [f"kafka-{broker}:9404" for broker in BROKERS]
     (rules,) = config["rule_files"]
