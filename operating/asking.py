@@ -46,6 +46,10 @@ class RefusedError(UnreachableError):
     """Somebody is there, and does not give what was asked for."""
 
 
+class DistrustError(UnreachableError):
+    """Somebody is there and speaks TLS, and one of the two does not believe who the other is."""
+
+
 def refuse_silent_files() -> None:
     """Raise ConfigurationError if the disk of a file that the environment names for asking does not answer.
 
@@ -131,7 +135,7 @@ def send(
     """Send a request to the sidecar at `url`; return what it answers, as it came, and the answer's headers.
 
     Raises:
-        UnreachableError: it is no URL, nobody answers there, or it refuses.
+        UnreachableError: it is no URL, nobody answers there, or it refuses, or (DistrustError) it cannot be trusted.
         ConfigurationError: the file of a token or a certificate cannot be read.
     """
     whole = url.rstrip("/") + page
@@ -153,7 +157,16 @@ def send(
         raise RefusedError(f"{whole}: {refusal.code}: {_said(refusal)}") from refusal
     except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
+        if _is_distrust(error) or _is_distrust(reason):
+            raise DistrustError(f"{whole}: no answer from a sidecar that can be trusted: {reason}") from error
         raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error
+
+
+def _is_distrust(error: object) -> bool:
+    """Whether the other end was heard to speak TLS, or to refuse ours. Who hangs up in between may be anybody."""
+    return isinstance(error, ssl.SSLError) and not isinstance(
+        error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError
+    )
 
 
 def _said(refusal: urllib.error.HTTPError) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -197,8 +198,8 @@ class Server:
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
         self._doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
-        served = {route.role for route in routes(settings)}
-        self.oversight = Oversight({role: self._throttles[role] for role in Role if role in served}, log)
+        self._served = {route.role for route in routes(settings)}
+        self.oversight = Oversight({role: self._throttles[role] for role in Role if role in self._served}, log)
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
         self._steering = Steering(quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log)
@@ -267,7 +268,8 @@ class Server:
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
             lost_signals=self._steering.lost_signals,
-            limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
+            # Of a role that is not served there is none: alerts would miss its traffic.
+            limit_bytes_per_second=lambda r: self._throttles[r].quota.bytes_per_second if r in self._served else inf,
             bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
             chosen=self._steering.choice,
             upcoming=lambda: self._watch.upcoming,

@@ -97,7 +97,6 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
         .description(panel.description)
         .datasource(SOURCE)
         .unit(panel.unit)
-        .min(0)
         .span(_WIDTH)
         .height(_HEIGHT)
         .line_width(1)
@@ -111,6 +110,8 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
         )
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     )
+    if not panel.may_be_negative:
+        made = made.min(0)
     for number, query in enumerate(panel.queries):
         made = made.with_target(_target(query, number))
     return made
@@ -118,14 +119,9 @@ def _timeseries(panel: Panel) -> timeseries.Panel:
 
 def _stat(panel: Panel) -> stat.Panel:
     good_below = panel.unit not in BAD_WHEN_LOW
-    steps = (
-        [Threshold(None, "green"), Threshold(1, "orange")]
-        if good_below
-        else [
-            Threshold(None, "red"),
-            Threshold(1, "green"),
-        ]
-    )
+    steps = [Threshold(None, "green")] if good_below else [Threshold(None, "red"), Threshold(1, "green")]
+    if good_below and panel.worries:
+        steps.append(Threshold(1, "orange"))
     made = (
         stat.Panel()
         .title(panel.title)

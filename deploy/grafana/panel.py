@@ -20,11 +20,15 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
+    """`worries`: a number of 1 and more is coloured (of a stat). `may_be_negative`: its axis does not begin at 0."""
+
     title: str
     unit: Unit
     description: str
     queries: tuple[Query, ...]
     kind: Literal["timeseries", "stat"] = "timeseries"
+    worries: bool = True
+    may_be_negative: bool = False
 
 
 class Row(NamedTuple):

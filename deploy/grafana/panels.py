@@ -19,6 +19,7 @@ AT_A_GLANCE = Row(
             "Throttled replicas that are catching up. 0: all are in sync, a throttle is not needed any more.",
             (Query(f'sum({PREFIX}replicas{{{ROLE}, in_sync="false"}})', "behind"),),
             "stat",
+            worries=False,
         ),
         Panel(
             "Time left",
@@ -32,6 +33,7 @@ AT_A_GLANCE = Row(
                 ),
             ),
             "stat",
+            worries=False,
         ),
         Panel(
             "Enforcing",
@@ -304,7 +306,8 @@ BOUNDS = Row(
         Panel(
             "TLS",
             "short",
-            "Handshakes and keys read anew in 15 minutes, and days until the first certificate of a leg ends.",
+            "Handshakes and keys read anew in 15 minutes, and days until the first certificate of a leg ends, "
+            "below 0 once it has.",
             (
                 Query(f"increase({PREFIX}tls_handshakes_total{{{ONE}}}[15m])", "{{instance}} {{leg}} done"),
                 Query(
@@ -316,6 +319,7 @@ BOUNDS = Row(
                     "{{instance}} {{leg}} {{store}}: days left",
                 ),
             ),
+            may_be_negative=True,
         ),
         Panel(
             "Held bytes",

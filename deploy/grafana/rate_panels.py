@@ -67,7 +67,7 @@ FINER_RATES = Row(
             "What passed under each rate inside the role's quota, and that rate. Normal: at the rate or below it.",
             (
                 Query(
-                    f"rate({PREFIX}bound_throttled_bytes_total{{{ROLE}}}[1m])",
+                    f"rate({PREFIX}bound_throttled_bytes_total{{{ROLE}}}[$__rate_interval])",
                     "{{instance}} {{role}} {{kind}} {{name}}",
                 ),
                 Query(

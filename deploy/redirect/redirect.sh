@@ -122,7 +122,8 @@ case $action in
   add) wanted=$(redirection) ;;
   remove) wanted= ;;
   show)
-    for family in $families; do "$family" -t nat -S | grep $chain || true; done
+    # With the counters of packets and bytes (-c): of each connection the kernel asks table nat about the first packet.
+    for family in $families; do "$family" -t nat -v -S | grep $chain || true; done
     exit 0
     ;;
 esac

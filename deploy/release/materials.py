@@ -1,4 +1,5 @@
-"""The bill of materials: what the image and the packages ship, by CycloneDX 1.5."""
+"""The bill of materials: the Python packages that the image and the packages ship, by CycloneDX 1.5. What the image's
+base consists of is not in it."""
 
 from __future__ import annotations
 

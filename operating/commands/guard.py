@@ -39,7 +39,7 @@ _MOST_UID = 4294967294
     default="3s",
     show_default=True,
     metavar="DURATION",
-    help="How long the sidecar may be silent before traffic is led around it.",
+    help="How long the sidecar may be silent before traffic is led around it, at least 0.5s.",
 )
 @click.option(
     "--url", type=SIDECAR_URL, metavar="URL", help="Where the sidecar is, instead of what the configuration says."
@@ -54,7 +54,7 @@ _MOST_UID = 4294967294
 )
 @click.option(
     "--uid", type=click.IntRange(0, _MOST_UID), default=65532, show_default=True, metavar="UID",
-    help="The same: the user id that the sidecar runs as.",
+    help="The same: the user id that the sidecar runs as, whose own connections are left alone.",
 )  # fmt: skip
 def command(
     config_path: Path,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from proxy.errors import ConfigurationError
 
 from . import kernel
-from .decision import Guard, Way
+from .decision import Answer, Guard, Way
 from .questions import Questions, ask_ready
 from .refusals import Refusals
 from .reporting import say, write_metrics
@@ -38,6 +38,11 @@ _ADVICE = (
     "mend what iptables complains of (the key error); the guard tries again at least every 5 s, and until then traffic "
     "may go as it went before"
 )
+_TRUST = (
+    "the sidecar counts as alive, and its traffic is not led around it; but whether it is ready cannot be seen: name "
+    "the authority of http.tls in SSL_CERT_FILE, and where it wants a certificate, one in THROTTLE_CERTIFICATE_FILE "
+    "(of the package: in guard.env), and restart the guard"
+)
 RESET_SECONDS = 600.0
 """For this long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
 something. After that there is none left: brokers close a connection that is idle for connections.max.idle.ms, 10
@@ -55,6 +60,10 @@ class Guarding:
         self._textfile = textfile
         self._stop = threading.Event()
         self._written_at = 0.0
+        self._not_written: str | None = None
+        """Why the textfile could not be written last; None: it was."""
+        self._distrust = ""
+        """Why the sidecar cannot be trusted, as it was told last; "" once it can."""
         self._refusals = Refusals()
 
     def run(self) -> None:
@@ -71,6 +80,8 @@ class Guarding:
                 self._watch(guard)
             finally:
                 kernel.apply(self._ways, None)
+                # Only now: where the rules could not be taken away, the last metrics go on telling of them.
+                self._take_metrics_away()
         say("guard_stopped", broker=self._broker, changes=guard.changes)
 
     def _watch(self, guard: Guard) -> None:
@@ -81,7 +92,8 @@ class Guarding:
         questions.start()
         while not self._stop.is_set():
             answered = questions.wait(guard.patience_seconds(time.monotonic()))
-            answer, now = (None, time.monotonic()) if answered is None else answered
+            answer, now, distrust = (None, time.monotonic(), "") if answered is None else answered
+            self._tell_distrust(answer, distrust)
             silent = guard.silent_seconds(now)
             changed = guard.take(answer, now)
             if changed:
@@ -93,6 +105,14 @@ class Guarding:
                 in_force = wanted
             if changed or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
+
+    def _tell_distrust(self, answer: Answer | None, distrust: str) -> None:
+        """Once per cause, until the sidecar is trusted."""
+        if distrust and distrust != self._distrust:
+            self._distrust = distrust
+            say("guard_distrusts_sidecar", broker=self._broker, error=distrust, advice=_TRUST)
+        elif answer is Answer.READY:
+            self._distrust = ""
 
     def _apply(self, way: Way | None) -> bool:
         """Return whether `way` is in force now. What is refused is tried again at a later look."""
@@ -112,12 +132,27 @@ class Guarding:
         return True
 
     def _write(self, guard: Guard, now: float) -> None:
-        if self._textfile is not None:
-            self._written_at = now
-            try:
-                write_metrics(self._textfile, guard, self._broker)
-            except OSError as error:
+        if self._textfile is None:
+            return
+        self._written_at = now
+        try:
+            write_metrics(self._textfile, guard, self._broker)
+        except OSError as error:
+            # Once per cause: it is tried again every few seconds.
+            if str(error) != self._not_written:
                 say("guard_metrics_not_written", broker=self._broker, error=str(error))
+            self._not_written = str(error)
+        else:
+            self._not_written = None
+
+    def _take_metrics_away(self) -> None:
+        """node_exporter would go on telling of them, and an alert that traffic goes around would never end."""
+        if self._textfile is None:
+            return
+        try:
+            self._textfile.unlink(missing_ok=True)
+        except OSError as error:
+            say("guard_metrics_not_removed", broker=self._broker, error=str(error))
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

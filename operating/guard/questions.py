@@ -1,9 +1,9 @@
 """Asks the sidecar whether it is ready, again and again, in a thread: an answer that never comes holds up nobody.
 
 Knows HTTP, not what follows from an answer. Invariants: one question is open at a time. Every question is answered,
-with `Answer.NONE` if its connection fails or says nothing for `_TIMEOUT_SECONDS`. If the guard itself cannot ask,
-because it cannot read a token's file for example, that does not count as the sidecar's silence: `wait` raises that
-error.
+with `Answer.NONE` if its connection fails or says nothing for `_TIMEOUT_SECONDS`. Who speaks TLS is alive, also where
+the guard does not trust its certificate, or it the guard's. If the guard itself cannot ask, because it cannot read a
+token's file for example, that does not count as the sidecar's silence: `wait` raises that error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError, UnreachableError
 
-from ..asking import RefusedError, ask
+from ..asking import DistrustError, RefusedError, ask
 from .decision import LOOK_SECONDS, Answer
 
 if TYPE_CHECKING:
@@ -25,14 +25,15 @@ _TIMEOUT_SECONDS = 1.0
 
 
 class Answered(NamedTuple):
-    """`at`: when it was, by time.monotonic."""
+    """`at`: when it was, by time.monotonic. `distrust`: why who answered cannot be trusted, if so."""
 
     answer: Answer
     at: float
+    distrust: str = ""
 
 
 class Questions:
-    """`put`: asks one question and returns its answer; blocking."""
+    """`put`: asks one question and returns its answer, or raises DistrustError; blocking."""
 
     def __init__(self, put: Callable[[], Answer]) -> None:
         self._put = put
@@ -62,7 +63,10 @@ class Questions:
         try:
             while True:
                 began = time.monotonic()
-                self._answers.put(Answered(self._put(), time.monotonic()))
+                try:
+                    self._answers.put(Answered(self._put(), time.monotonic()))
+                except DistrustError as error:
+                    self._answers.put(Answered(Answer.ALIVE, time.monotonic(), str(error)))
                 time.sleep(max(began + LOOK_SECONDS - time.monotonic(), 0.0))
         except ConfigurationError as error:
             failure = error
@@ -71,9 +75,16 @@ class Questions:
 
 
 def ask_ready(url: str) -> Answer:
-    """Ask the sidecar at `url` once, whether it is ready. Raises ConfigurationError."""
+    """Ask the sidecar at `url` once, whether it is ready.
+
+    Raises:
+        DistrustError: somebody answers, whose certificate is not believed, or who wants one.
+        ConfigurationError: it cannot be asked.
+    """
     try:
         ask(url, "/readyz", timeout_seconds=_TIMEOUT_SECONDS)
+    except DistrustError:
+        raise
     except RefusedError:
         return Answer.ALIVE
     except UnreachableError:

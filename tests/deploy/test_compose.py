@@ -20,6 +20,13 @@ FILE = FOLDER / "compose.yaml"
 MTLS = FOLDER / "mtls"
 COMPOSE = yaml.safe_load(FILE.read_text())
 BROKERS = (101, 102, 103)
+DOWN_SECONDS = next(
+    int(rule["for"].removesuffix("s"))
+    for group in yaml.safe_load((FOLDER.parent / "prometheus" / "alerts.rules.yaml").read_text())["groups"]
+    for rule in group["rules"]
+    if rule["alert"] == "ReplicationThrottleSidecarDown"
+)
+"""For how long a sidecar has to be down before its alert fires."""
 CHECK = Path(sys.executable).with_name("check-jsonschema")
 
 
@@ -55,7 +62,15 @@ def test_every_image_has_a_version_and_no_service_a_privilege() -> None:
 @pytest.mark.parametrize("broker", BROKERS)
 def test_the_sidecar_starts_with_its_files_and_meets_the_brokers(broker: int) -> None:
     sidecar, beside = service(f"sidecar-{broker}"), service(f"kafka-{broker}")
-    assert sidecar["network_mode"] == f"service:kafka-{broker}"
+    namespace = service(f"namespace-{broker}")
+    # Neither owns it: one that crashes comes back to the other. Who owns it runs nothing that could crash.
+    assert sidecar["network_mode"] == beside["network_mode"] == f"service:namespace-{broker}"
+    assert (
+        sidecar["depends_on"]
+        == beside["depends_on"]
+        == {f"namespace-{broker}": {"condition": "service_started", "restart": True}}
+    )
+    assert not namespace.keys() & {"network_mode", "build", "command", "entrypoint", "environment", "volumes"}
     assert (sidecar["user"], sidecar["read_only"]) == ("65532:65532", True)
     settings = load_settings(FOLDER / "sidecars" / str(broker) / "proxy.toml")
     assert f"./sidecars/{broker}:/etc/throttle-sidecar:ro" in sidecar["volumes"]
@@ -66,13 +81,13 @@ def test_the_sidecar_starts_with_its_files_and_meets_the_brokers(broker: int) ->
     assert f"REPLICATION://{settings.ingress.upstream}," in beside["environment"]["KAFKA_LISTENERS"]
     advertised = f"REPLICATION://kafka-{broker}:{settings.ingress.listen.port},"
     assert advertised in beside["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    hosts = dict(each.split("=") for each in beside["extra_hosts"])
+    hosts = dict(each.split("=") for each in namespace["extra_hosts"])
     assert settings.egress is not None
     assert {f"kafka-{peer.broker}": peer.listen for peer in settings.egress.peers} == {
         name: Address(host, settings.ingress.listen.port) for name, host in hosts.items()
     }
     for peer in settings.egress.peers:
-        assert peer.upstream.host in service(f"kafka-{peer.broker}")["networks"]["kafka"]["aliases"]
+        assert peer.upstream.host in service(f"namespace-{peer.broker}")["networks"]["kafka"]["aliases"]
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +146,14 @@ def test_prometheus_scrapes_every_sidecar_and_reads_the_rules() -> None:
     )  # fmt: skip
     assert checked.returncode == 0, checked.stderr
     config = yaml.safe_load((FOLDER / "prometheus.yml").read_text())
+    every = {key: int(config["global"][key].removesuffix("s")) for key in ("scrape_interval", "evaluation_interval")}
+    # Whoever is told that a sidecar is down is told before replicas leave the ISR, by replica.lag.time.max.ms.
+    held = -(-DOWN_SECONDS // every["evaluation_interval"]) * every["evaluation_interval"]
+    assert sum(every.values()) + held < 30
     (targets,) = (each["targets"] for job in config["scrape_configs"] for each in job["static_configs"])
     assert targets == [f"kafka-{broker}:9404" for broker in BROKERS]
+    for broker in BROKERS:
+        assert f"kafka-{broker}" in service(f"namespace-{broker}")["networks"]["kafka"]["aliases"]
     (rules,) = config["rule_files"]
     assert Path(rules).parent.as_posix() == "/etc/prometheus/rules"
     assert len(list((FOLDER.parent / "prometheus").glob(Path(rules).name))) == 2

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from deploy.grafana.dashboard import FILE, as_json
@@ -71,3 +72,39 @@ def test_provisioning_is_grafanas() -> None:
     providers = yaml.safe_load((PROVISIONING / "dashboards" / "kafka-throttle-sidecar.yaml").read_text("utf-8"))
     assert [source["type"] for source in sources["datasources"]] == ["prometheus"]
     assert [provider["type"] for provider in providers["providers"]] == ["file"]
+
+
+def defaults(title: str) -> dict[str, Any]:
+    """How Grafana shows the panel's values."""
+    (found,) = (panel for panel in committed()["panels"] if panel["title"] == title)
+    shown: dict[str, Any] = found["fieldConfig"]["defaults"]
+    return shown
+
+
+@pytest.mark.parametrize("title", ["Replicas behind", "Time left"])
+def test_a_move_that_is_under_way_is_nothing_to_worry_about(title: str) -> None:
+    """The manual: green everywhere and replicas behind, all is well."""
+    assert [step["color"] for step in defaults(title)["thresholds"]["steps"]] == ["green"]
+
+
+def test_other_numbers_at_a_glance_are_bad_from_one_on() -> None:
+    for title in ("Undecoded, 1 h", "Alerts firing"):
+        assert [step["color"] for step in defaults(title)["thresholds"]["steps"]] == ["green", "orange"]
+
+
+def test_rates_have_a_window_that_fits_however_often_is_scraped() -> None:
+    """A minute holds one sample where a sidecar is scraped once a minute, and the rate of one sample is nothing."""
+    windows = [
+        window
+        for panel in PANELS
+        for query in panel.queries
+        for window in re.findall(r"\brate\([^\[]*\[([^\]]+)\]", query.expression)
+    ]
+    assert windows
+    assert set(windows) == {"$__rate_interval"}
+
+
+def test_a_certificate_that_has_expired_is_on_its_graph() -> None:
+    """Its days left are below 0, where an axis that begins at 0 shows nothing."""
+    assert "min" not in defaults("TLS")
+    assert defaults("Rate and quota")["min"] == 0

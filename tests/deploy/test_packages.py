@@ -37,7 +37,9 @@ LIFE = r"""
 set -eu
 find / -xdev -path /proc -prune -o -path /sys -prune -o -path /packages -prune -o -print | sort > /tmp/before
 dpkg -i /packages/*.deb
-cp /usr/share/doc/kafka-throttle-sidecar/examples/*.toml /etc/kafka-throttle-sidecar/
+umask 077
+install -g kafka-throttle -m 0640 /usr/share/doc/kafka-throttle-sidecar/examples/*.toml /etc/kafka-throttle-sidecar/
+umask 022
 throttle-sidecar --version
 throttle-sidecar check --config /etc/kafka-throttle-sidecar/proxy.toml
 zcat /usr/share/man/man1/throttle-sidecar-set.1.gz | head -n 1

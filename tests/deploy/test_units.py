@@ -11,12 +11,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from deploy.packages.building import PYTHONS
 from proxy.config.settings import load_settings
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "deploy" / "packages" / "files"
 SERVICE = FILES / "kafka-throttle-sidecar.service"
+GUARD = FILES / "kafka-throttle-guard.service"
+PACKAGE = "kafka-throttle-sidecar"
 MOST_EXPOSED = 2.0
 
 
@@ -35,6 +39,29 @@ def test_the_service_is_exposed_to_little() -> None:
     found = re.search(r"exposure level for \S+: ([0-9.]+)", said.stdout)
     assert found is not None, said.stderr
     assert float(found[1]) <= MOST_EXPOSED
+
+
+def test_a_new_version_may_give_way_to_the_old_one() -> None:
+    """`proxy.process.giving_way` works all the same without the call, and takes the brokers' cores while it does."""
+    allowed: set[str] = set()
+    for line in re.findall(r"^SystemCallFilter=(.+)$", SERVICE.read_text("utf-8"), re.MULTILINE):
+        named = set().union(*(system_calls(word) for word in line.removeprefix("~").split()))
+        allowed = allowed - named if line.startswith("~") else allowed | named
+    assert {"setpriority", "read"} <= allowed
+    assert allowed.isdisjoint({"sched_setscheduler", "ioprio_set", "setuid", "mount"})
+
+
+def system_calls(word: str) -> set[str]:
+    """Those of a group, by systemd's own list; or the one that it names."""
+    if not word.startswith("@"):
+        return {word}
+    said = subprocess.run(
+        ["systemd-analyze", "syscall-filter", "--no-pager", word], capture_output=True, text=True, check=True
+    )
+    members = {
+        line.strip() for line in said.stdout.splitlines()[1:] if line.strip() and not line.strip().startswith("#")
+    }
+    return set().union(*(system_calls(member) for member in members))
 
 
 def test_the_service_is_ready_when_it_says_so_and_has_time_to_drain() -> None:
@@ -63,10 +90,126 @@ def test_who_is_redirected_is_told_apart_by_the_services_user() -> None:
         assert user in (FILES / script).read_text()
 
 
+def test_the_guard_may_write_where_the_manual_has_its_metrics() -> None:
+    """With ProtectSystem=strict it may write nowhere else, and without the capability only where root owns the folder:
+    node_exporter's is often node_exporter's own."""
+    service = unit(GUARD)["Service"]
+    written = re.findall(
+        r"^ +(?:TEXTFILE=|.*--textfile )(/[\w/.-]+)", (ROOT / "docs" / "operating.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert len(set(written)) == 2
+    folders = [path.removeprefix("-") for path in service["ReadWritePaths"].split()]
+    for path in written:
+        assert any(Path(path).is_relative_to(folder) for folder in folders), path
+    # What is not there on this host is passed over.
+    assert [path for path in service["ReadWritePaths"].split() if path != "/run" and not path.startswith("-")] == []
+    assert "CAP_DAC_OVERRIDE" in service["CapabilityBoundingSet"].split()
+
+
+def test_the_manual_has_the_service_read_and_replace_files_that_it_may() -> None:
+    """Examples that are copied have the mode that root's umask leaves. What PUT /quotas replaces has to be the
+    service's own, in a directory of its own: it has no capability to give a file to somebody else."""
+    text = (ROOT / "docs" / "operating.md").read_text("utf-8")
+    service = unit(SERVICE)["Service"]
+    user, state = service["User"], f"/var/lib/{service['StateDirectory']}"
+    assert re.findall(rf"^ +cp .*/etc/{PACKAGE}", text, re.MULTILINE) == []
+    assert f"install -g {user} -m 0640 /usr/share/doc/{PACKAGE}/examples/*.toml /etc/{PACKAGE}/" in text
+    assert f'`[quotas] file = "{state}/quotas.toml"`' in text
+    assert f"install -d -o {user} -g {user} -m {service['StateDirectoryMode']} {state}\n" in text
+    assert f"install -o {user} -g {user} -m 0640 /etc/{PACKAGE}/quotas.toml {state}/\n" in text
+
+
 @pytest.mark.parametrize("script", ["postinstall.sh", "preremove.sh", "postremove.sh", "throttle-sidecar"])
 def test_scripts_are_of_any_posix_shell(script: str) -> None:
     subprocess.run(["sh", "-n", FILES / script], check=True)
     assert os.access(FILES / script, os.X_OK)
+
+
+class Host:
+    """Where the package's scripts think that they are: its libraries, a Python, a systemd that notes what it hears."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.home = folder, folder / "lib"
+        self.own = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+        (self.home / self.own / "kept").mkdir(parents=True)
+        (self.home / self.own / "kept" / "module.py").write_text("x = 1\n")
+        self.told = folder / "told"
+        programs = folder / "bin"
+        programs.mkdir()
+        self.program("systemctl", f'echo "$@" >> {self.told}')
+        self.program("python3", f'exec {sys.executable} "$@"')
+        for name in ("systemd-sysusers", "chgrp", "chmod"):
+            self.program(name, "exit 0")
+
+    def program(self, name: str, text: str) -> None:
+        (self.folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.folder / "bin" / name).chmod(0o755)
+
+    def run(self, script: str, action: str) -> subprocess.CompletedProcess[str]:
+        text = (FILES / script).read_text().replace("/usr/lib/kafka-throttle-sidecar", str(self.home))
+        text = text.replace("/run/systemd/system", str(self.folder))
+        environment = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        command = ["/bin/sh", "-c", text, script, action]
+        return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+    def compiled(self) -> list[str]:
+        return sorted(path.name.partition(".")[0] for path in self.home.rglob("*.pyc"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+def test_an_upgrade_of_the_rpm_keeps_the_bytecode_that_it_has_just_made(host: Host) -> None:
+    """rpm runs the new package's script first, then the old one's, then deletes what only the old one had. Without its
+    bytecode the service, which may not write it, would compile its libraries at every start."""
+    gone = host.home / host.own / "gone"
+    gone.mkdir()
+    (gone / "module.py").write_text("x = 2\n")
+    (gone.parent / "old.py").write_text("x = 3\n")
+    assert host.run("postinstall.sh", "2").returncode == 0
+    assert host.compiled() == ["module", "module", "old"]
+    assert host.run("preremove.sh", "1").returncode == 0
+    (gone / "module.py").unlink()
+    (gone.parent / "old.py").unlink()
+    assert host.run("postremove.sh", "1").returncode == 0
+    assert host.compiled() == ["module"]
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("action", ["remove", "upgrade", "0"])
+def test_a_removal_leaves_no_bytecode(host: Host, action: str) -> None:
+    """Of a .deb also an upgrade, where the old package's script runs before anything is unpacked."""
+    assert host.run("postinstall.sh", "configure").returncode == 0
+    assert host.compiled() == ["module"]
+    assert host.run("preremove.sh", action).returncode == 0
+    assert list(host.home.rglob("__pycache__")) == []
+
+
+def test_a_service_that_does_not_start_leaves_the_package_installed(host: Host) -> None:
+    """Otherwise dpkg would have it half configured for a typo in proxy.toml, and stop the other packages' upgrades."""
+    host.program("systemctl", f'echo "$@" >> {host.told}; [ "$1" != try-restart ]')
+    done = host.run("postinstall.sh", "configure")
+    assert done.returncode == 0
+    restarted = [f"try-restart kafka-throttle-{name}.service" for name in ("sidecar", "guard")]
+    # The guard is restarted as well, which would go on with the program of before, and after the sidecar is ready.
+    assert host.told.read_text().splitlines() == ["daemon-reload", *restarted]
+    for name in ("sidecar", "guard"):
+        assert f"kafka-throttle-{name}.service did not start again: journalctl -u kafka-throttle-{name}" in done.stderr
+
+
+def test_packages_want_a_python_that_they_bring_libraries_for() -> None:
+    """A later one would be installed beside, and every command then refused."""
+    text = (FILES.parent / "nfpm.yaml").read_text("utf-8")
+    wanted = yaml.safe_load(re.sub(r"\$\{(\w+)\}", r"\1", text))["overrides"]
+    first, last = PYTHONS[0], PYTHONS[-1]
+    major, minor = last.split(".")
+    after = f"{major}.{int(minor) + 1}"
+    assert wanted["deb"]["depends"] == [f"python3 (>= {first})", f"python3 (<< {after})"]
+    alternatives = " or ".join([f"(python3 >= {first} with python3 < {after})", *(f"python{each}" for each in PYTHONS)])
+    assert wanted["rpm"]["depends"] == [f"({alternatives})"]
+    assert after not in (FILES / "throttle-sidecar").read_text()
 
 
 def test_the_launcher_takes_the_first_python_that_has_libraries(tmp_path: Path) -> None:

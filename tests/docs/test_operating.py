@@ -126,6 +126,12 @@ def test_every_file_of_ours_is_there() -> None:
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
+def test_every_redirection_names_the_sidecars_user_and_where_the_script_is() -> None:
+    """Without --uid it is the image's user, and the package's sidecar is led to itself. It is on nobody's PATH."""
+    assert re.findall(r"redirect\.sh add(?! --ports \S+ --to \S+ --uid \S+)", TEXT) == []
+    assert re.findall(r"(?<!/)\bredirect\.sh (?:add|remove|show)", TEXT) == []
+
+
 def test_every_link_leads_somewhere() -> None:
     headings = re.findall(r"^#+ (.+)$", TEXT, re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -13,10 +13,10 @@ def test_durations(duration: str, seconds: float) -> None:
 
 
 def test_ranges_and_waits_are_shortened_within_bounds() -> None:
-    rules = "expr: rate(a[5m]) > 10 and last_over_time(b[1d])\nfor: 1h\nfor: 2m\nfor: 5m\n"
-    assert (
-        hurried(rules)
-        == "expr: rate(a[4000ms]) > 10 and last_over_time(b[5000ms])\nfor: 3000ms\nfor: 1000ms\nfor: 2500ms\n"
+    rules = "expr: rate(a[5m]) > 10 and last_over_time(b[1d])\nfor: 1h\nfor: 2m\nfor: 5m\nexpr: a unless a offset 15m\n"
+    assert hurried(rules) == (
+        "expr: rate(a[4000ms]) > 10 and last_over_time(b[5000ms])\nfor: 3000ms\nfor: 1000ms\nfor: 2500ms\n"
+        "expr: a unless a offset 5000ms\n"
     )
 
 

@@ -344,6 +344,19 @@ async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once
     assert "3 connections refused (not_redirected)" in ready
 
 
+async def test_a_role_that_is_left_out_has_no_limit_for_an_alert_to_find(tmp_path: Path) -> None:
+    """quotas.toml may have a quota for it, as for every broker; nothing passes here that it could hold for."""
+    write_quotas(tmp_path, "4194304")
+    path = tmp_path / "proxy.toml"
+    path.write_text(
+        '[broker]\nid = 101\n[egress]\nmode = "transparent"\nlisten = "[::]:0"\n[http]\nlisten = "127.0.0.1:0"\n'
+    )
+    async with running(load_settings(path)) as sidecar:
+        metrics = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/metrics")
+    assert 'replication_throttle_limit_bytes_per_second{role="follower"} 4.194304e+06' in metrics
+    assert 'replication_throttle_limit_bytes_per_second{role="leader"} +Inf' in metrics
+
+
 def get(http: Address, path: str) -> str:
     with urllib.request.urlopen(f"http://{http}{path}", timeout=5) as answer:
         return str(answer.read().decode())

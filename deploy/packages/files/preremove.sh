@@ -8,5 +8,9 @@ case ${1-} in
     fi
     ;;
 esac
-# What Python compiled here, which no package lists.
-find /usr/lib/kafka-throttle-sidecar -name __pycache__ -prune -exec rm -rf {} +
+# What Python compiled here, which no package lists. Not when rpm upgrades (1 and more): the new version's script has run by
+# then, and the bytecode is of the new version; postremove.sh deletes what that leaves.
+case ${1-} in
+  [1-9]*) ;;
+  *) find /usr/lib/kafka-throttle-sidecar -name __pycache__ -prune -exec rm -rf {} + ;;
+esac

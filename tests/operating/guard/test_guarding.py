@@ -7,8 +7,12 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _GUARD = """
 import signal
@@ -102,6 +106,91 @@ def test_what_a_refused_change_may_have_left_is_taken_away_when_nothing_is_wante
         "guard_accepted",
         "guard_stopped",
     ]
+
+
+_WRITING = """
+import itertools
+import operating.guard.guarding as guarding
+import operating.guard.kernel as kernel
+from pathlib import Path
+
+kernel.apply = lambda ways, way: None
+guarding._WRITE_SECONDS = 0.0
+
+real, tries = guarding.write_metrics, itertools.count()
+
+def write(path, *rest):
+    number = next(tries)
+    if number < 3:
+        raise OSError("No space left on device" if number < 2 else "Read-only file system")
+    real(path, *rest)
+    print(path.read_text(), flush=True)
+
+guarding.write_metrics = write
+guarding.Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=Path({file!r})).run()
+"""
+"""Writing fails twice of one cause and once of another. What it writes then is printed."""
+
+
+def test_its_metrics_end_with_it(tmp_path: Path) -> None:
+    """Otherwise node_exporter would tell for ever that traffic goes around, and the alert would never end."""
+    file = tmp_path / "guard.prom"
+    with subprocess.Popen(
+        [sys.executable, "-c", _WRITING.format(file=str(file))], stdout=subprocess.PIPE, text=True
+    ) as guard:
+        try:
+            assert guard.stdout is not None
+            said = list(iter(guard.stdout.readline, 'replication_throttle_guard_around{broker="101"} 1\n'))
+            assert guard.poll() is None
+            guard.send_signal(signal.SIGTERM)
+            guard.communicate(timeout=30)
+        finally:
+            guard.kill()
+    assert (guard.returncode, list(tmp_path.iterdir())) == (0, [])
+    lines = [json.loads(line) for line in said if line.startswith("{")]
+    errors = [line["error"] for line in lines if line["event"] == "guard_metrics_not_written"]
+    # Once per cause, and not at every look.
+    assert errors == ["No space left on device", "Read-only file system"]
+
+
+_DISTRUSTED = """
+import itertools
+import operating.guard.guarding as guarding
+import operating.guard.kernel as kernel
+from operating.asking import DistrustError
+from operating.guard.decision import Answer
+
+answers = itertools.count()
+
+def ask(url):
+    number = next(answers)
+    if number == 8:
+        print("enough", flush=True)
+    if number < 3 or number > 4:
+        raise DistrustError("certificate verify failed")
+    return Answer.READY
+
+guarding.ask_ready = ask
+kernel.apply = lambda ways, way: print("apply", way, flush=True)
+guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
+"""
+"""A sidecar whose certificate is not believed, then is, then is not: for longer than the guard waits for an answer."""
+
+
+def test_a_sidecar_that_is_not_trusted_keeps_its_traffic_and_that_is_told_once() -> None:
+    with subprocess.Popen([sys.executable, "-c", _DISTRUSTED], stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            said = list(iter(guard.stdout.readline, "enough\n"))
+            guard.send_signal(signal.SIGTERM)
+            said += guard.stdout  # until it has ended
+        finally:
+            guard.kill()
+    lines = [json.loads(line) for line in said if line.startswith("{")]
+    assert [line["event"] for line in lines] == ["guard_started", *["guard_distrusts_sidecar"] * 2, "guard_stopped"]
+    assert lines[1]["error"] == "certificate verify failed"
+    assert "SSL_CERT_FILE" in lines[1]["advice"]
+    assert [line for line in said if line.startswith("apply")] == ["apply None\n"] * 2
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])

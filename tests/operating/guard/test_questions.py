@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import http.server
+import socketserver
+import ssl
 import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.authority import Authority
 from operating.guard.decision import Answer
 from operating.guard.questions import Questions, ask_ready
 from proxy.errors import ConfigurationError
+from tests.serving import serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,3 +63,53 @@ def test_whatever_ends_the_questions_is_no_silence(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigurationError, match="the error is above"):
         questions.wait(ENOUGH_SECONDS)
     assert told.wait(ENOUGH_SECONDS)
+
+
+class Ready(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """Handshakes are meant to fail here."""
+
+
+@pytest.mark.parametrize("wants_certificate", [False, True], ids=["not believed", "wants a certificate"])
+def test_a_sidecar_that_only_the_guard_cannot_trust_is_not_silent(
+    wants_certificate: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the traffic of a healthy sidecar would be led around it, for want of an authority in guard.env."""
+    authority = Authority(tmp_path / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
+    if wants_certificate:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(authority.certificate)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    server = Server(("127.0.0.1", 0), Ready)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as url:
+        questions = Questions(lambda: ask_ready(url.replace("http:", "https:")))
+        questions.start()
+        found = questions.wait(ENOUGH_SECONDS)
+        assert found is not None
+        assert found.answer is Answer.ALIVE
+        assert (
+            "CERTIFICATE_REQUIRED" if wants_certificate else "CERTIFICATE_VERIFY_FAILED"
+        ) in found.distrust.upper().replace(" ", "_")
+        if not wants_certificate:
+            monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+        else:
+            monkeypatch.setenv("THROTTLE_CERTIFICATE_FILE", str(authority.issue("guard.pem", ["guard"])))
+        assert ask_ready(url.replace("http:", "https:")) is Answer.READY
+
+
+def test_who_hangs_up_in_the_handshake_is_silent() -> None:
+    """The port may be somebody else's by then, or a dying sidecar's: nobody speaks TLS there."""
+    with serving(socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler)) as url:
+        assert ask_ready(url.replace("http:", "https:")) is Answer.NONE
