@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import trio
@@ -36,6 +37,16 @@ Next:
 EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
 
 
+class Quota(click.FloatRange):
+    """A number that a quota can be. A range alone lets `nan` through, which is below no bound, and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"expected a finite number of MiB/s, found {value}", param, ctx)
+        return found
+
+
 @click.command("demo", short_help="See a move throttled on this machine, live.")
 @click.option(
     "--kafka",
@@ -45,8 +56,8 @@ EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java 
     help="3.9: three real brokers (needs Java 17 and Maven). embedded: a leader and a follower of our own.",
 )
 @click.option("--mib", type=click.IntRange(8, 4096), default=96, show_default=True, help="How much to move, MiB.")
-@click.option("--first", type=click.FloatRange(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
-@click.option("--raised", type=click.FloatRange(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
+@click.option("--first", type=Quota(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
+@click.option("--raised", type=Quota(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
 @click.option(
     "--journal",
     type=click.Path(file_okay=False, path_type=Path),

@@ -9,6 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from lab.demo.command import command
+
 WORST_SECOND = 1.6
 """The promise is 1.3, and tests/system holds it to that on the wire; here a follower that a busy machine stops for a
 moment sees two moments' bytes in one."""
@@ -50,6 +55,14 @@ def test_the_embedded_one_speaks_plaintext_alone() -> None:
     done = run("--kafka", "embedded", "--security", "mtls")
     assert done.returncode == 2
     assert "--security is for real brokers" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--first", "--raised"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_quota_is_a_finite_number(option: str, value: str) -> None:
+    done = CliRunner().invoke(command, ["--kafka", "embedded", option, value])
+    assert done.exit_code == 2
+    assert f"expected a finite number of MiB/s, found {value}" in done.stderr
 
 
 def test_help_teaches() -> None:
