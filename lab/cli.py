@@ -8,11 +8,10 @@ means the lab failed, 3 that a move ended with replicas that differ, 130 that it
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 import trio
@@ -32,6 +31,7 @@ from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
 from .security import Security
 from .sidecars import SidecarPlan
+from .stopping import STOPPED, messages, until_told_to_stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from .releases import Release
 
 DIFFERENT_REPLICAS = 3
-STOPPED = 130
-"""As shells have it: 128 and the number of SIGINT."""
 _VERSION_SECONDS = 10.0
 
 
@@ -241,40 +239,26 @@ def _places(kafka: Cluster) -> dict[str, object]:
     }
 
 
-def _run(work: Callable[[], Awaitable[int]]) -> None:
-    """Run to the end, Ctrl-C or SIGTERM, and exit with the status that came of it."""
+def _run(work: Callable[[], Awaitable[int]]) -> NoReturn:
+    """Run to the end, Ctrl-C, SIGTERM or SIGHUP, and exit with the status that came of it.
+
+    What is raised in a nursery leaves it in a group, Ctrl-C too.
+    """
+    status: int | None = None
+    failures: list[str] = []
     try:
-        status = trio.run(_until_terminated, work)
-    except KeyboardInterrupt:
-        status = STOPPED
-    except LabError as error:
-        click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
-        status = 1
-    if status == STOPPED:
+        status = trio.run(until_told_to_stop, work)
+    except* LabError as errors:
+        failures = messages(errors)
+    except* KeyboardInterrupt:
+        failures = []
+    if failures:
+        click.echo("\n".join(["Error: " + failures[0], *failures[1:]]), err=True)
+        sys.exit(1)
+    if status is None:
         click.echo("stopped", err=True)
+        sys.exit(STOPPED)
     sys.exit(status)
-
-
-async def _until_terminated(work: Callable[[], Awaitable[int]]) -> int:
-    """SIGTERM has to unwind like Ctrl-C, or the cluster's files would stay behind."""
-    status = STOPPED
-    failure: LabError | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when_terminated, nursery.cancel_scope)
-        try:
-            status = await work()
-        except LabError as error:
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure:
-        raise failure
-    return status
-
-
-async def _cancel_when_terminated(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
 
 
 def main() -> None:

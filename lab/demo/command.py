@@ -19,6 +19,7 @@ from rich.console import Console
 
 from ..errors import LabError
 from ..extra import missing_extra
+from ..stopping import messages, until_told_to_stop
 from .screen import Screen
 from .story import MIB, Ending, Script, play
 
@@ -88,20 +89,19 @@ def command(
     """
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
-    failure: BaseExceptionGroup[LabError] | None = None
-    interrupted = False
+    ending: Ending | None = None
+    failures: list[str] = []
+    stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
     try:
-        stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
-        ending = trio.run(_run, stage, script, console)
+        ending = trio.run(until_told_to_stop, partial(_run, stage, script, console))
     except* LabError as errors:
-        failure = errors
+        failures = messages(errors)
     except* KeyboardInterrupt:
-        interrupted = True
-    if interrupted:
+        failures = []
+    if failures:
+        raise click.ClickException("\n".join(failures) + ("" if kafka == "embedded" else EMBEDDED_HINT))
+    if ending is None:
         raise click.Abort
-    if failure is not None:
-        message = "\n".join(str(error) for error in _leaves(failure))
-        raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(ending)))
     else:
@@ -131,10 +131,3 @@ def _stage(kafka: str, security: str) -> Callable[..., AbstractAsyncContextManag
     except ModuleNotFoundError as error:
         raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error
     return partial(brokers_stage, security=Security(security))
-
-
-def _leaves(group: BaseExceptionGroup[LabError]) -> list[LabError]:
-    found: list[LabError] = []
-    for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found
