@@ -10,12 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lab.authority import Authority
+from lab.processes import dies_with_us
 
 from ..byte_path.peer import MissingError
 from ..document_part import DocumentPart
@@ -23,6 +25,9 @@ from .ends import CIPHER, openssl_environment, serve
 from .measuring import Found, measure, medians, memory_of_each, running
 from .reporting import table
 from .ways import NAME, WAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PART = DocumentPart("tls")
 _AGAIN = "TLS_BENCHMARK_HOME"
@@ -42,7 +47,8 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
     if home is None:
         with tempfile.TemporaryDirectory() as made:
             environment = openssl_environment(Path(made)) | {_AGAIN: made}
-            done = subprocess.run([sys.executable, "-m", "benchmarks.tls", *sys.argv[1:]], env=environment, check=False)
+            again = [*dies_with_us(), sys.executable, "-m", "benchmarks.tls", *sys.argv[1:]]
+            done = subprocess.run(again, env=environment, check=False)
         raise SystemExit(done.returncode)
     found = _rounds(Path(home), rounds, seconds)
     text = table({name: medians(runs) for name, runs in found.items()}, rounds)
@@ -51,14 +57,22 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
         PART.write(write, text)
 
 
+@contextmanager
+def leading(home: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The leader, with the keys of `home`, and its port."""
+    command = [*dies_with_us(), sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as leader:
+        try:
+            yield leader, int(leader.stdout.readline()) if leader.stdout is not None else 0
+        finally:
+            leader.kill()
+
+
 def _rounds(home: Path, rounds: int, seconds: float) -> dict[str, list[Found]]:
     Authority(home).issue("own.pem", [NAME])
     found: dict[str, list[Found]] = {way.name: [] for way in WAYS}
     with ExitStack() as stack:
-        command = [sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
-        leader = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(leader.kill)
-        port = int(leader.stdout.readline()) if leader.stdout is not None else 0
+        _, port = stack.enter_context(leading(home))
         relays = []
         for way in WAYS:
             try:

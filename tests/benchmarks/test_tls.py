@@ -6,12 +6,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benchmarks.byte_path.loads import SMALL
 from benchmarks.tls.ends import BULK, CIPHER, Follower, follower_context, openssl_environment
 from benchmarks.tls.measuring import Found, medians
 from benchmarks.tls.reporting import table
 from benchmarks.tls.ways import NAME
 from lab.authority import Authority
+from tests.benchmarks.orphans import left_behind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,3 +43,30 @@ def test_both_ends_speak_fetch_inside_the_suite_that_is_measured(tmp_path: Path)
         assert follower.fetch(SMALL) < 300
         follower.close()
         leader.kill()
+
+
+LEADER = """
+import time
+from pathlib import Path
+from benchmarks.tls.__main__ import leading
+
+with leading(Path({home!r})) as (leader, port):
+    print(leader.pid, flush=True)
+    time.sleep(60)
+"""
+RELAY = """
+import time
+from pathlib import Path
+from benchmarks.tls import measuring
+
+with (Path({home!r}) / "log").open("wb") as log, measuring.started(["sleep", "60"], log) as relay:
+    time.sleep(0.5)  # by then it is what it was started as, and the kernel knows whose end is its own
+    print(relay.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("script", [LEADER, RELAY])
+def test_neither_leader_nor_relay_outlives_its_benchmark(script: str, tmp_path: Path) -> None:
+    Authority(tmp_path).issue("own.pem", [NAME])
+    assert left_behind(script.format(home=str(tmp_path))) == []
