@@ -133,7 +133,7 @@ class Mover:
 
     async def _measured(self, move: Move, topic: str) -> MoveResult:
         cluster = self._cluster
-        bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+        said = cluster.log_mark()
         mark = cluster.taps.position() if cluster.taps else 0
         async with self._live_producer(move, topic) as live:
             started = time.monotonic()
@@ -150,8 +150,8 @@ class Mover:
             started=started,
             ended=ended,
             comparisons=await trio.to_thread.run_sync(self._compare, move, topic),
-            bad_log_lines=cluster.bad_log_lines()[bad:],
-            shrinks=cluster.shrinks()[shrinks:],
+            bad_log_lines=cluster.bad_log_lines(since=said),
+            shrinks=cluster.shrinks(since=said),
             latencies=_latencies(live) if live else None,
         )
 

@@ -93,3 +93,21 @@ def test_topic_names_are_asked_for_once(tmp_path: Path) -> None:
     cluster.__dict__["admin"] = FakeAdmin()
     assert [cluster.topic_name(name) for name in ("id-1", "id-2", "id-1", "id-2")] == ["orders", "id-2"] * 2
     assert len(asked) == 2
+
+
+def test_lines_since_a_mark_are_told_apart_by_broker(tmp_path: Path) -> None:
+    """A new line of one broker must not be taken for an old one of another that comes after it."""
+    cluster = made(tmp_path, ClusterPlan())
+    old, new = "Non-monotonic update of 102", "invalid full fetch response in 101"
+    write(cluster, 102, old, "Shrinking ISR, long ago")
+    mark = cluster.log_mark()
+    write(cluster, 101, new, "Shrinking ISR, just now")
+    assert cluster.bad_log_lines(since=mark) == [new]
+    assert cluster.shrinks(since=mark) == ["Shrinking ISR, just now"]
+    assert cluster.bad_log_lines() == [new, old]
+    assert cluster.bad_log_lines(since=cluster.log_mark()) == []
+
+
+def write(cluster: Cluster, broker: int, *lines: str) -> None:
+    with cluster.brokers[broker].log_file.open("a") as log:
+        log.writelines(f"{line}\n" for line in lines)
