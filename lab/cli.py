@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -29,7 +28,6 @@ from .moves import HOWS, SIDES, How, Move, MoveResult, Side
 from .records import BIG, SMALL
 from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
-from .security import Security
 from .sidecars import SidecarPlan
 from .stopping import STOPPED, messages, until_told_to_stop
 
@@ -74,8 +72,8 @@ def up(**options: Any) -> None:
     with -Djdk.net.hosts.file set to the file that is printed; others go by address.
     """
     sidecars = SidecarPlan(policy=options["policy"]) if options["sidecars"] else None
-    plan = cluster_plan(tuple(range(101, 101 + options["brokers"])), options)
-    plan = replace(plan, sidecars=sidecars, keep=options["keep"], security=Security(options["security"]))
+    brokers = tuple(range(101, 101 + options["brokers"]))
+    plan = cluster_plan(brokers, options, sidecars=sidecars, keep=options["keep"])
     _run(partial(_up, plan, as_json=options["as_json"]))
 
 
@@ -113,7 +111,7 @@ def move(**options: Any) -> None:
     the same bytes as its leader.
     """
     brokers = tuple(range(101, 101 + options["leaders"] + options["followers"]))
-    wanted = Move(
+    wanted = _wanted(
         how=cast("How", options["how"]),
         side=cast("Side", options["side"]),
         quota_bytes_per_second=options["quota"],
@@ -124,9 +122,7 @@ def move(**options: Any) -> None:
         shape=SMALL if options["records"] == "small" else BIG,
         live=options["live"],
     )
-    plan = replace(
-        cluster_plan(brokers, options), sidecars=_sidecars_for(wanted), security=Security(options["security"])
-    )
+    plan = cluster_plan(brokers, options, sidecars=_sidecars_for(wanted))
     _run(partial(_moves, plan, [wanted] * options["repeat"], as_json=options["as_json"]))
 
 
@@ -210,6 +206,14 @@ async def _versions_seen(kafka: Cluster) -> list[int]:
                 return sorted(seen)
             await trio.sleep(0.1)
     raise LabError("no replica fetched anything")
+
+
+def _wanted(**fields: Any) -> Move:
+    """A move, or a usage error that says why there cannot be such a one."""
+    try:
+        return Move(**fields)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _sidecars_for(wanted: Move) -> SidecarPlan | None:

@@ -185,11 +185,16 @@ async def start_cluster(plan: ClusterPlan) -> Cluster:
     """A cluster that is up; the caller closes it.
 
     Raises:
-        LabError: something did not start; its files are kept and their folder is in a note.
+        LabError: something did not start; its files are kept and their folder is in a note. Of a plan that nothing can
+            be made of, none are.
     """
     jars = await trio.to_thread.run_sync(kafka_jars, plan.release.kafka)
     home = Path(tempfile.mkdtemp(prefix="kafka-lab-"))
-    made = Cluster(plan, home=home, jars=jars)
+    try:
+        made = Cluster(plan, home=home, jars=jars)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
     try:
         await made.start()
     except BaseException as error:
