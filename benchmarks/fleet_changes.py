@@ -282,8 +282,8 @@ def table(found: dict[str, list[Timing]]) -> str:
 
 
 @click.command()
-@click.option("--changes", default=20, show_default=True, help="Each way.")
-@click.option("--sidecars", default=3, show_default=True, help="At most 9.")
+@click.option("--changes", default=20, show_default=True, type=click.IntRange(1), help="Each way.")
+@click.option("--sidecars", default=3, show_default=True, type=click.IntRange(1, 9))
 @click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
 def main(changes: int, sidecars: int, write: Path | None) -> None:
     """Time changes of quotas until they are in force at every sidecar."""

@@ -151,8 +151,8 @@ def table(found: dict[str, list[Answered]]) -> str:
 
 
 @click.command()
-@click.option("--rate", default=100.0, show_default=True, help="Pods a second.")
-@click.option("--seconds", default=10.0, show_default=True)
+@click.option("--rate", default=100.0, show_default=True, type=click.FloatRange(0.1), help="Pods a second.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1))
 @click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
 def main(rate: float, seconds: float, write: Path | None) -> None:
     """Measure what the webhook costs who makes pods."""

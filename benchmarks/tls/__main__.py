@@ -35,8 +35,16 @@ _AGAIN = "TLS_BENCHMARK_HOME"
 
 
 @click.command()
-@click.option("--rounds", default=10, show_default=True, help="Each way once in every round, in turns.")
-@click.option("--seconds", default=1.0, show_default=True, help="Of bulk; half as long of what is small.")
+@click.option(
+    "--rounds", default=10, show_default=True, type=click.IntRange(1), help="Each way once in every round, in turns."
+)
+@click.option(
+    "--seconds",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.1),
+    help="Of bulk; half as long of what is small.",
+)
 @click.option("--write", type=click.Path(path_type=Path, exists=True), help="A document with the table's marks.")
 @click.option("--leader", type=click.Path(path_type=Path), hidden=True)
 def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None) -> None:

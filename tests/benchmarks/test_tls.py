@@ -32,6 +32,13 @@ def test_each_has_its_ratio_to_the_first() -> None:
     assert medians([ONE, OTHER, OTHER]) == OTHER
 
 
+def test_the_first_is_named_as_what_the_others_are_held_against() -> None:
+    """HAProxy, unless it is not installed."""
+    for first, named in (("haproxy", "HAProxy with its defaults"), ("envoy", "envoy")):
+        said = table({first: ONE, "sidecar": OTHER}, 3).splitlines()[0]
+        assert said == f"Medians of 3 rounds; in brackets the ratio to {named}."
+
+
 def test_both_ends_speak_fetch_inside_the_suite_that_is_measured(tmp_path: Path) -> None:
     Authority(tmp_path).issue("own.pem", [NAME])
     command = [sys.executable, "-m", "benchmarks.tls", "--leader", str(tmp_path)]
