@@ -17,6 +17,7 @@ import trio
 from rich.console import Console
 from rich.table import Table
 
+from . import stopping
 from .addresses import KAFKA_PORT
 from .cluster import Cluster, cluster
 from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
@@ -29,7 +30,6 @@ from .records import BIG, SMALL
 from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
 from .sidecars import SidecarPlan
-from .stopping import STOPPED, messages, until_told_to_stop
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -244,24 +244,14 @@ def _places(kafka: Cluster) -> dict[str, object]:
 
 
 def _run(work: Callable[[], Awaitable[int]]) -> NoReturn:
-    """Run to the end, Ctrl-C, SIGTERM or SIGHUP, and exit with the status that came of it.
-
-    What is raised in a nursery leaves it in a group, Ctrl-C too.
-    """
-    status: int | None = None
-    failures: list[str] = []
-    try:
-        status = trio.run(until_told_to_stop, work)
-    except* LabError as errors:
-        failures = messages(errors)
-    except* KeyboardInterrupt:
-        failures = []
+    """Run to the end, Ctrl-C, SIGTERM or SIGHUP, and exit with the status that came of it."""
+    status, failures = stopping.run(work)
     if failures:
         click.echo("\n".join(["Error: " + failures[0], *failures[1:]]), err=True)
         sys.exit(1)
     if status is None:
         click.echo("stopped", err=True)
-        sys.exit(STOPPED)
+        sys.exit(stopping.STOPPED)
     sys.exit(status)
 
 

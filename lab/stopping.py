@@ -11,12 +11,30 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
+from .errors import LabError
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
 STOPPED = 130
 """The exit status of a command that was stopped. As shells have it: 128 and the number of SIGINT."""
 _Result = TypeVar("_Result")
+
+
+def run(work: Callable[[], Awaitable[_Result]]) -> tuple[_Result | None, list[str]]:
+    """Have Trio run a command's work: (what it returned, None if it was stopped or failed; what its LabErrors say).
+
+    What is raised in a nursery leaves it in a group, Ctrl-C too.
+    """
+    result: _Result | None = None
+    failures: list[str] = []
+    try:
+        result = trio.run(until_told_to_stop, work)
+    except* LabError as errors:
+        failures = messages(errors)
+    except* KeyboardInterrupt:
+        failures = []
+    return result, failures
 
 
 async def until_told_to_stop(work: Callable[[], Awaitable[_Result]]) -> _Result | None:

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import trio
 from rich.console import Console
 
-from ..errors import LabError
+from .. import stopping
 from ..extra import missing_extra
-from ..stopping import messages, until_told_to_stop
 from .screen import Screen
 from .story import MIB, Ending, Script, play
 
@@ -89,15 +87,8 @@ def command(
     """
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
-    ending: Ending | None = None
-    failures: list[str] = []
     stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
-    try:
-        ending = trio.run(until_told_to_stop, partial(_run, stage, script, console))
-    except* LabError as errors:
-        failures = messages(errors)
-    except* KeyboardInterrupt:
-        failures = []
+    ending, failures = stopping.run(partial(_run, stage, script, console))
     if failures:
         raise click.ClickException("\n".join(failures) + ("" if kafka == "embedded" else EMBEDDED_HINT))
     if ending is None:
