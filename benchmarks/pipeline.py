@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
+from lab.processes import dies_with_us
 from pipeline.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 from pipeline.scope import moment_text
 
@@ -111,7 +112,7 @@ def run(
     said = folder / f"{job}.stderr"
     began = time.monotonic()
     with said.open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen([*dies_with_us(), *command], stdout=subprocess.PIPE, stderr=errors, text=True)
         watch = _Watch(process.pid)
         printed, _ = process.communicate()
     took = time.monotonic() - began
