@@ -141,8 +141,8 @@ def table(rows: dict[str, Row]) -> str:
 
 @click.command()
 @click.option("--mode", default="quotas", show_default=True, type=click.Choice(list(MODES)))
-@click.option("--seconds", default=5.0, show_default=True, help="Of each measurement.")
-@click.option("--rounds", default=3, show_default=True)
+@click.option("--seconds", default=5.0, show_default=True, type=click.FloatRange(0.1), help="Of each measurement.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1))
 @click.option("--load", "only", multiple=True, type=click.Choice(list(loads())), help="Only these.  [default: all]")
 @click.option("--program", default=None, help="The throttle-sidecar to measure.  [default: this environment's]")
 def main(mode: str, seconds: float, rounds: int, only: tuple[str, ...], program: str | None) -> None:

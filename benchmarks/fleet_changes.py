@@ -38,7 +38,7 @@ from lab.sidecars import throttle_sidecar_script
 from .document_part import DocumentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     Change = Callable[[int], float]
     """Brings a rate about; returns when that was written, in seconds since 1970."""
@@ -48,6 +48,8 @@ WAYS = ("files", "PUT /quotas", "ConfigMap", "ConfigMap each")
 RATE = "leader.replication.throttled.rate"
 QUOTAS = '[brokers.default]\nleader.replication.throttled.rate = {rate}\nleader.replication.throttled.replicas = "*"\n'
 TOKEN = "a-token-for-benchmarks"
+FIRST = 1_000_000
+"""The first rate; each further one is greater by one, by which it is known."""
 MOUNT_LATE_SECONDS = 4.0
 _PATIENCE_SECONDS = 10.0
 
@@ -125,7 +127,7 @@ def set_fleet(fleet: Path, rate: int) -> None:
     command = [throttle_sidecar_script(), "set", RATE, str(rate), "--fleet", str(fleet)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise click.ClickException(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+        raise click.ClickException(f"{' '.join(command)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
 def by_files(home: Path, seats: list[Seat]) -> Change:
@@ -202,68 +204,94 @@ def show(cluster: ControlPlane, mounts: dict[str, list[MountedConfigMap]]) -> No
             mount.publish(data)
 
 
-def measure(change: Change, seats: list[Seat], rates: range) -> list[Timing]:
-    timings = []
-    for rate in rates:
-        written = change(rate)
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How changes are brought about, and the sidecars that they are for."""
+
+    change: Change
+    seats: list[Seat]
+
+    def timed(self, rate: int) -> Timing:
+        written = self.change(rate)
         returned = time.time()
-        in_force = max(each.in_force_at(rate) for each in seats)
-        timings.append(Timing(in_force - written, returned - written))
+        in_force = max(each.in_force_at(rate) for each in self.seats)
         time.sleep(0.05)
-    return timings
+        return Timing(in_force - written, returned - written)
 
 
-def compare(changes: int, brokers: tuple[int, ...], home: Path, cluster: ControlPlane) -> dict[str, list[Timing]]:
-    addresses = free_subnet(brokers)
-    data = {"quotas.toml": QUOTAS.format(rate=1)}
-    found = {}
-    for way in WAYS:
-        place = home / way.replace(" ", "-").replace("/", "")
-        place.mkdir()
-        mounts: dict[str, list[MountedConfigMap]] = {}
-        seats = []
-        for broker in brokers:
-            mount = MountedConfigMap(place / f"mount-{broker}", data)
-            mounts.setdefault(name_of(broker, shared=way == "ConfigMap"), []).append(mount)
-            quotas = mount.directory / "quotas.toml"
-            if "ConfigMap" not in way:
-                quotas = place / f"quotas-{broker}.toml"
-                quotas.write_text(data["quotas.toml"])
-            seats.append(seat(broker, addresses.http(broker), place / f"sidecar-{broker}", quotas))
-        with running(seats):
-            rates = range(1_000_000, 1_000_000 + changes)
-            if way == "files":
-                found[way] = measure(by_files(place, seats), seats, rates)
-            elif way == "PUT /quotas":
-                found[way] = measure(by_put(seats), seats, rates)
-            else:
-                found[way] = _by_config_map(place, seats, mounts, cluster, rates)
+def in_turns(ways: Mapping[str, Callable[[int], Timing]], rates: range) -> dict[str, list[Timing]]:
+    """Each rate by every way, every second one in the other order, so that all find the machine in the same states. The
+    first rate is thrown away: whoever takes it has yet to load what the others find loaded."""
+    found: dict[str, list[Timing]] = {name: [] for name in ways}
+    for number, rate in enumerate(rates):
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            timing = ways[name](rate)
+            if number:
+                found[name].append(timing)
     return found
 
 
-def _by_config_map(
-    place: Path, seats: list[Seat], mounts: dict[str, list[MountedConfigMap]], cluster: ControlPlane, rates: range
-) -> list[Timing]:
+def compare(changes: int, brokers: tuple[int, ...], home: Path, cluster: ControlPlane) -> dict[str, list[Timing]]:
     namespace = ("create", "namespace", "kafka", "--dry-run=client", "-o", "json")
     cluster.kubectl("apply", "-f", "-", said=cluster.kubectl(*namespace))
-    for name in mounts:
-        cluster.kubectl("delete", "configmap", name, "--namespace=kafka", "--ignore-not-found")
-        source = f"--from-literal=quotas.toml={QUOTAS.format(rate=1)}"
-        cluster.kubectl("create", "configmap", name, "--namespace=kafka", source)
+    mounts: dict[str, list[MountedConfigMap]] = {}
+    ways = {}
+    with contextlib.ExitStack() as stack:
+        for name in WAYS:
+            place = home / name.replace(" ", "-").replace("/", "")
+            place.mkdir()
+            ways[name] = way = _way(name, brokers, place, cluster, mounts)
+            stack.enter_context(running(way.seats))
+        with _kubelet(cluster, mounts):
+            found = in_turns({name: way.timed for name, way in ways.items()}, range(FIRST, FIRST + 1 + changes))
+        show(cluster, mounts)
+        time.sleep(1)
+    _nothing_was_undone([each for way in ways.values() for each in way.seats])
+    return found
+
+
+def _way(
+    name: str, brokers: tuple[int, ...], place: Path, cluster: ControlPlane, mounts: dict[str, list[MountedConfigMap]]
+) -> Way:
+    """With files, or with ConfigMaps, whose mounts are added to `mounts`."""
+    addresses, data = free_subnet(brokers), {"quotas.toml": QUOTAS.format(rate=1)}
+    seats = []
+    for broker in brokers:
+        quotas = place / f"quotas-{broker}.toml"
+        if "ConfigMap" in name:
+            mount = MountedConfigMap(place / f"mount-{broker}", data)
+            mounts.setdefault(name_of(broker, shared=name == "ConfigMap"), []).append(mount)
+            quotas = mount.directory / "quotas.toml"
+        else:
+            quotas.write_text(data["quotas.toml"])
+        seats.append(seat(broker, addresses.http(broker), place / f"sidecar-{broker}", quotas))
+    if name == "files":
+        return Way(by_files(place, seats), seats)
+    if name == "PUT /quotas":
+        return Way(by_put(seats), seats)
+    for map_name in sorted({name_of(broker, shared=name == "ConfigMap") for broker in brokers}):
+        cluster.kubectl("delete", "configmap", map_name, "--namespace=kafka", "--ignore-not-found")
+        source = f"--from-literal=quotas.toml={data['quotas.toml']}"
+        cluster.kubectl("create", "configmap", map_name, "--namespace=kafka", source)
+    return Way(by_config_map(place, seats, cluster, shared=name == "ConfigMap"), seats)
+
+
+@contextlib.contextmanager
+def _kubelet(cluster: ControlPlane, mounts: dict[str, list[MountedConfigMap]]) -> Iterator[None]:
     over = threading.Event()
     kubelet = threading.Thread(target=mount_late, args=(cluster, mounts, over))
     kubelet.start()
     try:
-        found = measure(by_config_map(place, seats, cluster, shared=len(mounts) == 1), seats, rates)
+        yield
     finally:
         over.set()
         kubelet.join()
-    show(cluster, mounts)
-    time.sleep(1)
+
+
+def _nothing_was_undone(seats: list[Seat]) -> None:
     lost = [line for each in seats for line in each.process.output.read_text().splitlines() if "_replaced" in line]
     if lost:
         raise click.ClickException(f"a mount that was late undid a change: {lost}")
-    return found
 
 
 def table(found: dict[str, list[Timing]]) -> str:
@@ -282,8 +310,8 @@ def table(found: dict[str, list[Timing]]) -> str:
 
 
 @click.command()
-@click.option("--changes", default=20, show_default=True, help="Each way.")
-@click.option("--sidecars", default=3, show_default=True, help="At most 9.")
+@click.option("--changes", default=20, show_default=True, type=click.IntRange(1), help="Each way.")
+@click.option("--sidecars", default=3, show_default=True, type=click.IntRange(1, 9))
 @click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
 def main(changes: int, sidecars: int, write: Path | None) -> None:
     """Time changes of quotas until they are in force at every sidecar."""

@@ -64,7 +64,7 @@ class Traffic:
         self.numbers = random.Random(seed)
         self.partitions = [_Partition(number, self.numbers) for number in range(PARTITIONS)]
         self.ledger = Ledger(0.0)
-        self.reports: list[Callable[[], None]] = []
+        self.reports: list[partial[None]] = []
         """The calls of this second, in order. They are made later, so that their cost is measured apart from that of
         making them up."""
         self.turn = 0
@@ -110,10 +110,11 @@ def low_quota(traffic: Traffic, second: int) -> None:
 def high_quota(traffic: Traffic, second: int) -> None:
     """100 MB/s: every partition gets about a megabyte in every second, and is left out for the rest of it."""
     for one in traffic.partitions:
+        served = traffic.numbers.randrange(10)
         for fetch in range(10):
             now = second + (fetch + 0.5) / 10
-            if fetch == traffic.numbers.randrange(10) or fetch == 9:
-                size = round(MIB * traffic.numbers.uniform(0.4, 1.0))
+            if fetch == served:
+                size = round(MB * traffic.numbers.uniform(0.6, 1.4))
                 one.moves(size, traffic.numbers)
                 traffic.carries(one, size, now, in_sync=False)
             else:

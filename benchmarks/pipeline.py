@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psutil
 
+from lab.processes import dies_with_us
 from pipeline.generate import BYTES_PER_MESSAGE, FIRST_BROKER, START_SECONDS, Cluster
 from pipeline.scope import moment_text
 
@@ -37,6 +38,8 @@ ROWS_PER_BROKER = 2 * PARTITIONS_PER_BROKER * SECONDS
 MB = 1_000_000
 KIB = 1024
 LOOK_SECONDS = 0.1
+MARK = ".made-by-benchmarks-pipeline"
+"""A file in each folder that this benchmark made, and so may remove."""
 
 
 class Tasks(NamedTuple):
@@ -83,7 +86,7 @@ class Cost:
 def cluster_of(rows: int) -> Cluster:
     """The cluster whose journals have so many rows. Raises ValueError if there is none."""
     brokers, rest = divmod(rows, ROWS_PER_BROKER)
-    if rest:
+    if rest or brokers < 1:
         raise ValueError(f"expected a multiple of {ROWS_PER_BROKER} rows, found {rows}")
     return Cluster(brokers=brokers, partitions=PARTITIONS_PER_BROKER * brokers, seconds=SECONDS)
 
@@ -109,7 +112,7 @@ def run(
     said = folder / f"{job}.stderr"
     began = time.monotonic()
     with said.open("wb") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen([*dies_with_us(), *command], stdout=subprocess.PIPE, stderr=errors, text=True)
         watch = _Watch(process.pid)
         printed, _ = process.communicate()
     took = time.monotonic() - began
@@ -304,8 +307,25 @@ def row(cost: Cost, smaller: Cost | None) -> str:
     ).replace(",", " ")
 
 
-def main() -> None:
-    """Entry point of `python -m benchmarks.pipeline`."""
+def own_folder(folder: Path, *, kept: bool) -> None:
+    """An empty folder with the mark of this benchmark, which removes it with all that is in it; or one that it kept.
+
+    Raises:
+        ValueError: it is somebody else's.
+    """
+    is_own = (folder / MARK).exists()
+    if kept and not is_own:
+        raise ValueError(f"expected a folder that a run with --keep left, found {folder}")
+    if not is_own and folder.exists() and any(folder.iterdir()):
+        raise ValueError(f"expected an empty folder, or one that this benchmark made, found others' files in {folder}")
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / MARK).touch()
+
+
+def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What was typed; whatever is wrong with it is said before anything is removed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=lambda text: int(float(text)), nargs="+", default=ROWS, help="such as 1e6 5e7")
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS), help="besides generate and ingest")
@@ -314,15 +334,25 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/pipeline"), help="needs some 12 bytes a row")
     parser.add_argument("--keep", action="store_true", help="leave the tables there, for a run with more --jobs")
     parser.add_argument("--kept", action="store_true", help="begin with those that a run with --keep left")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if (options.keep or options.kept) and len(options.rows) > 1:
         parser.error("--keep and --kept: expected one --rows")
+    try:
+        for rows in options.rows:
+            cluster_of(rows)
+        own_folder(options.folder, kept=options.kept)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    return options
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of `python -m benchmarks.pipeline`."""
+    options = options_of(arguments)
     smaller: dict[str, Cost] = {}
     print(HEAD)
     for rows in options.rows:
-        if not options.kept:
-            shutil.rmtree(options.folder, ignore_errors=True)
-            options.folder.mkdir(parents=True)
+        own_folder(options.folder, kept=options.kept)
         folder = options.folder.resolve()
         settings = {"cores": options.cores, "memory": options.memory, "jobs": options.jobs, "made": options.kept}
         for cost in measure(rows, folder, **settings):

@@ -186,9 +186,11 @@ def table(found: dict[tuple[str, str], list[Scrape]]) -> str:
 
 
 @click.command()
-@click.option("--replicas", default=200_000, show_default=True, help="Throttled replicas in all.")
-@click.option("--connections", default=200, show_default=True, help="Over so many connections.")
-@click.option("--rounds", default=9, show_default=True, help="Scrapes of each page, each way.")
+@click.option(
+    "--replicas", default=200_000, show_default=True, type=click.IntRange(1), help="Throttled replicas in all."
+)
+@click.option("--connections", default=200, show_default=True, type=click.IntRange(1), help="Over so many connections.")
+@click.option("--rounds", default=9, show_default=True, type=click.IntRange(1), help="Scrapes of each page, each way.")
 @click.option("--collect", is_flag=True, help="With the garbage collector on.")
 @click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
 def main(replicas: int, connections: int, rounds: int, write: Path | None, *, collect: bool) -> None:

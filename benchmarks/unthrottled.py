@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import click
 import trio
 
+from lab import stopping
 from lab.addresses import KAFKA_PORT
 from lab.cluster import cluster
 from lab.cluster_plan import ClusterPlan
+from lab.errors import LabError
 from lab.moves import MIB
 from lab.processes import Process, accepts_connections, kill_all, wait_until
 from lab.rooms import open_rooms
@@ -45,8 +47,9 @@ LEADER, FOLLOWER = 101, 102
 BROKERS = (LEADER, FOLLOWER)
 PARTITIONS = range(8)
 GIB = 1024 * MIB
-THROTTLED_BYTES = 16 * MIB
+THROTTLED_BYTES = 64 * MIB
 QUOTA = 4.0 * MIB
+"""The throttled topic takes a quarter of a minute: longer than what moves beside it, over a link too."""
 _LOOK_SECONDS = 0.005
 _PATIENCE_SECONDS = 120.0
 _START_SECONDS = 10.0
@@ -116,7 +119,9 @@ def bytes_on_disk(log_dir: Path, name: str) -> int:
     return sum(segment.stat().st_size for segment in log_dir.glob(f"{name}-*/*.log"))
 
 
-async def _moved(stage: Stage, name: str) -> Run:
+async def _moved(stage: Stage, name: str, *, beside: str | None = None) -> Run:
+    """Raises LabError: `beside`, a throttled topic, was not moving any more when the last byte of this one arrived.
+    What was measured then was partly a move beside nothing."""
     kafka = stage.kafka
     total = bytes_on_disk(kafka.brokers[LEADER].log_dir, name)
     cpu, started = stage.cpu_seconds(), time.monotonic()
@@ -126,6 +131,11 @@ async def _moved(stage: Stage, name: str) -> Run:
         while bytes_on_disk(target, name) < total:  # noqa: ASYNC110 - a file system tells nobody
             await trio.sleep(_LOOK_SECONDS)
     took, cpu = time.monotonic() - started, stage.cpu_seconds() - cpu
+    if beside is not None and not await trio.to_thread.run_sync(kafka.admin.moving, beside, [0]):
+        raise LabError(
+            f"expected {THROTTLED_BYTES / MIB:.0f} MiB at {QUOTA / MIB:g} MiB/s to be moving still after the"
+            f" {took:.1f} s of {total / MIB:.0f} MiB beside them, found that they had moved: measure fewer bytes"
+        )
     await until_moved(kafka, name, PARTITIONS, timeout_seconds=30)
     await until_equal(kafka, name, timeout_seconds=30)
     return Run(total / took, cpu * GIB / total)
@@ -160,7 +170,8 @@ async def beside_a_throttled_one(stage: Stage, bytes_per_partition: int) -> Run:
         await throttled.enter_async_context(quotas)
         await trio.to_thread.run_sync(kafka.admin.reassign, slow, {0: [LEADER, FOLLOWER]})
         await trio.sleep(1)
-        found = await _moved(stage, name)
+        found = await _moved(stage, name, beside=slow)
+        await throttled.aclose()  # what is left of it need not be waited for
         await until_moved(kafka, slow, [0], timeout_seconds=60)
     return found
 
@@ -267,7 +278,7 @@ def main(rounds: int, mib: int, link: float | None, as_json: bool) -> None:
         click.echo(f"left out: {why}", err=True)
         ways = ("direct", "sidecars")
     speed = None if link is None else int(link * 1e9 / 8)
-    found = trio.run(
+    found, failures = stopping.run(
         partial(
             measure,
             rounds=rounds,
@@ -277,6 +288,10 @@ def main(rounds: int, mib: int, link: float | None, as_json: bool) -> None:
             tell=partial(click.echo, err=True),
         )
     )
+    if failures:
+        raise click.ClickException("\n".join(failures))
+    if found is None:
+        raise click.Abort
     if as_json:
         for one in found:
             print(json.dumps(one.summary()))

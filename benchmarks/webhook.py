@@ -8,6 +8,7 @@ answer is checked: a pod that asked has its sidecar, and one that did not has no
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import http.client
 import json
@@ -16,21 +17,27 @@ import statistics
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
+import trio
 import yaml
 
 from lab.authority import Authority
+from lab.errors import LabError
 from lab.kubernetes.control_plane import control_plane
-from lab.processes import Process, accepts_connections, kill_all
+from lab.processes import Process, accepts_connections, kill_all, wait_until
 from lab.sidecars import throttle_sidecar_script
 
 from .document_part import DocumentPart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lab.kubernetes.control_plane import ControlPlane
 
 PART = DocumentPart("webhook")
@@ -38,6 +45,9 @@ CHART = Path(__file__).parents[1] / "deploy" / "helm"
 LABEL = "kafka-throttle-sidecar/inject"
 PORT = 8443
 CONNECTIONS = 8
+TURNS = 5
+"""Of each kind of pod, so that both find the machine in the same states."""
+START_SECONDS = 30.0
 NAME = "kafka-0.kafka"
 BROKERS = [
     {"id": 0, "pod": "kafka-0", "name": NAME, "address": f"{NAME}.svc"},
@@ -73,36 +83,65 @@ class Load:
         self._next = 0
 
     def run(self, rate: float, seconds: float) -> list[Answered]:
-        answers: list[Answered] = []
-        began = time.monotonic() + 0.5
-        threads = [
-            threading.Thread(target=self._work, args=(answers, began, rate, int(rate * seconds)))
-            for _ in range(CONNECTIONS)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return answers
+        """Every connection is open, and has had an answer, before the first request is due: what a handshake costs, and
+        what whoever answers loads for the first, is not the webhook's.
 
-    def _work(self, answers: list[Answered], began: float, rate: float, count: int) -> None:
+        Raises OSError: a connection is lost.
+        """
+        with contextlib.ExitStack() as opened:
+            connections = [opened.enter_context(contextlib.closing(self._connected())) for _ in range(CONNECTIONS)]
+            self._next = 0
+            began = time.monotonic()
+            with ThreadPoolExecutor(CONNECTIONS) as pool:
+                work = partial(self._work, began=began, rate=rate, count=max(1, round(rate * seconds)))
+                return [answer for answers in pool.map(work, connections) for answer in answers]
+
+    def _connected(self) -> http.client.HTTPSConnection:
         connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=30)
+        self._ask(connection)
+        return connection
+
+    def _work(
+        self, connection: http.client.HTTPSConnection, *, began: float, rate: float, count: int
+    ) -> list[Answered]:
+        answers: list[Answered] = []
         while True:
             with self._lock:
                 number, self._next = self._next, self._next + 1
             if number >= count:
-                connection.close()
-                return
+                return answers
             due = began + number / rate
             time.sleep(max(0.0, due - time.monotonic()))
-            connection.request("POST", "/api/v1/namespaces/kafka/pods?dryRun=All", self._body, self._headers)
-            answer = connection.getresponse()
-            said = answer.read()
-            has = b'"throttle-sidecar"' in said
-            answers.append(Answered(time.monotonic() - due, answer.status == 201 and has == self._asks))
+            good = self._ask(connection)
+            answers.append(Answered(time.monotonic() - due, good))
+
+    def _ask(self, connection: http.client.HTTPSConnection) -> bool:
+        """Whether the answer is what it should be."""
+        connection.request("POST", "/api/v1/namespaces/kafka/pods?dryRun=All", self._body, self._headers)
+        answer = connection.getresponse()
+        has = b'"throttle-sidecar"' in answer.read()
+        return answer.status == 201 and has == self._asks
 
 
 def measure(cluster: ControlPlane, home: Path, rate: float, seconds: float) -> dict[str, list[Answered]]:
+    """Both kinds of pod, in turns. Raises LabError: the webhook does not start."""
+    asking = copy.deepcopy(POD)
+    asking["metadata"]["labels"][LABEL] = "true"
+    with _webhook(cluster, home):
+        loads = {
+            "a pod that asks": Load(cluster, asking, asks=True),
+            "a pod that does not": Load(cluster, POD, asks=False),
+        }
+        found: dict[str, list[Answered]] = {name: [] for name in loads}
+        for _ in range(TURNS):
+            for name, load in loads.items():
+                found[name] += load.run(rate, seconds / TURNS)
+    return found
+
+
+@contextlib.contextmanager
+def _webhook(cluster: ControlPlane, home: Path) -> Iterator[None]:
+    """The chart's webhook, run by this machine, registered."""
     authority = Authority(home / "authority")
     identity = authority.issue("webhook.pem", [cluster.address])
     values = {
@@ -126,17 +165,17 @@ def measure(cluster: ControlPlane, home: Path, rate: float, seconds: float) -> d
     webhook = Process("webhook", command, output=home / "webhook.log")
     webhook.start()
     try:
-        while not accepts_connections(cluster.address, PORT):
-            time.sleep(0.1)
+        trio.run(until_listening, webhook, cluster.address)
         time.sleep(2)  # the API server learns of the registration, and makes the namespace's service account
-        asking = copy.deepcopy(POD)
-        asking["metadata"]["labels"][LABEL] = "true"
-        return {
-            "a pod that asks": Load(cluster, asking, asks=True).run(rate, seconds),
-            "a pod that does not": Load(cluster, POD, asks=False).run(rate, seconds),
-        }
+        yield
     finally:
         kill_all([webhook])
+
+
+async def until_listening(webhook: Process, address: str) -> None:
+    """Raises LabError, with its last lines: it ended, or took too long."""
+    there = partial(accepts_connections, address, PORT)
+    await wait_until(there, process=webhook, what="it listened", timeout_seconds=START_SECONDS)
 
 
 def table(found: dict[str, list[Answered]]) -> str:
@@ -151,13 +190,16 @@ def table(found: dict[str, list[Answered]]) -> str:
 
 
 @click.command()
-@click.option("--rate", default=100.0, show_default=True, help="Pods a second.")
-@click.option("--seconds", default=10.0, show_default=True)
+@click.option("--rate", default=100.0, show_default=True, type=click.FloatRange(0.1), help="Pods a second.")
+@click.option("--seconds", default=10.0, show_default=True, type=click.FloatRange(0.1))
 @click.option("--write", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Put the table there.")
 def main(rate: float, seconds: float, write: Path | None) -> None:
     """Measure what the webhook costs who makes pods."""
-    with tempfile.TemporaryDirectory() as home, control_plane() as cluster:
-        found = measure(cluster, Path(home), rate, seconds)
+    try:
+        with tempfile.TemporaryDirectory() as home, control_plane() as cluster:
+            found = measure(cluster, Path(home), rate, seconds)
+    except LabError as error:
+        raise click.ClickException(str(error)) from error
     text = f"{rate:g} pods a second for {seconds:g} s, over {CONNECTIONS} connections:\n\n{table(found)}"
     click.echo(text)
     if write is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 import trio
 
 from lab.sidecars import throttle_sidecar_script
+from lab.stopping import STOPPED, until_told_to_stop
 
+from .findings import cases_of
 from .invariant import MIB, Bounds
 from .modes import MODES
 from .priority import be_nice
@@ -20,29 +22,69 @@ from .running import Order, replay, run
 from .scenes import SCENES
 from .stage import Program
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from .campaign import Result
+    from .findings import Kept
+
 CORPUS = Path("build/fuzz")
 NO_SCENE = "none"
 
 
+COUNT = click.IntRange(0)
+FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+def _kept(_: click.Context, option: click.Parameter, paths: Sequence[Path]) -> dict[Path, Kept]:
+    """What the corpus files hold. They are read before anything runs, so that a wrong one is said at once."""
+    try:
+        found = {path: cases_of(path) for path in paths}
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=option) from error
+    for path, (mode, _cases) in found.items():
+        if mode not in MODES:
+            raise click.BadParameter(
+                f"{path}: expected one of the modes {', '.join(MODES)}, found {mode}", param=option
+            )
+    return found
+
+
+def _results(_: click.Context, option: click.Parameter, paths: Sequence[Path]) -> list[Result]:
+    found: list[Result] = []
+    for path in paths:
+        try:
+            found += from_json(path.read_text("utf-8"))
+        except ValueError as error:
+            message = f"{path}: expected lines that a run wrote with --json, found something else ({error})"
+            raise click.BadParameter(message, param=option) from error
+    return found
+
+
+def _in_a_folder(_: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """It is written when the run is over, half an hour later perhaps."""
+    if path is not None and not path.parent.is_dir():
+        raise click.BadParameter(f"expected a folder to write into, found none: {path.parent}", param=option)
+    return path
+
+
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.option("--seed", default=1, help="Everything that is sent follows from it.")
-@click.option("--requests", default=60_000, help="Hostile requests, over all modes.")
-@click.option("--answers", default=30_000, help="Hostile answers of a leader, over all modes.")
-@click.option("--http", default=6_000, help="Hostile HTTP requests, over all modes.")
-@click.option("--quota-files", default=120, help="Hostile quotas.toml files, over all modes.")
+@click.option("--requests", default=60_000, type=COUNT, help="Hostile requests, over all modes.")
+@click.option("--answers", default=30_000, type=COUNT, help="Hostile answers of a leader, over all modes.")
+@click.option("--http", default=6_000, type=COUNT, help="Hostile HTTP requests, over all modes.")
+@click.option("--quota-files", default=120, type=COUNT, help="Hostile quotas.toml files, over all modes.")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)), help="Repeatable.  [default: all]")
 @click.option(
     "--scene", "scenes", multiple=True, type=click.Choice([*SCENES, NO_SCENE]), help="Repeatable.  [default: all]"
 )
 @click.option("--scene-size", default=1.0, help="How long a scene is, beside the usual.")
-@click.option("--at-once", default=24, help="Attackers.")
+@click.option("--at-once", default=24, type=click.IntRange(1), help="Attackers.")
 @click.option("--slow-ms", default=100.0, help="How much longer than the control's a fetch of the victim's may take.")
-@click.option("--memory", default=400, help="MiB that the sidecar may have.")
+@click.option("--memory", default=400, type=click.IntRange(1), help="MiB that the sidecar may have.")
 @click.option("--program", default=None, help="The throttle-sidecar to attack.  [default: this environment's]")
 @click.option("--corpus", default=CORPUS, type=click.Path(path_type=Path), help="Where failing bytes are kept.")
-@click.option(
-    "--replay", "files", multiple=True, type=click.Path(path_type=Path, exists=True), help="Only these files."
-)
+@click.option("--replay", "files", multiple=True, type=FILE, callback=_kept, help="Only these files.")
 @click.option(
     "--whole",
     is_flag=True,
@@ -53,10 +95,18 @@ NO_SCENE = "none"
     "--sum",
     "parts",
     multiple=True,
-    type=click.Path(path_type=Path, exists=True),
+    type=FILE,
+    callback=_results,
     help="Only add up what runs wrote with --json, by what was thrown.",
 )
-@click.option("--json", "json_to", default=None, type=click.Path(path_type=Path), help="Write results, as JSON lines.")
+@click.option(
+    "--json",
+    "json_to",
+    default=None,
+    type=click.Path(path_type=Path, dir_okay=False),
+    callback=_in_a_folder,
+    help="Write results, as JSON lines.",
+)
 def main(
     *,
     seed: int,
@@ -72,9 +122,9 @@ def main(
     memory: int,
     program: str | None,
     corpus: Path,
-    files: tuple[Path, ...],
+    files: dict[Path, Kept],
     whole: bool,
-    parts: tuple[Path, ...],
+    parts: list[Result],
     json_to: Path | None,
 ) -> None:
     """Throw bytes at a running sidecar; whoever else is relayed by it must not notice.
@@ -92,7 +142,7 @@ def main(
       make fuzz ARGS="--replay build/fuzz/requests-none-0123456789.json"
     """
     if parts:
-        click.echo(table(summed(one for part in parts for one in from_json(part.read_text("utf-8")))))
+        click.echo(table(summed(parts)))
         return
     order = Order(
         seed=seed,
@@ -109,11 +159,26 @@ def main(
     _carry_out(order.as_whole() if whole else order, files, json_to)
 
 
-def _carry_out(order: Order, files: tuple[Path, ...], json_to: Path | None) -> NoReturn:
+def _carry_out(order: Order, files: dict[Path, Kept], json_to: Path | None) -> NoReturn:
+    """Whatever ends the run, what is finished by then is told."""
     be_nice()
-    say = partial(click.echo, err=True)
-    results = trio.run(replay, files, order, say) if files else trio.run(run, order, say)
+    results: list[Result] = []
+    work = partial(replay, files) if files else run
+    stopped = True
+    try:
+        finished = partial(_finished, work, order, results)
+        stopped = trio.run(until_told_to_stop, finished) is None
+    except* KeyboardInterrupt:
+        stopped = True
     click.echo(table(results))
     if json_to is not None:
         json_to.write_text(as_json(results), "utf-8")
+    if stopped:
+        click.echo("stopped: what was not finished is not in the table", err=True)
+        sys.exit(STOPPED)
     sys.exit(1 if any(result.findings for result in results) else 0)
+
+
+async def _finished(work: Callable[..., Awaitable[None]], order: Order, results: list[Result]) -> bool:
+    await work(order, partial(click.echo, err=True), results)
+    return True

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from .invariant import Breach
 
+    Kept = tuple[str, Sequence[Case]]
+    """What a corpus file holds: the mode, and the cases."""
+
 FORMAT = 1
 
 
@@ -64,7 +67,7 @@ class Finding:
         return path
 
 
-def cases_of(path: Path) -> tuple[str, Sequence[Case]]:
+def cases_of(path: Path) -> Kept:
     """(mode, cases) of a corpus file. Raises ValueError for a file that is none, with its name."""
     try:
         said = json.loads(path.read_text("utf-8"))

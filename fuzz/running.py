@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from .campaign import Campaign, Result, replayed
-from .findings import Finding, cases_of
+from .findings import Finding
 from .http_cases import http_case
 from .invariant import Bounds
 from .kafka_cases import answer_case, request_case
@@ -22,9 +22,10 @@ from .scenes import SCENES, QuotaFiles
 from .stage import open_stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .cases import Case
+    from .findings import Kept
     from .modes import Mode
     from .stage import Program, Stage
 
@@ -73,15 +74,14 @@ class Order:
         return replace(self, frames=frames, quota_files=files, scenes=(), at_once=WHOLE_AT_ONCE)
 
 
-async def run(order: Order, say: Callable[[str], None]) -> list[Result]:
-    """Carry it out; `say` gets a line of progress now and then."""
-    results: list[Result] = []
+async def run(order: Order, say: Callable[[str], None], results: list[Result]) -> None:
+    """Carry it out; `say` gets a line of progress now and then, `results` what each family and scene came to, as soon
+    as it is over: who is stopped half-way has those."""
     for name in order.modes:
         with tempfile.TemporaryDirectory(prefix="fuzz-") as home:
             async with open_stage(MODES[name], order.program, Path(home), control=order.control) as stage:
                 campaign = Campaign(order.seed, order.bounds, order.corpus, order.at_once, say)
                 await _on_stage(order, campaign, stage, results)
-    return results
 
 
 async def _on_stage(order: Order, campaign: Campaign, stage: Stage, results: list[Result]) -> None:
@@ -108,11 +108,9 @@ def _progress(campaign: Campaign, result: Result) -> None:
     )
 
 
-async def replay(paths: Sequence[Path], order: Order, say: Callable[[str], None]) -> list[Result]:
-    """Send what is in corpus files, each to a sidecar of its own. Raises ValueError for a file that is none."""
-    results = []
-    for path in paths:
-        mode, cases = cases_of(path)
+async def replay(kept: Mapping[Path, Kept], order: Order, say: Callable[[str], None], results: list[Result]) -> None:
+    """Send what corpus files hold, each to a sidecar of its own; `results` gets what each came to."""
+    for path, (mode, cases) in kept.items():
         with tempfile.TemporaryDirectory(prefix="fuzz-") as home:
             async with open_stage(MODES[mode], order.program, Path(home)) as stage:
                 breach = await replayed(stage, cases, order.bounds, settle_seconds=1.0)
@@ -125,4 +123,3 @@ async def replay(paths: Sequence[Path], order: Order, say: Callable[[str], None]
         say(f"{path}: {'nothing is broken' if breach is None else breach.signature}")
         results.append(result)
         await trio.lowlevel.checkpoint()
-    return results

@@ -8,17 +8,16 @@ means the lab failed, 3 that a move ended with replicas that differ, 130 that it
 from __future__ import annotations
 
 import json
-import signal
 import sys
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import click
 import trio
 from rich.console import Console
 from rich.table import Table
 
+from . import stopping
 from .addresses import KAFKA_PORT
 from .cluster import Cluster, cluster
 from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
@@ -30,7 +29,6 @@ from .moves import HOWS, SIDES, How, Move, MoveResult, Side
 from .records import BIG, SMALL
 from .releases import EVERY_RELEASE
 from .reporting import ProgressLine, moves_table
-from .security import Security
 from .sidecars import SidecarPlan
 
 if TYPE_CHECKING:
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from .releases import Release
 
 DIFFERENT_REPLICAS = 3
-STOPPED = 130
-"""As shells have it: 128 and the number of SIGINT."""
 _VERSION_SECONDS = 10.0
 
 
@@ -76,8 +72,8 @@ def up(**options: Any) -> None:
     with -Djdk.net.hosts.file set to the file that is printed; others go by address.
     """
     sidecars = SidecarPlan(policy=options["policy"]) if options["sidecars"] else None
-    plan = cluster_plan(tuple(range(101, 101 + options["brokers"])), options)
-    plan = replace(plan, sidecars=sidecars, keep=options["keep"], security=Security(options["security"]))
+    brokers = tuple(range(101, 101 + options["brokers"]))
+    plan = cluster_plan(brokers, options, sidecars=sidecars, keep=options["keep"])
     _run(partial(_up, plan, as_json=options["as_json"]))
 
 
@@ -115,7 +111,7 @@ def move(**options: Any) -> None:
     the same bytes as its leader.
     """
     brokers = tuple(range(101, 101 + options["leaders"] + options["followers"]))
-    wanted = Move(
+    wanted = _wanted(
         how=cast("How", options["how"]),
         side=cast("Side", options["side"]),
         quota_bytes_per_second=options["quota"],
@@ -126,9 +122,7 @@ def move(**options: Any) -> None:
         shape=SMALL if options["records"] == "small" else BIG,
         live=options["live"],
     )
-    plan = replace(
-        cluster_plan(brokers, options), sidecars=_sidecars_for(wanted), security=Security(options["security"])
-    )
+    plan = cluster_plan(brokers, options, sidecars=_sidecars_for(wanted))
     _run(partial(_moves, plan, [wanted] * options["repeat"], as_json=options["as_json"]))
 
 
@@ -214,6 +208,14 @@ async def _versions_seen(kafka: Cluster) -> list[int]:
     raise LabError("no replica fetched anything")
 
 
+def _wanted(**fields: Any) -> Move:
+    """A move, or a usage error that says why there cannot be such a one."""
+    try:
+        return Move(**fields)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
 def _sidecars_for(wanted: Move) -> SidecarPlan | None:
     """Just what the move needs: sidecars only where they throttle."""
     if not wanted.how.startswith("sidecar"):
@@ -241,40 +243,16 @@ def _places(kafka: Cluster) -> dict[str, object]:
     }
 
 
-def _run(work: Callable[[], Awaitable[int]]) -> None:
-    """Run to the end, Ctrl-C or SIGTERM, and exit with the status that came of it."""
-    try:
-        status = trio.run(_until_terminated, work)
-    except KeyboardInterrupt:
-        status = STOPPED
-    except LabError as error:
-        click.echo("\n".join([f"Error: {error}", *getattr(error, "__notes__", [])]), err=True)
-        status = 1
-    if status == STOPPED:
+def _run(work: Callable[[], Awaitable[int]]) -> NoReturn:
+    """Run to the end, Ctrl-C, SIGTERM or SIGHUP, and exit with the status that came of it."""
+    status, failures = stopping.run(work)
+    if failures:
+        click.echo("\n".join(["Error: " + failures[0], *failures[1:]]), err=True)
+        sys.exit(1)
+    if status is None:
         click.echo("stopped", err=True)
+        sys.exit(stopping.STOPPED)
     sys.exit(status)
-
-
-async def _until_terminated(work: Callable[[], Awaitable[int]]) -> int:
-    """SIGTERM has to unwind like Ctrl-C, or the cluster's files would stay behind."""
-    status = STOPPED
-    failure: LabError | None = None
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when_terminated, nursery.cancel_scope)
-        try:
-            status = await work()
-        except LabError as error:
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure:
-        raise failure
-    return status
-
-
-async def _cancel_when_terminated(scope: trio.CancelScope) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM) as signals:
-        async for _ in signals:
-            scope.cancel()
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import tempfile
 from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
@@ -33,9 +33,18 @@ from .zookeeper import ZooKeeper
 from .zookeeper_admin import ZooKeeperAdmin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    import re
+    from collections.abc import AsyncGenerator, Mapping
 
     from .releases import Release
+
+
+class LogMark(NamedTuple):
+    """How many lines of each kind each broker's log had; of all brokers together a number would not say whose are
+    new."""
+
+    complaints: Mapping[int, int]
+    shrinks: Mapping[int, int]
 
 
 class Cluster:
@@ -53,6 +62,9 @@ class Cluster:
             self.zookeeper = ZooKeeper(self.addresses, home=home / "zookeeper", jars=jars)
         self.brokers = {broker: self._wiring.broker(broker) for broker in plan.brokers}
         self.sidecars = self._wiring.sidecars()
+        self.quota_windows_clear_at = 0.0
+        """From when on, by time.monotonic, the windows of the brokers' own quotas have forgotten the last move. Whoever
+        moves says so."""
         self._topic_names: dict[str, str] = {}
         self._noise = dict.fromkeys(plan.brokers, plan.release.noise)
         self.taps = self._wiring.taps(self.topic_name) if plan.taps else None
@@ -135,17 +147,23 @@ class Cluster:
             self._topic_names.update(self.admin.topic_names())
         return self._topic_names.setdefault(topic_id, topic_id)
 
-    def bad_log_lines(self) -> list[str]:
-        """Lines of brokers' logs that altered fetches must never cause."""
-        return [
-            line
-            for broker in self.brokers.values()
-            for line in complaints(broker.log_lines(RELEVANT), self._noise[broker.id])
-        ]
+    def log_mark(self) -> LogMark:
+        """Where brokers' logs end now: what they say since then can be asked for."""
+        return LogMark(_counts(self._complaints()), _counts(self._lines(SHRINKS)))
 
-    def shrinks(self) -> list[str]:
+    def bad_log_lines(self, *, since: LogMark | None = None) -> list[str]:
+        """Lines of brokers' logs that altered fetches must never cause."""
+        return _after(self._complaints(), since.complaints if since else {})
+
+    def shrinks(self, *, since: LogMark | None = None) -> list[str]:
         """Lines of brokers' logs that say a replica left the in-sync set."""
-        return [line for broker in self.brokers.values() for line in broker.log_lines(SHRINKS)]
+        return _after(self._lines(SHRINKS), since.shrinks if since else {})
+
+    def _complaints(self) -> dict[int, list[str]]:
+        return {broker: complaints(lines, self._noise[broker]) for broker, lines in self._lines(RELEVANT).items()}
+
+    def _lines(self, pattern: re.Pattern[str]) -> dict[int, list[str]]:
+        return {each.id: each.log_lines(pattern) for each in self.brokers.values()}
 
     def _format_storage(self) -> None:
         scram = self.plan.security.scram
@@ -155,15 +173,28 @@ class Cluster:
             format_storage(broker.log_dir, template, node=broker.id, cluster_id=cluster_id)
 
 
+def _counts(lines: Mapping[int, list[str]]) -> dict[int, int]:
+    return {broker: len(found) for broker, found in lines.items()}
+
+
+def _after(lines: Mapping[int, list[str]], counts: Mapping[int, int]) -> list[str]:
+    return [line for broker, found in lines.items() for line in found[counts.get(broker, 0) :]]
+
+
 async def start_cluster(plan: ClusterPlan) -> Cluster:
     """A cluster that is up; the caller closes it.
 
     Raises:
-        LabError: something did not start; its files are kept and their folder is in a note.
+        LabError: something did not start; its files are kept and their folder is in a note. Of a plan that nothing can
+            be made of, none are.
     """
     jars = await trio.to_thread.run_sync(kafka_jars, plan.release.kafka)
     home = Path(tempfile.mkdtemp(prefix="kafka-lab-"))
-    made = Cluster(plan, home=home, jars=jars)
+    try:
+        made = Cluster(plan, home=home, jars=jars)
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
     try:
         await made.start()
     except BaseException as error:

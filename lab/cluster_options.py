@@ -6,6 +6,7 @@ expected.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -26,7 +27,8 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
 class Quantity(click.ParamType[float]):
-    """A rate or size as the sidecar's own files take it, such as 4MiB/s."""
+    """A rate or size as the sidecar's own files take it, such as 4MiB/s. Some of it, since how long a move takes is
+    worked out from it, and what came of it is told as a share of it."""
 
     def __init__(self, name: str, parse: Callable[[object], float]) -> None:
         self.name = name
@@ -34,9 +36,12 @@ class Quantity(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            return self._parse(value)
+            found = self._parse(value)
         except InvalidValueError as error:
             self.fail(str(error), param, ctx)
+        if not 0 < found < math.inf:
+            self.fail(f"expected more than 0 and less than unlimited, found {value}", param, ctx)
+        return found
 
 
 class BrokerConfig(click.ParamType[tuple[str, str]]):
@@ -48,6 +53,8 @@ class BrokerConfig(click.ParamType[tuple[str, str]]):
         key, equals, text = str(value).partition("=")
         if not key or not equals:
             self.fail(f"expected key=value, such as log.segment.bytes=1048576, found {value!r}", param, ctx)
+        if not str(value).isascii():
+            self.fail(f"expected ASCII, found {value!r}", param, ctx)
         return key, text
 
 
@@ -85,10 +92,18 @@ _CLUSTER_OPTIONS = (
 )  # fmt: skip
 
 
-def cluster_plan(brokers: tuple[int, ...], options: Mapping[str, Any]) -> ClusterPlan:
-    """A cluster of what `cluster_options` said."""
+def cluster_plan(brokers: tuple[int, ...], options: Mapping[str, Any], **more: Any) -> ClusterPlan:
+    """A cluster of what `cluster_options` and `security_option` said.
+
+    Args:
+        brokers: ids.
+        options: of the command.
+        more: other fields of the plan.
+    """
     try:
         chosen = release(kafka=options["kafka"], protocol=options["protocol"])
+        overrides = dict(options["broker_configs"])
+        security = Security(options.get("security", Security.PLAINTEXT))
+        return ClusterPlan(brokers=brokers, release=chosen, broker_overrides=overrides, security=security, **more)
     except LabError as error:
         raise click.UsageError(str(error)) from error
-    return ClusterPlan(brokers=brokers, release=chosen, broker_overrides=dict(options["broker_configs"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .addresses import Route
+from .addresses import Addresses, Route
 from .errors import LabError
 from .jars import version_numbers
 from .releases import RELEASES, Release
@@ -57,6 +57,10 @@ class ClusterPlan:
     keep: bool = False
 
     def __post_init__(self) -> None:
+        try:
+            Addresses("127.0.0", self.brokers)  # in which subnet does not matter here
+        except ValueError as error:
+            raise LabError(str(error)) from error
         # A broker's tap stands before the one egress that its only follower has.
         if self.taps_at_brokers and (len(self.brokers) != 2 or self.sidecars is None or self.sidecars.transparent):
             raise LabError("taps at brokers are for two brokers with sidecars that are dialled")

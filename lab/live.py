@@ -1,7 +1,8 @@
 """A producer that feels what users feel: one record every few milliseconds, acks=all, latencies kept.
 
 Latency counts from the moment a record was due, not from when it could be sent, so a stall is not hidden
-(coordinated omission). Talks to the leader directly, through Trio.
+(coordinated omission). A record that nobody has answered yet counts with the time that it has waited, so a stall that
+lasts to the end is not hidden either. Talks to the leader directly, through Trio.
 Invariant: `acknowledged` holds only what the leader confirmed, in order.
 """
 
@@ -57,6 +58,9 @@ class LiveProducer:
     acknowledged: list[Acknowledged] = field(default_factory=list)
     errors: list[int] = field(default_factory=list)
     """Error codes of records that were refused."""
+    pending: deque[tuple[int, float]] = field(default_factory=deque, init=False)
+    """(number, when it was due) of each record that was sent and is neither acknowledged nor refused, in order."""
+    _ended_at: float | None = field(default=None, init=False)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Raises LabError if the leader cannot be reached or goes away."""
@@ -64,33 +68,41 @@ class LiveProducer:
         try:
             stream = await trio.open_tcp_stream(self.leader, KAFKA_PORT)
             async with stream, trio.open_nursery() as nursery:
-                due: deque[tuple[int, float]] = deque()
-                nursery.start_soon(self._send, stream, due)
-                nursery.start_soon(self._receive, stream, due)
+                nursery.start_soon(self._send, stream)
+                nursery.start_soon(self._receive, stream)
                 task_status.started()
         except* (OSError, trio.BrokenResourceError) as errors:
             lost = errors
+        finally:
+            self._ended_at = trio.current_time()
         if lost is not None:
             raise LabError(f"the leader at {self.leader} is gone: {lost.exceptions[0]}") from lost
 
     def percentile(self, share: float) -> float:
-        """Latency in seconds that this share (0 to 1) of the acknowledged records did not exceed.
+        """Latency in seconds that this share (0 to 1) of the records did not exceed. Those that are pending count with
+        the time from when they were due to now, or to when `run` ended: they took at least that long.
 
         Raises:
             LabError: nothing was acknowledged.
         """
         if not self.acknowledged:
             raise LabError(f"{self.topic}-{self.partition}: no record was acknowledged")
-        ordered = sorted(record.latency_seconds for record in self.acknowledged)
+        ordered = sorted([*(record.latency_seconds for record in self.acknowledged), *self._waited()])
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
-    async def _send(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
+    def _waited(self) -> list[float]:
+        if not self.pending:
+            return []
+        until = trio.current_time() if self._ended_at is None else self._ended_at
+        return [until - due_at for _, due_at in self.pending]
+
+    async def _send(self, stream: trio.SocketStream) -> None:
         maker = RecordMaker(self.shape)
         start = due_at = trio.current_time()
         number = 0
         while True:
             await trio.sleep_until(due_at)
-            due.append((number, due_at))
+            self.pending.append((number, due_at))
             number += 1
             await stream.send_all(
                 produce_request(
@@ -103,12 +115,12 @@ class LiveProducer:
             )
             due_at += self.interval_seconds / self.load(due_at - start)
 
-    async def _receive(self, stream: trio.SocketStream, due: deque[tuple[int, float]]) -> None:
+    async def _receive(self, stream: trio.SocketStream) -> None:
         held = bytearray()
         while chunk := await stream.receive_some(_CHUNK_BYTES):
             held += chunk
             while len(held) >= 4 and len(held) >= (size := 4 + struct.unpack_from(">i", held)[0]):
-                self._record(bytes(held[4:size]), *due.popleft())
+                self._record(bytes(held[4:size]), *self.pending.popleft())
                 del held[:size]
         raise BrokenPipeError("connection closed")
 

@@ -25,7 +25,7 @@ from .native import throttle_natively, unthrottle_natively
 from .sidecars import UNLIMITED, quotas_toml
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from .cluster import Cluster
     from .compare import Comparison
@@ -46,7 +46,8 @@ class Mover:
     def __init__(self, cluster: Cluster, *, tell: Callable[[Progress], None] | None = None) -> None:
         self._cluster = cluster
         self._tell = tell or (lambda _: None)
-        self._window_clear_at = 0.0
+        self._topics: list[str] = []
+        """Those of the move that is under way."""
 
     async def run(self, move: Move) -> MoveResult:
         """Carry one move out.
@@ -56,13 +57,14 @@ class Mover:
         """
         self._check(move)
         topic = f"move-{uuid.uuid4().hex[:8]}"
-        await self._prepare(move, topic)
+        self._topics = []
         try:
+            await self._prepare(move, topic)
             return await self._measured(move, topic)
         finally:
             with trio.move_on_after(30, shield=True):
-                await self._remove(move, topic)
-            self._window_clear_at = time.monotonic() + COLD_SECONDS
+                await self._remove(move)
+            self._cluster.quota_windows_clear_at = time.monotonic() + COLD_SECONDS
 
     def _check(self, move: Move) -> None:
         missing = set(move.leaders + move.followers) - set(self._cluster.brokers)
@@ -76,16 +78,15 @@ class Mover:
 
     async def _prepare(self, move: Move, topic: str) -> None:
         self._tell(Progress("filling"))
-        admin, addresses = self._cluster.admin, self._cluster.addresses
-        create = partial(admin.create_topic, topic, move.assignment(), configs=move.topic_configs)
-        await trio.to_thread.run_sync(create)
+        addresses = self._cluster.addresses
+        await self._create(topic, move.assignment(), configs=move.topic_configs)
         leaders = {p: addresses.direct(replicas[0]) for p, replicas in move.assignment().items()}
         shape = self._cluster.shape(move.shape)
         load = partial(fill, topic, leaders, bytes_per_partition=move.bytes_per_partition, shape=shape)
         await trio.to_thread.run_sync(load)
         if move.how == "native cold":
             self._tell(Progress("waiting until the quota's window is empty"))
-            await trio.sleep(max(0.0, self._window_clear_at - time.monotonic()))
+            await trio.sleep(max(0.0, self._cluster.quota_windows_clear_at - time.monotonic()))
         if move.how == "native warm":
             self._tell(Progress("warming the quota's window"))
             await self._create_in_sync(_idle(topic), move)
@@ -94,8 +95,14 @@ class Mover:
 
     async def _create_in_sync(self, topic: str, move: Move) -> None:
         """For each leader create a partition that the first follower follows in sync and that nobody throttles."""
-        assignment = {n: [leader, move.followers[0]] for n, leader in enumerate(move.leaders)}
-        await trio.to_thread.run_sync(self._cluster.admin.create_topic, topic, assignment)
+        await self._create(topic, {n: [leader, move.followers[0]] for n, leader in enumerate(move.leaders)})
+
+    async def _create(
+        self, topic: str, assignment: Mapping[int, Sequence[int]], configs: Mapping[str, str] | None = None
+    ) -> None:
+        create = partial(self._cluster.admin.create_topic, topic, assignment, configs=configs)
+        await trio.to_thread.run_sync(create)
+        self._topics.append(topic)
 
     async def _throttle(self, move: Move, topic: str) -> None:
         if move.how.startswith("native"):
@@ -126,7 +133,7 @@ class Mover:
 
     async def _measured(self, move: Move, topic: str) -> MoveResult:
         cluster = self._cluster
-        bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+        said = cluster.log_mark()
         mark = cluster.taps.position() if cluster.taps else 0
         async with self._live_producer(move, topic) as live:
             started = time.monotonic()
@@ -143,8 +150,8 @@ class Mover:
             started=started,
             ended=ended,
             comparisons=await trio.to_thread.run_sync(self._compare, move, topic),
-            bad_log_lines=cluster.bad_log_lines()[bad:],
-            shrinks=cluster.shrinks()[shrinks:],
+            bad_log_lines=cluster.bad_log_lines(since=said),
+            shrinks=cluster.shrinks(since=said),
             latencies=_latencies(live) if live else None,
         )
 
@@ -158,9 +165,11 @@ class Mover:
         producer = LiveProducer(leader, _live(topic), 0, shape=self._cluster.shape(LIVE))
         async with trio.open_nursery() as nursery:
             await nursery.start(producer.run)
-            # The follower's fetcher takes a moment to find a new topic, which must not be counted against the throttle.
+            # The follower's fetcher takes a moment to find a new topic, and its leader, which refuses records
+            # meanwhile, to hear of it; neither must be counted against the throttle.
             await trio.sleep(LIVE_WARM_UP_SECONDS)
             producer.acknowledged.clear()
+            producer.errors.clear()
             yield producer
             nursery.cancel_scope.cancel()
 
@@ -189,8 +198,15 @@ class Mover:
             for follower in move.followers
         ]
 
-    async def _remove(self, move: Move, topic: str) -> None:
-        admin = self._cluster.admin
+    async def _remove(self, move: Move) -> None:
+        """Throttles and topics, as many as there are by then; topics go even if a throttle cannot be taken back."""
+        try:
+            await self._unthrottle(move)
+        finally:
+            for name in self._topics:
+                await trio.to_thread.run_sync(self._cluster.admin.delete_topic, name)
+
+    async def _unthrottle(self, move: Move) -> None:
         if move.how.startswith("native"):
             await unthrottle_natively(self._cluster, brokers=move.leaders + move.followers)
         if move.how.startswith("sidecar"):
@@ -199,12 +215,6 @@ class Mover:
                     await sidecar.set_quotas(UNLIMITED)
                 else:
                     sidecar.write_quotas(UNLIMITED)
-        for name in (
-            topic,
-            *([_idle(topic)] if move.how == "native warm" else []),
-            *([_live(topic)] if move.live else []),
-        ):
-            await trio.to_thread.run_sync(admin.delete_topic, name)
 
 
 def _result(move: Move, topic: str, samples: list[Sample], *, started: float, ended: float, **seen: Any) -> MoveResult:

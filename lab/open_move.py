@@ -66,7 +66,7 @@ class OpenMove:
         self._taps = cluster.taps
         self._mark = self._taps.position()
         self._samples: list[Sample] = []
-        self._bad, self._shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+        self._said = cluster.log_mark()
 
     @property
     def throttling(self) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class OpenMove:
         return Outcome(await trio.to_thread.run_sync(self._compare), self._lines())
 
     def _lines(self) -> list[str]:
-        return [*self._cluster.bad_log_lines()[self._bad :], *self._cluster.shrinks()[self._shrinks :]]
+        return [*self._cluster.bad_log_lines(since=self._said), *self._cluster.shrinks(since=self._said)]
 
     def _compare(self) -> list[Comparison]:
         brokers = self._cluster.brokers

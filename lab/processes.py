@@ -76,7 +76,7 @@ class Process:
             raise LabError(f"{self.name} is running already")
         with self.output.open("ab") as sink:
             self._child = subprocess.Popen(
-                [*_dies_with_us(), *self._command],
+                [*dies_with_us(), *self._command],
                 stdin=subprocess.DEVNULL, stdout=sink, stderr=subprocess.STDOUT,
                 env=self._environment, process_group=0,
             )  # fmt: skip
@@ -157,8 +157,9 @@ def accepts_connections(address: str, port: int) -> bool:
         return probe.connect_ex((address, port)) == 0
 
 
-def _dies_with_us() -> list[str]:
-    """Have the kernel kill the child when we end. util-linux' setpriv sets PR_SET_PDEATHSIG and then runs the command;
-    Popen's preexec_fn would be unsafe, since there are threads."""
+def dies_with_us() -> list[str]:
+    """What to put before a command, so that the kernel kills it when the thread that starts it ends. util-linux'
+    setpriv sets PR_SET_PDEATHSIG and then becomes the command; Popen's preexec_fn would be unsafe, since there are
+    threads."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []

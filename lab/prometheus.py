@@ -15,7 +15,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .addresses import free_subnet
+from .addresses import HTTP_PORT, free_subnet
 from .errors import LabError
 from .processes import Process, wait_until
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-PORT = 9090
 PACKAGE = "prometheus"
 """Debian's: server and promtool."""
 _START_SECONDS = 30.0
@@ -85,7 +84,8 @@ class Prometheus:
         interval = f"{int(interval_seconds * 1000)}ms"
         configuration = home / "prometheus.yml"
         configuration.write_text(_configuration(targets, rules, interval), encoding="utf-8")
-        address = f"{free_subnet((1,)).http(1)}:{PORT}"
+        # A port that was found free there; at its usual one, on all addresses, may be one that the machine has.
+        address = f"{free_subnet((1,)).http(1)}:{HTTP_PORT}"
         self.url = f"http://{address}"
         self.process = Process(
             "prometheus",

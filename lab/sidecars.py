@@ -11,6 +11,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from .processes import Process, wait_until
 from .sidecar_config import SidecarConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
     from .security import Secured
 
@@ -252,6 +253,22 @@ class Sidecar:
     def _write_config(self) -> None:
         text = self._written.toml(quotas_file=self._quotas.name, policy=self._policy)
         self._config.write_text(text, encoding="utf-8")
+
+
+@asynccontextmanager
+async def restarted_by(sidecar: Sidecar, *command: str) -> AsyncGenerator[None]:
+    """Run by this command for the length of a block, see `Sidecar.run_by`; by itself afterwards, whatever happens:
+    others share the cluster."""
+    await sidecar.kill()
+    sidecar.run_by(*command)
+    try:
+        await sidecar.start()
+        yield
+    finally:
+        with trio.move_on_after(_START_SECONDS, shield=True):
+            await sidecar.kill()
+            sidecar.run_by()
+            await sidecar.start()
 
 
 def quotas_toml(rates: Mapping[str, float], topic: str, partitions: Iterable[int], brokers: Iterable[int]) -> str:

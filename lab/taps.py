@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from .addresses import KAFKA_PORT
+from .errors import LabError
 from .fetch_frames import FIRST_TOPIC_IDS
 from .measure import Answer, Asked, Sample
 from .processes import Process, wait_until
@@ -85,7 +86,11 @@ class Taps:
         return self.read_from(since)[0]
 
     def read_from(self, mark: int) -> tuple[list[Sample], int]:
-        """(what was seen after a mark, the mark to go on from); half a line is left for then."""
+        """(what was seen after a mark, the mark to go on from); half a line is left for then.
+
+        Raises:
+            LabError: a tap did not understand what passed.
+        """
         with self.samples_file.open("rb") as file:
             file.seek(mark)
             lines = [line for line in file if line.endswith(b"\n")]
@@ -103,5 +108,8 @@ class Taps:
                 named = self._topic_name if version >= FIRST_TOPIC_IDS else str
                 carried = tuple((named(p[0]), p[1], p[2]) for p in partitions)
                 return Answer(t, leader, follower, version, carried, error, session, size)
+            case {"kind": "undecoded", "leader": leader, "reason": reason}:
+                # From there on nothing was seen in that direction: what was measured is too little.
+                raise LabError(f"{self.samples_file}: expected Fetch frames at leader {leader}, found: {reason}")
             case _:
                 return None

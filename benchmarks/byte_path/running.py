@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lab.addresses import free_ports
-from lab.processes import Process, accepts_connections, kill_all
+from lab.processes import Process, accepts_connections, dies_with_us, kill_all
 
 from .follower import Order, encode
 from .peer import MissingError, Peer, Place
@@ -111,7 +111,7 @@ class Pair:
 
 
 def _python(module: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", f"{__package__}.{module}"]
+    command = [*dies_with_us(), sys.executable, "-m", f"{__package__}.{module}"]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

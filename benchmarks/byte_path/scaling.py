@@ -40,9 +40,10 @@ MIB = 1024 * 1024
 SAMPLE_SECONDS = 5.0
 WARM_UP_SECONDS = 0.3
 
+LASTING = click.FloatRange(0.01)
 FILE = click.option("--json", "file", type=click.Path(path_type=Path, dir_okay=False), help="Append every run to FILE.")
-SECONDS = click.option("--seconds", default=1.0, show_default=True, help="Counted time of one run.")
-ROUNDS = click.option("--rounds", default=3, show_default=True, help="Times, in turns.")
+SECONDS = click.option("--seconds", default=1.0, show_default=True, type=LASTING, help="Counted time of one run.")
+ROUNDS = click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Times, in turns.")
 
 
 @click.group()
@@ -79,7 +80,7 @@ def peers(rounds: int, seconds: float, file: Path | None) -> None:
 
 
 @main.command()
-@click.option("--seconds", default=20.0, show_default=True, help="Counted time.")
+@click.option("--seconds", default=20.0, show_default=True, type=LASTING, help="Counted time.")
 @FILE
 def idle(seconds: float, file: Path | None) -> None:
     """8 fetchers whose every partition is throttled, at quota 0, as a share of a core."""
@@ -89,23 +90,35 @@ def idle(seconds: float, file: Path | None) -> None:
 
 
 @main.command("memory")
-@click.option("--minutes", default=1.0, show_default=True, help="How long at full rate.")
-@click.option("--connections", default=8, show_default=True, help="Followers that fetch at once.")
+@click.option("--minutes", default=1.0, show_default=True, type=LASTING, help="How long at full rate.")
+@click.option(
+    "--connections", default=8, show_default=True, type=click.IntRange(1, 500), help="Followers that fetch at once."
+)
 @click.option("--peer", default="decoded", show_default=True, type=click.Choice(list(PEERS)))
 @FILE
 def over_time(minutes: float, connections: int, peer: str, file: Path | None) -> None:
     """Memory every five seconds at full rate: it must stay where it is."""
     load = _with(MEGABYTES, connections)
+    try:
+        result, samples = _sampled(PEERS[peer], load, minutes * 60)
+    except BenchError as error:
+        raise click.ClickException(str(error)) from error
+    RunsFile(file, "memory").add_memory(f"{peer}, {load.title}", samples)
+    click.echo(f"{peer}, {result.load.title}: {result.gigabytes_per_second:.2f} GB/s, RSS and PSS in MiB:")
+    for at, held in samples:
+        click.echo(f"{at:6.0f} s  {held.resident / MIB:.1f}  {held.proportional / MIB:.1f}")
+
+
+def _sampled(peer: Peer, load: Load, seconds: float) -> tuple[Result, list[tuple[float, Memory]]]:
+    """Raises BenchError: it is not installed, or did not do its work."""
     with (
         tempfile.TemporaryDirectory(prefix="byte-path-") as home,
-        running([PEERS[peer]], Path(home)) as (pair, (contender, *_), _),
-        _Sampler(contender) as sampler,
+        running([peer], Path(home)) as (pair, contenders, missing),
     ):
-        result = pair.run(contender, load, seconds=minutes * 60, warm_up_seconds=1.0)
-    RunsFile(file, "memory").add_memory(f"{peer}, {load.title}", sampler.samples)
-    click.echo(f"{peer}, {result.load.title}: {result.gigabytes_per_second:.2f} GB/s, RSS and PSS in MiB:")
-    for at, held in sampler.samples:
-        click.echo(f"{at:6.0f} s  {held.resident / MIB:.1f}  {held.proportional / MIB:.1f}")
+        if missing:
+            raise BenchError(missing[peer.name])
+        with _Sampler(contenders[0]) as sampler:
+            return pair.run(contenders[0], load, seconds=seconds, warm_up_seconds=1.0), sampler.samples
 
 
 class _Sampler:

@@ -10,12 +10,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lab.authority import Authority
+from lab.processes import dies_with_us
 
 from ..byte_path.peer import MissingError
 from ..document_part import DocumentPart
@@ -24,14 +26,25 @@ from .measuring import Found, measure, medians, memory_of_each, running
 from .reporting import table
 from .ways import NAME, WAYS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 PART = DocumentPart("tls")
 _AGAIN = "TLS_BENCHMARK_HOME"
 """Set in the process that has the OpenSSL configuration of the benchmark."""
 
 
 @click.command()
-@click.option("--rounds", default=10, show_default=True, help="Each way once in every round, in turns.")
-@click.option("--seconds", default=1.0, show_default=True, help="Of bulk; half as long of what is small.")
+@click.option(
+    "--rounds", default=10, show_default=True, type=click.IntRange(1), help="Each way once in every round, in turns."
+)
+@click.option(
+    "--seconds",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.1),
+    help="Of bulk; half as long of what is small.",
+)
 @click.option("--write", type=click.Path(path_type=Path, exists=True), help="A document with the table's marks.")
 @click.option("--leader", type=click.Path(path_type=Path), hidden=True)
 def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None) -> None:
@@ -42,7 +55,8 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
     if home is None:
         with tempfile.TemporaryDirectory() as made:
             environment = openssl_environment(Path(made)) | {_AGAIN: made}
-            done = subprocess.run([sys.executable, "-m", "benchmarks.tls", *sys.argv[1:]], env=environment, check=False)
+            again = [*dies_with_us(), sys.executable, "-m", "benchmarks.tls", *sys.argv[1:]]
+            done = subprocess.run(again, env=environment, check=False)
         raise SystemExit(done.returncode)
     found = _rounds(Path(home), rounds, seconds)
     text = table({name: medians(runs) for name, runs in found.items()}, rounds)
@@ -51,14 +65,22 @@ def main(*, rounds: int, seconds: float, write: Path | None, leader: Path | None
         PART.write(write, text)
 
 
+@contextmanager
+def leading(home: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The leader, with the keys of `home`, and its port."""
+    command = [*dies_with_us(), sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as leader:
+        try:
+            yield leader, int(leader.stdout.readline()) if leader.stdout is not None else 0
+        finally:
+            leader.kill()
+
+
 def _rounds(home: Path, rounds: int, seconds: float) -> dict[str, list[Found]]:
     Authority(home).issue("own.pem", [NAME])
     found: dict[str, list[Found]] = {way.name: [] for way in WAYS}
     with ExitStack() as stack:
-        command = [sys.executable, "-m", "benchmarks.tls", "--leader", str(home)]
-        leader = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
-        stack.callback(leader.kill)
-        port = int(leader.stdout.readline()) if leader.stdout is not None else 0
+        _, port = stack.enter_context(leading(home))
         relays = []
         for way in WAYS:
             try:

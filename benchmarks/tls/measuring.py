@@ -14,9 +14,10 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from lab.addresses import free_ports
+from lab.processes import dies_with_us
 
 from ..byte_path.loads import SMALL
 from ..byte_path.usage import memory, tree, usage
@@ -94,14 +95,13 @@ def running(way: Way, home: Path, leader: int, cipher: str) -> Iterator[Relay]:
     command = way.begin(own, port, leader)
     with ExitStack() as stack:
         log = stack.enter_context((own / "relay.log").open("ab"))
-        children = [stack.enter_context(_ended(subprocess.Popen(command, stdout=log, stderr=log)))]
+        children = [stack.enter_context(started(command, log))]
         follower = _reached(context, port)
         if follower.cipher != cipher:
             raise RuntimeError(f"{way.name}: expected {cipher}, found {follower.cipher}")
         if way.upgraded:
             follower.fetch(SMALL)
-            next_one = subprocess.Popen([*command, "--take-over"], stdout=log, stderr=log)
-            children.append(stack.enter_context(_ended(next_one)))
+            children.append(stack.enter_context(started([*command, "--take-over"], log)))
             _wait_taken_over(own / "relay.log")
         pids = tree([child.pid for child in children])
         _settle(pids)
@@ -110,7 +110,9 @@ def running(way: Way, home: Path, leader: int, cipher: str) -> Iterator[Relay]:
 
 
 @contextmanager
-def _ended(child: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def started(command: Sequence[str], log: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
+    """A process for the length of a block; it does not outlive this one, whatever ends it."""
+    child = subprocess.Popen([*dies_with_us(), *command], stdout=log, stderr=log)
     try:
         yield child
     finally:

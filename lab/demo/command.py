@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
-import trio
 from rich.console import Console
 
-from ..errors import LabError
+from .. import stopping
 from ..extra import missing_extra
 from .screen import Screen
 from .story import MIB, Ending, Script, play
@@ -36,6 +36,16 @@ Next:
 EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java nor Maven.)"
 
 
+class Quota(click.FloatRange):
+    """A number that a quota can be. A range alone lets `nan` through, which is below no bound, and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"expected a finite number of MiB/s, found {value}", param, ctx)
+        return found
+
+
 @click.command("demo", short_help="See a move throttled on this machine, live.")
 @click.option(
     "--kafka",
@@ -45,8 +55,8 @@ EMBEDDED_HINT = "\n(`throttle-sidecar demo --kafka embedded` needs neither Java 
     help="3.9: three real brokers (needs Java 17 and Maven). embedded: a leader and a follower of our own.",
 )
 @click.option("--mib", type=click.IntRange(8, 4096), default=96, show_default=True, help="How much to move, MiB.")
-@click.option("--first", type=click.FloatRange(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
-@click.option("--raised", type=click.FloatRange(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
+@click.option("--first", type=Quota(0.25), default=4.0, show_default=True, help="First quota, MiB/s.")
+@click.option("--raised", type=Quota(0.25), default=16.0, show_default=True, help="Later quota, MiB/s.")
 @click.option(
     "--journal",
     type=click.Path(file_okay=False, path_type=Path),
@@ -77,20 +87,12 @@ def command(
     """
     console = Console(stderr=as_json)
     script = Script(first=first * MIB, raised=raised * MIB, patience_seconds=60 + 2 * mib / min(first, raised))
-    failure: BaseExceptionGroup[LabError] | None = None
-    interrupted = False
-    try:
-        stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
-        ending = trio.run(_run, stage, script, console)
-    except* LabError as errors:
-        failure = errors
-    except* KeyboardInterrupt:
-        interrupted = True
-    if interrupted:
+    stage = partial(_stage(kafka, security), mib * MIB, console, journal=journal)
+    ending, failures = stopping.run(partial(_run, stage, script, console))
+    if failures:
+        raise click.ClickException("\n".join(failures) + ("" if kafka == "embedded" else EMBEDDED_HINT))
+    if ending is None:
         raise click.Abort
-    if failure is not None:
-        message = "\n".join(str(error) for error in _leaves(failure))
-        raise click.ClickException(message + ("" if kafka == "embedded" else EMBEDDED_HINT))
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(ending)))
     else:
@@ -120,10 +122,3 @@ def _stage(kafka: str, security: str) -> Callable[..., AbstractAsyncContextManag
     except ModuleNotFoundError as error:
         raise click.ClickException(missing_extra("throttle-sidecar demo", error)) from error
     return partial(brokers_stage, security=Security(security))
-
-
-def _leaves(group: BaseExceptionGroup[LabError]) -> list[LabError]:
-    found: list[LabError] = []
-    for error in group.exceptions:
-        found += _leaves(error) if isinstance(error, BaseExceptionGroup) else [error]
-    return found

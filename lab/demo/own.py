@@ -17,6 +17,7 @@ import trio
 
 from ..embedded.follower import EmbeddedFollower
 from ..embedded.leader import EmbeddedLeader
+from ..errors import LabError
 from ..measure import Event
 from ..processes import Process, wait_until
 from ..sidecars import throttle_sidecar_script
@@ -31,7 +32,6 @@ TOPIC = "orders"
 PARTITIONS = 6
 LEADER, FOLLOWER = 101, 103
 VALUE_BYTES = 1000
-MIB = 1 << 20
 START_SECONDS = 20.0
 POLL_SECONDS = 0.02
 DRAIN_SECONDS = 15.0
@@ -53,14 +53,19 @@ class OwnStage:
         self.ingress: tuple[str, int] = ("", 0)
 
     async def set_quota(self, bytes_per_second: float) -> str:
-        rate = f'leader.replication.throttled.rate = "{bytes_per_second / MIB:g}MiB/s"'
+        # In whole bytes, as the sidecar keeps it: a fraction, or what is left of it in six digits, would never be found
+        # in force.
+        wanted = int(bytes_per_second)
+        rate = f"leader.replication.throttled.rate = {wanted}"
         fresh = self._home / "quotas.new"
         text = f'[brokers.{LEADER}]\n{rate}\n[topics.{TOPIC}]\nleader.replication.throttled.replicas = "*"\n'
         await trio.Path(fresh).write_text(text)
         await trio.Path(fresh).rename(self._home / "quotas.toml")
-        with trio.fail_after(START_SECONDS):
-            while await trio.to_thread.run_sync(self._quota) != bytes_per_second:  # noqa: ASYNC110 - over HTTP
-                await trio.sleep(POLL_SECONDS)
+        deadline = trio.current_time() + START_SECONDS
+        while (found := await trio.to_thread.run_sync(self._quota)) != wanted:
+            if trio.current_time() > deadline:
+                raise LabError(f"expected {wanted} bytes/s in force, found {found} after {START_SECONDS:g} s")
+            await trio.sleep(POLL_SECONDS)
         return f"quotas.toml: {rate}"
 
     async def begin(self) -> None:

@@ -7,6 +7,7 @@ Invariant: each phase is judged against the quota that was in force in it, from 
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -72,15 +73,16 @@ class Teller(Protocol):
 async def play(stage: Stage, script: Script, teller: Teller) -> Ending:
     """Move, raise the quota on the way, wait for the end and check. Raises LabError if it takes far too long."""
     teller.say(await stage.set_quota(script.first))
-    await stage.begin()
+    # Times are taken before a stage is asked: it may answer some time after it has begun, or after a file has changed.
     started = time.monotonic()
+    await stage.begin()
     marks = [(started, script.first)]
     with trio.move_on_after(script.patience_seconds) as patience:
         while not await stage.is_over():
             moved = sum(event.size_bytes for event in stage.seen())
             if len(marks) == 1 and moved >= stage.total_bytes * script.raise_at:
-                teller.say(await stage.set_quota(script.raised))
                 marks.append((time.monotonic(), script.raised))
+                teller.say(await stage.set_quota(script.raised))
             await teller.show(stage, started=started, quota=marks[-1][1])
             await trio.sleep(POLL_SECONDS)
     if patience.cancelled_caught:
@@ -102,7 +104,8 @@ def _phases(seen: Sequence[Event], marks: Sequence[tuple[float, float]]) -> list
     phases = []
     for index, ((start, quota), end) in enumerate(zip(marks, ends, strict=True)):
         settled = start if index == 0 else start + TAKES_EFFECT_SECONDS
-        found = within(seen, settled, end)
+        # A range ends before its end, and the last phase ends with the last bytes.
+        found = within(seen, settled, math.inf if index == len(marks) - 1 else end)
         total = sum(event.size_bytes for event in found)
         seconds = max(end - settled, 1e-9)
         worst = worst_window(found, 1.0) if found else 0

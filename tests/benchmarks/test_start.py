@@ -10,6 +10,7 @@ import click
 import pytest
 
 from benchmarks.start import measure, python, started, table
+from tests.benchmarks.orphans import left_behind
 
 PROGRAMS = Path(sys.executable).parent
 
@@ -39,3 +40,27 @@ def test_a_start_takes_more_cpu_than_python_alone(tmp_path: Path) -> None:
 def test_a_sidecar_that_does_not_start_is_told(tmp_path: Path) -> None:
     with pytest.raises(click.ClickException, match="found status 1"):
         started(PROGRAMS, tmp_path, tls=True)  # there are no keys
+
+
+START = """
+import threading, time
+from pathlib import Path
+from benchmarks.start import started
+
+home = Path({home!r})
+
+def tell():
+    while not (home / "pid").exists() or not (home / "pid").read_text().endswith("\\n"):
+        time.sleep(0.01)
+    print((home / "pid").read_text(), flush=True, end="")
+
+threading.Thread(target=tell, daemon=True).start()
+started(home, home, tls=False)
+"""
+
+
+def test_a_sidecar_does_not_outlive_its_benchmark(tmp_path: Path) -> None:
+    program = tmp_path / "throttle-sidecar"
+    program.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
+    program.chmod(0o755)
+    assert left_behind(START.format(home=str(tmp_path))) == []

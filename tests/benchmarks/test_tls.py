@@ -6,12 +6,15 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from benchmarks.byte_path.loads import SMALL
 from benchmarks.tls.ends import BULK, CIPHER, Follower, follower_context, openssl_environment
 from benchmarks.tls.measuring import Found, medians
 from benchmarks.tls.reporting import table
 from benchmarks.tls.ways import NAME
 from lab.authority import Authority
+from tests.benchmarks.orphans import left_behind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +32,13 @@ def test_each_has_its_ratio_to_the_first() -> None:
     assert medians([ONE, OTHER, OTHER]) == OTHER
 
 
+def test_the_first_is_named_as_what_the_others_are_held_against() -> None:
+    """HAProxy, unless it is not installed."""
+    for first, named in (("haproxy", "HAProxy with its defaults"), ("envoy", "envoy")):
+        said = table({first: ONE, "sidecar": OTHER}, 3).splitlines()[0]
+        assert said == f"Medians of 3 rounds; in brackets the ratio to {named}."
+
+
 def test_both_ends_speak_fetch_inside_the_suite_that_is_measured(tmp_path: Path) -> None:
     Authority(tmp_path).issue("own.pem", [NAME])
     command = [sys.executable, "-m", "benchmarks.tls", "--leader", str(tmp_path)]
@@ -40,3 +50,30 @@ def test_both_ends_speak_fetch_inside_the_suite_that_is_measured(tmp_path: Path)
         assert follower.fetch(SMALL) < 300
         follower.close()
         leader.kill()
+
+
+LEADER = """
+import time
+from pathlib import Path
+from benchmarks.tls.__main__ import leading
+
+with leading(Path({home!r})) as (leader, port):
+    print(leader.pid, flush=True)
+    time.sleep(60)
+"""
+RELAY = """
+import time
+from pathlib import Path
+from benchmarks.tls import measuring
+
+with (Path({home!r}) / "log").open("wb") as log, measuring.started(["sleep", "60"], log) as relay:
+    time.sleep(0.5)  # by then it is what it was started as, and the kernel knows whose end is its own
+    print(relay.pid, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("script", [LEADER, RELAY])
+def test_neither_leader_nor_relay_outlives_its_benchmark(script: str, tmp_path: Path) -> None:
+    Authority(tmp_path).issue("own.pem", [NAME])
+    assert left_behind(script.format(home=str(tmp_path))) == []

@@ -14,6 +14,8 @@ from lab.sidecars import throttle_sidecar_script
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from fuzz.campaign import Result
+
 BOUNDS = Bounds(slow_ms=5000.0, stall_seconds=10.0, memory_bytes=300 * MIB)
 """Nothing of this is timed: other tests run beside, and no control."""
 
@@ -24,7 +26,8 @@ async def test_the_victim_does_not_notice(mode: str, tmp_path: Path) -> None:
         seed=1, program=Program(throttle_sidecar_script()), frames={"requests": 1200, "answers": 600, "http": 120},
         quota_files=0, modes=(mode,), scenes=(), corpus=tmp_path / "corpus", at_once=8, bounds=BOUNDS, control=False,
     )  # fmt: skip
-    results = await run(order, print)
+    results: list[Result] = []
+    await run(order, print, results)
     assert {result.family: result.things for result in results} == {
         "requests": pytest.approx(1200, abs=100),
         "answers": pytest.approx(600, abs=30),

@@ -14,14 +14,23 @@ class FakeBroker:
     """Listens on an address of its own at port 9092; answers every Produce request with one entry.
 
     `errors` are the error codes of the next answers (0 when used up); `received` are whole request frames.
-    Closes the connection instead of answering once `hang_up_after` requests have come.
+    Closes the connection instead of answering once `hang_up_after` requests have come; after `silent_after` it goes on
+    to read and answers nothing.
     """
 
-    def __init__(self, address: str, *, errors: tuple[int, ...] = (), hang_up_after: int = 10**9) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        errors: tuple[int, ...] = (),
+        hang_up_after: int = 10**9,
+        silent_after: int = 10**9,
+    ) -> None:
         self.address = address
         self.received: list[bytes] = []
         self._errors = deque(errors)
         self._hang_up_after = hang_up_after
+        self._silent_after = silent_after
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server((self.address, 9092))
@@ -48,7 +57,8 @@ class FakeBroker:
                 self.received.append(frame)
                 if len(self.received) >= self._hang_up_after:
                     return
-                connection.sendall(self._answer(frame))
+                if len(self.received) <= self._silent_after:
+                    connection.sendall(self._answer(frame))
 
     def _answer(self, frame: bytes) -> bytes:
         (correlation,) = struct.unpack_from(">i", frame, 4)

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tempfile
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
 from lab.broker import Broker
-from lab.cluster import Cluster
+from lab.cluster import Cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
 from lab.errors import LabError
 from lab.records import Shape
@@ -93,3 +95,35 @@ def test_topic_names_are_asked_for_once(tmp_path: Path) -> None:
     cluster.__dict__["admin"] = FakeAdmin()
     assert [cluster.topic_name(name) for name in ("id-1", "id-2", "id-1", "id-2")] == ["orders", "id-2"] * 2
     assert len(asked) == 2
+
+
+def test_of_a_cluster_that_cannot_be_made_no_folder_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it has run, so there are no logs to keep."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("lab.cluster.kafka_jars", lambda _: tmp_path / "jars")
+    with pytest.raises(UnicodeEncodeError):
+        trio.run(start_cluster, ClusterPlan(broker_overrides={"broker.rack": "é"}))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_has_as_many_brokers_as_there_are_addresses() -> None:
+    with pytest.raises(LabError, match="expected 1 to 9 distinct broker ids, found"):
+        ClusterPlan(brokers=tuple(range(101, 111)))
+
+
+def test_lines_since_a_mark_are_told_apart_by_broker(tmp_path: Path) -> None:
+    """A new line of one broker must not be taken for an old one of another that comes after it."""
+    cluster = made(tmp_path, ClusterPlan())
+    old, new = "Non-monotonic update of 102", "invalid full fetch response in 101"
+    write(cluster, 102, old, "Shrinking ISR, long ago")
+    mark = cluster.log_mark()
+    write(cluster, 101, new, "Shrinking ISR, just now")
+    assert cluster.bad_log_lines(since=mark) == [new]
+    assert cluster.shrinks(since=mark) == ["Shrinking ISR, just now"]
+    assert cluster.bad_log_lines() == [new, old]
+    assert cluster.bad_log_lines(since=cluster.log_mark()) == []
+
+
+def write(cluster: Cluster, broker: int, *lines: str) -> None:
+    with cluster.brokers[broker].log_file.open("a") as log:
+        log.writelines(f"{line}\n" for line in lines)

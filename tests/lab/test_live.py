@@ -35,6 +35,26 @@ async def test_a_lost_leader_is_an_error() -> None:
             await live.run()
 
 
+async def test_a_stall_that_lasts_to_the_end_counts_as_long_as_it_was_seen_to_last() -> None:
+    """What was due and never acknowledged took at least until the producer was stopped, and no longer is known."""
+    with FakeBroker("127.88.8.1", silent_after=10) as broker, trio.fail_after(5):
+        live = LiveProducer(broker.address, "orders", 0, interval_seconds=0.01)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(live.run)
+            while len(live.acknowledged) < 10:  # noqa: ASYNC110  # the producer has no use for an event
+                await trio.sleep(0.001)
+            await trio.sleep(0.4)
+            assert 0.3 < live.percentile(1.0) < 1.0
+            nursery.cancel_scope.cancel()
+        stopped_at_worst = live.percentile(1.0)
+        await trio.sleep(0.2)
+    assert len(live.acknowledged) == 10
+    assert len(live.pending) == pytest.approx(40, abs=15)
+    assert 0.3 < stopped_at_worst < 1.0
+    assert live.percentile(1.0) == stopped_at_worst
+    assert live.percentile(0.5) > 0.1
+
+
 @pytest.mark.parametrize(("share", "expected"), [(0.0, 1.0), (0.5, 3.0), (0.95, 4.0), (1.0, 4.0)])
 def test_percentiles(share: float, expected: float) -> None:
     live = LiveProducer("x", "orders", 0)

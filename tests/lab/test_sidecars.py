@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
+import trio
 
 from lab.addresses import Addresses
-from lab.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml
+from lab.errors import LabError
+from lab.sidecars import UNLIMITED, Sidecar, SidecarPlan, quotas_toml, restarted_by
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Address, load_settings
 
@@ -80,3 +82,54 @@ def test_quotas_are_replaced_at_once(tmp_path: Path) -> None:
 
 def test_a_sidecar_that_does_not_run_is_not_ready(tmp_path: Path) -> None:
     assert not sidecar(tmp_path, SidecarPlan()).ready()
+
+
+class Told:
+    """Takes notes of what a sidecar is told."""
+
+    def __init__(self, *, starts: bool = True) -> None:
+        self.done: list[str] = []
+        self._starts = starts
+
+    def run_by(self, *command: str) -> None:
+        self.done.append(" ".join(["run by", *command]))
+
+    async def kill(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.done.append("killed")
+
+    async def start(self) -> None:
+        await trio.lowlevel.checkpoint()
+        starts, self._starts = self._starts, True
+        if not starts:
+            raise LabError("it did not start")
+        self.done.append("started")
+
+
+BEGUN, UNDONE = ["killed", "run by env HOUR=1", "started"], ["killed", "run by", "started"]
+
+
+async def test_a_sidecar_is_run_by_another_for_the_length_of_a_block() -> None:
+    told = Told()
+    async with restarted_by(cast("Sidecar", told), "env", "HOUR=1"):
+        assert told.done == BEGUN
+    assert told.done == BEGUN + UNDONE
+
+
+async def test_that_is_undone_if_the_block_fails_or_is_cancelled() -> None:
+    failed, cancelled = Told(), Told()
+    with pytest.raises(LabError, match="not what was expected"):
+        async with restarted_by(cast("Sidecar", failed), "env", "HOUR=1"):
+            raise LabError("not what was expected")
+    with trio.move_on_after(0.01):
+        async with restarted_by(cast("Sidecar", cancelled), "env", "HOUR=1"):
+            await trio.sleep_forever()
+    assert (failed.done, cancelled.done) == (BEGUN + UNDONE, BEGUN + UNDONE)
+
+
+async def test_that_is_undone_if_it_does_not_start() -> None:
+    told = Told(starts=False)
+    with pytest.raises(LabError, match="it did not start"):
+        async with restarted_by(cast("Sidecar", told), "env", "HOUR=1"):
+            pytest.fail("it was taken for started")
+    assert told.done == BEGUN[:2] + UNDONE

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from lab.errors import LabError
 from lab.measure import Answer, Asked
 from lab.taps import Taps
 
@@ -43,3 +46,13 @@ def test_samples_are_read_from_a_mark_and_half_lines_later(tmp_path: Path) -> No
         file.write(RESPONSE[40:])
     assert taps.samples(since=mark) == [Answer(2.0, 101, 102, 3, (("a", 0, 50),), 70, 9, 90)]
     assert taps.position() == len(taps.samples_file.read_bytes())
+
+
+def test_what_a_tap_did_not_understand_is_an_error_where_it_is_read(tmp_path: Path) -> None:
+    """It looked at nothing more in that direction, so whoever holds what passed against an upper bound would find too
+    little, and be content."""
+    taps = made(tmp_path)
+    taps.samples_file.write_text(REQUEST + '{"t":1.6,"kind":"undecoded","leader":101,"reason":"4 bytes too many"}\n')
+    with pytest.raises(LabError, match=r"tap\.jsonl: expected Fetch frames at leader 101, found: 4 bytes too many"):
+        taps.samples()
+    assert taps.samples(since=taps.position()) == []

@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +23,7 @@ import trio
 from lab.addresses import KAFKA_PORT
 from lab.cluster import Cluster, start_cluster
 from lab.cluster_plan import ClusterPlan
+from lab.following import missing
 from lab.log_lines import SHRINKS
 from lab.moves import MIB, Move
 from lab.open_move import OpenMove, Outcome, open_move
@@ -143,14 +145,26 @@ def assert_whole(outcome: Outcome, fault: Fault) -> None:
     assert unexplained == []
 
 
-def assert_nothing_lost(producers: list[LiveProducer], fault: Fault) -> float:
+def assert_nothing_lost(producers: list[LiveProducer]) -> float:
     """Everything that was acknowledged has an offset of its own, none is missing in between. Return the longest wait in
     seconds."""
     for producer in producers:
+        assert producer.acknowledged
         offsets = [record.offset for record in producer.acknowledged]
         assert offsets == list(range(offsets[0], offsets[0] + len(offsets)))
         assert producer.errors == []
     return max((producer.percentile(1.0) for producer in producers), default=0.0)
+
+
+async def assert_stored(cluster: Cluster, producers: list[LiveProducer]) -> None:
+    """Both brokers have on disk, at the offset that the producer was told, the record that it was told of."""
+    for producer in producers:
+        told = list(producer.acknowledged)
+        # Who was out of the ISR was not waited for, and has what it missed once it is back.
+        await trio.to_thread.run_sync(partial(cluster.admin.wait_in_sync, producer.topic, timeout_seconds=30))
+        for broker in BROKERS:
+            directory = cluster.brokers[broker].log_dir / f"{producer.topic}-{producer.partition}"
+            assert await trio.to_thread.run_sync(missing, directory, told) == [], broker
 
 
 async def assert_given_back(matrix: Matrix, before: dict[int, Held], seconds: float) -> None:
@@ -202,7 +216,8 @@ async def test_after_it_everything_is_as_before(
         over = await struck(Scene(cluster, matrix.rooms, opened, matrix.journals, tmp_path), fault)
         assert_whole(await opened.finish(timeout_seconds=FINISH_SECONDS), fault)
         assert_all_kept(opened, opened.started, float("inf"), QUOTA, extra_bytes=FRESH_BYTES + fault.beyond_bytes)
-        waited = assert_nothing_lost(producers, fault)
+        waited = assert_nothing_lost(producers)
+        await assert_stored(cluster, producers)
         record(
             "faults",
             fault=name,

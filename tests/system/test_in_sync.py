@@ -85,10 +85,10 @@ async def trickle(cluster: Cluster, roles: Sequence[str], *, seconds: float, quo
 async def assert_no_shrink(
     cluster: Cluster, roles: Sequence[str], *, seconds: float, quota: float, policy: str
 ) -> None:
-    bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+    said = cluster.log_mark()
     producer = await trickle(cluster, roles, seconds=seconds, quota=quota, policy=policy)
-    assert cluster.shrinks()[shrinks:] == []
-    assert cluster.bad_log_lines()[bad:] == []
+    assert cluster.shrinks(since=said) == []
+    assert cluster.bad_log_lines(since=said) == []
     assert producer.errors == []
     assert len(producer.acknowledged) >= seconds
     assert producer.percentile(1.0) < STALL_SECONDS
@@ -152,7 +152,7 @@ async def test_the_high_watermark_never_stalls(
     native_cluster: Cluster, sidecar_cluster: Cluster, record: Callable[..., None], batch: int
 ) -> None:
     """Natively about a third of the runs stall for 8 to 12 s, until replica.lag.time.max.ms."""
-    bad, shrinks = len(sidecar_cluster.bad_log_lines()), len(sidecar_cluster.shrinks())
+    said = sidecar_cluster.log_mark()
     stalls: dict[str, list[float]] = {"native": [], "sidecar": []}
     for run in range(SIDECAR_RUNS):
         for how, cluster in (("sidecar", sidecar_cluster), ("native", native_cluster)):
@@ -163,8 +163,8 @@ async def test_the_high_watermark_never_stalls(
             stalls[how].append(worst)
     assert len(stalls["sidecar"]) == SIDECAR_RUNS
     assert [worst for worst in stalls["sidecar"] if worst > STALL_SECONDS] == []
-    assert sidecar_cluster.bad_log_lines()[bad:] == []
-    assert sidecar_cluster.shrinks()[shrinks:] == []
+    assert sidecar_cluster.bad_log_lines(since=said) == []
+    assert sidecar_cluster.shrinks(since=said) == []
 
 
 def observed(cluster: Cluster, side: Side) -> AbstractAsyncContextManager[None]:

@@ -61,10 +61,10 @@ async def stopped(cluster: Cluster, broker: int) -> AsyncGenerator[None]:
 @asynccontextmanager
 async def clean_logs(cluster: Cluster) -> AsyncGenerator[None]:
     """No broker logs what altered fetches must never cause, nor does a replica leave the in-sync set."""
-    bad, shrinks = len(cluster.bad_log_lines()), len(cluster.shrinks())
+    said = cluster.log_mark()
     yield
-    assert cluster.bad_log_lines()[bad:] == []
-    assert cluster.shrinks()[shrinks:] == []
+    assert cluster.bad_log_lines(since=said) == []
+    assert cluster.shrinks(since=said) == []
 
 
 def sizes(samples: Sequence[Sample], name: str, partitions: Sequence[int]) -> dict[int, int]:
@@ -222,7 +222,7 @@ async def test_throttled_reassignment(
         await until_equal(cluster, name, timeout_seconds=60)
         rates = {"leader": MOVE_QUOTA, "follower": MOVE_QUOTA}
         text = lists_toml(rates, {name: lists})
-        bad = len(cluster.bad_log_lines())
+        said = cluster.log_mark()
         async with sidecar_quotas(cluster, text, BROKERS, policy=policy):
             producers = [FollowingProducer(cluster, name, partition) for partition in MOVING]
             async with trio.open_nursery() as nursery:
@@ -248,4 +248,4 @@ async def test_throttled_reassignment(
            acknowledged=sum(len(producer.acknowledged) for producer in producers),
            interruptions=sum(producer.interruptions for producer in producers))  # fmt: skip
     assert 0.9 * estimate <= took <= 2 * estimate
-    assert cluster.bad_log_lines()[bad:] == []
+    assert cluster.bad_log_lines(since=said) == []

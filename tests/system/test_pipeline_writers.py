@@ -126,8 +126,9 @@ def journal(place: Path, broker: int, told: Told) -> list[Path]:
     return found
 
 
-def feed(files: list[Path], sources: list[Path], *, pause: float) -> None:
-    """Bring the files to the sources in no order: copies, halves that become whole, and some while they are open."""
+def feed(files: list[Path], sources: list[Path], *, pause: float, over: threading.Event) -> None:
+    """Bring the files to the sources in no order: copies, halves that become whole, and some while they are open. Ends
+    early when it is `over`."""
     numbers = random.Random(SEED)
     cut = []
     for turn, path in enumerate(numbers.sample(files, len(files))):
@@ -142,11 +143,13 @@ def feed(files: list[Path], sources: list[Path], *, pause: float) -> None:
                 cut.append((path, place))
             else:
                 bring(path, place)
-        time.sleep(pause)
+        if over.wait(pause):
+            return
     for path, place in numbers.sample(cut, len(cut)):
         bring(path, place)
         (place / path.name.replace(".ndjson.gz", ".open.ndjson.gz")).unlink(missing_ok=True)
-        time.sleep(pause)
+        if over.wait(pause):
+            return
 
 
 def bring(path: Path, place: Path) -> None:
@@ -225,7 +228,8 @@ def test_nothing_is_lost_or_twice_and_nobody_sees_half(spark: SparkSession, tmp_
         bring(files[0], source)
     tables = tmp_path / "tables"
     workers = [Worker(tmp_path, "stream" if place.name == "stream" else "ingest", place, tables) for place in sources]
-    feeding = threading.Thread(target=feed, args=(files, sources), kwargs={"pause": 4.0})
+    over = threading.Event()
+    feeding = threading.Thread(target=feed, args=(files, sources), kwargs={"pause": 4.0, "over": over})
     feeding.start()
     try:
         before: set[tuple[int, int]] = set()
@@ -241,8 +245,10 @@ def test_nothing_is_lost_or_twice_and_nobody_sees_half(spark: SparkSession, tmp_
         assert [worker.process.wait(240) for worker in workers] == [0, 0, 0]
         assert all(worker.log.read_text("utf-8").endswith("exit status 0\n") for worker in workers)
     finally:
+        over.set()
         for worker in workers:
             worker.kill(with_jvm=True)
+        feeding.join()
     found = Tables(spark, str(tables))
     assert lines_there(spark, tables) == told.by_line
     seconds = found.seconds.groupBy("broker", "time").agg(F.sum("record_bytes").alias("bytes")).collect()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyspark
 import pytest
 
+from lab.processes import dies_with_us
 from pipeline.generate import Cluster
 from tests.pipeline.printed import role_rows
 
@@ -51,7 +52,7 @@ def running(name: str, *arguments: str, folder: Path, says: str) -> Iterator[Pat
     """A process of Spark's own, from when its log says so; yields the log."""
     log = folder / f"{name}.log"
     with log.open("wb") as sink:
-        command = [str(SPARK / "bin" / "spark-class"), *arguments]
+        command = [*dies_with_us(), str(SPARK / "bin" / "spark-class"), *arguments]
         process = subprocess.Popen(command, stdout=sink, stderr=sink, cwd=folder, env=environ())
     try:
         deadline = time.monotonic() + START_SECONDS
@@ -62,7 +63,11 @@ def running(name: str, *arguments: str, folder: Path, says: str) -> Iterator[Pat
         yield log
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(20)
+        finally:  # whoever does not listen is ended all the same
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")

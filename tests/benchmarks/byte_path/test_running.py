@@ -12,6 +12,7 @@ from benchmarks.byte_path.peer import MissingError, Peer, Place
 from benchmarks.byte_path.peers import DIRECT, PEERS
 from benchmarks.byte_path.running import BenchError
 from benchmarks.byte_path.runs import RunsFile, read
+from tests.benchmarks.orphans import left_behind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +67,17 @@ def test_a_run_without_a_fetch_is_named_and_the_others_go_on() -> None:
 def test_a_peer_that_ends_is_an_error_with_its_last_words() -> None:
     with pytest.raises(BenchError, match=r"broken did not start; its last lines:\nno such option"):
         measure([Peer("broken", "", _ends, lambda: "")], [SMALL], SHORT, RunsFile(None, "test"))
+
+
+PAIR = """
+import time
+from benchmarks.byte_path.running import Pair
+
+pair = Pair()
+print(pair._leader.pid, pair._follower.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_pair_does_not_outlive_its_benchmark() -> None:
+    assert left_behind(PAIR) == []

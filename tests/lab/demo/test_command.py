@@ -5,9 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lab.demo.command import command
 
 WORST_SECOND = 1.6
 """The promise is 1.3, and tests/system holds it to that on the wire; here a follower that a busy machine stops for a
@@ -50,6 +56,32 @@ def test_the_embedded_one_speaks_plaintext_alone() -> None:
     done = run("--kafka", "embedded", "--security", "mtls")
     assert done.returncode == 2
     assert "--security is for real brokers" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--first", "--raised"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_quota_is_a_finite_number(option: str, value: str) -> None:
+    done = CliRunner().invoke(command, ["--kafka", "embedded", option, value])
+    assert done.exit_code == 2
+    assert f"expected a finite number of MiB/s, found {value}" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_of_a_demo_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    """As `timeout 15 throttle-sidecar demo` does it, or a terminal that is closed."""
+    command = [SCRIPT, "demo", "--kafka", "embedded", "--mib", "64", "--first", "0.25"]
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "quotas.toml" in line:
+                break
+        assert list(tmp_path.iterdir())
+        process.send_signal(number)
+        _, complaints = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert complaints.strip() == "Aborted!"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_teaches() -> None:

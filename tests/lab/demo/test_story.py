@@ -55,6 +55,20 @@ class SteadyStage:
         return sum(event.size_bytes for event in self._seen)
 
 
+class SlowToAnswer(SteadyStage):
+    """Bytes move while it is still being asked for them, or for another quota."""
+
+    async def set_quota(self, bytes_per_second: float) -> str:
+        said = await super().set_quota(bytes_per_second)
+        await trio.sleep(1)
+        return said
+
+    async def begin(self) -> None:
+        await super().begin()
+        await trio.sleep(1)
+        await self.is_over()
+
+
 class Listener:
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -84,6 +98,18 @@ async def test_the_quota_is_raised_on_the_way_and_each_phase_judged_by_its_own(a
     assert ending.total_bytes >= 32 * MIB
     assert ending.well
     assert sorted(set(listener.quotas)) == [4 * MIB, 16 * MIB]
+
+
+@pytest.mark.usefixtures("_trios_clock")
+async def test_every_byte_counts_but_those_of_the_moment_in_which_a_quota_takes_effect(autojump_clock: object) -> None:
+    """From the moment a stage is asked, not from when it answers, to the last byte, and with that."""
+    stage = SlowToAnswer(32 * MIB)
+    ending = await play(stage, Script(first=4 * MIB, raised=16 * MIB), Listener())
+    left_out = ending.total_bytes - sum(phase.total_bytes for phase in ending.phases)
+    assert left_out <= (story.TAKES_EFFECT_SECONDS + 0.1) * 16 * MIB
+    for phase in ending.phases:
+        assert phase.mean_over_quota == pytest.approx(1.0, abs=0.1)
+    assert sum(phase.seconds for phase in ending.phases) == pytest.approx(ending.seconds - story.TAKES_EFFECT_SECONDS)
 
 
 @pytest.mark.usefixtures("_trios_clock")

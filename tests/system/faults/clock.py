@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from lab.sidecars import restarted_by
+
 from .scene import QUOTA
 
 if TYPE_CHECKING:
@@ -29,18 +31,13 @@ async def clock_stepped(scene: Scene) -> None:
     logs; quotas, journal and watchdog go on."""
     clock = Clock(scene.scratch)
     failed = len(scene.leader.log_lines('"journal_failed"'))
-    await scene.leader.kill()
-    scene.leader.run_by(*clock.command)
-    await scene.leader.start()
-    for number, seconds in enumerate(STEPS):
-        clock.step(seconds)
-        await trio.sleep(3)
-        await scene.move.set_quota(QUOTA - 1 - number)
-        assert abs(_last_reload(scene) - time.time() - seconds) < CLOSE_SECONDS
-    assert len(scene.leader.log_lines('"journal_failed"')) == failed
-    await scene.leader.kill()
-    scene.leader.run_by()
-    await scene.leader.start()
+    async with restarted_by(scene.leader, *clock.command):
+        for number, seconds in enumerate(STEPS):
+            clock.step(seconds)
+            await trio.sleep(3)
+            await scene.move.set_quota(QUOTA - 1 - number)
+            assert abs(_last_reload(scene) - time.time() - seconds) < CLOSE_SECONDS
+        assert len(scene.leader.log_lines('"journal_failed"')) == failed
 
 
 class Clock:

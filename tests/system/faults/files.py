@@ -40,10 +40,12 @@ async def quotas_file_spoilt(scene: Scene) -> None:
     for spoil in (_delete, _cut_off, _directory, _named_pipe, _gigabyte):
         for sidecar in (scene.leader, scene.follower):
             spoil(sidecar.quotas_file)
-        await trio.sleep(1.0)
-        for sidecar in (scene.leader, scene.follower):
-            if sidecar.quotas_file.is_dir():
-                sidecar.quotas_file.rmdir()
+        try:
+            await trio.sleep(1.0)
+        finally:  # a directory could not be replaced by a rename
+            for sidecar in (scene.leader, scene.follower):
+                if sidecar.quotas_file.is_dir():
+                    sidecar.quotas_file.rmdir()
         await scene.move.set_quota(QUOTA)
 
 
@@ -74,17 +76,20 @@ def _gigabyte(file: Path) -> None:
 async def journals_disk_full(scene: Scene) -> None:
     """Until the disk has room again, journals lose lines, and say so."""
     ballast = scene.journals / "ballast"
+    before = await trio.to_thread.run_sync(dropped, scene)  # lines may have been lost since the sidecar started
     with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
         while file.write(bytes(4096)):
             pass
 
-    def dropped() -> bool:
-        return sum(scene.leader.metrics()["replication_throttle_journal_dropped_total"].values()) > 0
-
     try:
-        await until(dropped, what="a journal's line is lost", timeout_seconds=60)
+        await until(lambda: dropped(scene) > before, what="a journal's line is lost", timeout_seconds=60)
     finally:
         ballast.unlink()
+
+
+def dropped(scene: Scene) -> float:
+    """The lines that the journal of the leader's sidecar has lost so far."""
+    return sum(scene.leader.metrics()["replication_throttle_journal_dropped_total"].values())
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from lab.addresses import HTTP_PORT
+from lab.sidecars import restarted_by
 
 from .scene import LEADER
 
@@ -66,15 +67,11 @@ def broker_restarted(broker: int, *, kill: bool) -> Callable[[Scene], Awaitable[
 
 async def descriptors_used_up(scene: Scene) -> None:
     """The leader's sidecar may open forty descriptors, and a crowd dials it."""
-    await scene.leader.kill()
-    scene.leader.run_by("prlimit", f"--nofile={FEW_DESCRIPTORS}:{FEW_DESCRIPTORS}")
-    await scene.leader.start()
-    with _crowd(scene.cluster.addresses.http(LEADER)) as connected:
-        await trio.sleep(5)
-        assert connected
-    await scene.leader.kill()
-    scene.leader.run_by()
-    await scene.leader.start()
+    few = f"--nofile={FEW_DESCRIPTORS}:{FEW_DESCRIPTORS}"
+    async with restarted_by(scene.leader, "prlimit", few):
+        with _crowd(scene.cluster.addresses.http(LEADER)) as connected:
+            await trio.sleep(5)
+            assert connected
 
 
 @contextlib.contextmanager
@@ -90,10 +87,5 @@ def _crowd(address: str, size: int = 50) -> Iterator[int]:
 
 async def nobody_reads_the_log(scene: Scene) -> None:
     """The reader of the sidecar's standard output ends after its first byte."""
-    await scene.leader.kill()
-    scene.leader.run_by("bash", "-c", 'exec "$@" > >(head -c 1 > /dev/null)', "bash")
-    await scene.leader.start()
-    await trio.sleep(3)
-    await scene.leader.kill()
-    scene.leader.run_by()
-    await scene.leader.start()
+    async with restarted_by(scene.leader, "bash", "-c", 'exec "$@" > >(head -c 1 > /dev/null)', "bash"):
+        await trio.sleep(3)
