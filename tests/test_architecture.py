@@ -228,6 +228,21 @@ def test_threads_have_a_limit_of_their_own() -> None:
     assert elsewhere == []
 
 
+def test_decoders_are_made_once() -> None:
+    """`msgspec.json.decode(…, type=X)` works X out anew where nobody has, and two threads that do so at the same time
+    end the process by SIGSEGV (msgspec 0.22.0: about every other run of eight threads). A decoder that a module makes
+    is made before there are threads."""
+    elsewhere = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in SOURCES
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func).startswith("msgspec.")
+        and (ast.unparse(call.func).endswith("convert") or any(given.arg == "type" for given in call.keywords))
+    ]
+    assert elsewhere == []
+
+
 def test_no_other_distribution_claims_our_packages() -> None:
     """`proxy` is a generic name: proxy.py has it as well."""
     claims = packages_distributions()

@@ -9,6 +9,8 @@ from proxy.observing.throttle_page import Page
 
 from ..asking import ask
 
+_PAGE = msgspec.json.Decoder(Page)
+
 
 def fetch(url: str) -> bytes:
     """The JSON of /throttle as it came, on one line. Raises UnreachableError."""
@@ -18,7 +20,7 @@ def fetch(url: str) -> bytes:
 def decode(url: str, content: bytes) -> Page:
     """Raises UnreachableError for an answer that is not a sidecar's."""
     try:
-        return msgspec.json.decode(content, type=Page)
+        return _PAGE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UnreachableError(f"{url}: the answer is not a sidecar's: {error}") from error
 

@@ -37,6 +37,9 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     spec: _Spec
 
 
+_FILE = msgspec.json.Decoder(_File)
+
+
 @dataclass(frozen=True, slots=True)
 class Addition:
     """`pods`: the names of the pods that have a proxy.toml. `mark`: a hash, which is the same as long as the addition
@@ -74,7 +77,7 @@ def read_addition(path: Path) -> Addition:
     if len(content) > MOST_BYTES:
         raise ConfigurationError(f"{path}: expected at most {MOST_BYTES} bytes, found {len(content)}")
     try:
-        found = msgspec.json.decode(content, type=_File)
+        found = _FILE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     problems = [*_nameless("initContainers", "name", found.spec.initContainers)]

@@ -42,6 +42,9 @@ class _Review(msgspec.Struct):
     request: _Request
 
 
+_REVIEW = msgspec.json.Decoder(_Review)
+
+
 class NoReviewError(Exception):
     """What came is no AdmissionReview; the message says where."""
 
@@ -52,7 +55,7 @@ class Review:
     def __init__(self, content: bytes) -> None:
         """Raises NoReviewError."""
         try:
-            found = msgspec.json.decode(content, type=_Review)
+            found = _REVIEW.decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise NoReviewError(f"expected an AdmissionReview: {error}") from error
         if (found.apiVersion, found.kind) != (VERSION, "AdmissionReview"):

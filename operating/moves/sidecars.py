@@ -34,6 +34,9 @@ class _Config(msgspec.Struct):
     effective_quotas: _Quotas
 
 
+_CONFIG = msgspec.json.Decoder(_Config)
+
+
 def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
     """Lists in effect that name partitions of `proposed`; `*` and globs are no move's.
 
@@ -53,7 +56,7 @@ def still_throttled(url: str, proposed: Assignment) -> list[SidecarLeftover]:
 def _lists(url: str) -> dict[str, dict[str, str]]:
     """The partitions of topics, by role."""
     try:
-        quotas = msgspec.json.decode(ask(url, "/config"), type=_Config).effective_quotas
+        quotas = _CONFIG.decode(ask(url, "/config")).effective_quotas
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise UnreachableError(f"{url}: the answer to /config is not a sidecar's") from error
     return {"leader": quotas.leader.replicas, "follower": quotas.follower.replicas}

@@ -50,6 +50,9 @@ class _State(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the file says what counts from a start, in seconds since 1970 (`quotas.starts`)."""
 
 
+_STATE = msgspec.json.Decoder(_State)
+
+
 class LastGood(NamedTuple):
     content: bytes
     quota_file: QuotaFile
@@ -157,7 +160,7 @@ def _read(path: Path) -> _State | None:
         return None
     content = read_bytes(path, most_bytes=_MOST_STATE_BYTES)
     try:
-        state = msgspec.json.decode(content, type=_State)
+        state = _STATE.decode(content)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: expected the last good quotas as they were kept: {error}") from error
     if state.schema != SCHEMA:

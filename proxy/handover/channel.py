@@ -36,6 +36,9 @@ _LENGTH = struct.Struct(">I")
 _PEER = struct.Struct("3i")
 
 
+_MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
 class ChannelError(OSError):
     """The other process is gone, or belongs to a user that is neither ours nor root, or sends what is no message of
     ours."""
@@ -119,7 +122,7 @@ class Channel:
         if size > MOST_MESSAGE_BYTES:
             raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes, found {size}")
         try:
-            message: Message = msgspec.msgpack.decode(await self._exactly(size), type=Message)
+            message = _MESSAGES.decode(await self._exactly(size))
         except msgspec.MsgspecError as error:
             raise ChannelError(f"not a message of ours: {error}") from error
         return message

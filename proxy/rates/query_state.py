@@ -40,16 +40,21 @@ class _Sample(msgspec.Struct):
     value: tuple[float, str]
 
 
+_ANSWER = msgspec.json.Decoder(_Answer)
+_SCALAR = msgspec.json.Decoder(tuple[float, str])
+_VECTOR = msgspec.json.Decoder(list[_Sample])
+
+
 def parse_answer(content: bytes) -> float:
     """Return the value of an instant query, the largest if it has several. Raises AbsurdError."""
     try:
-        answer = msgspec.json.decode(content, type=_Answer)
+        answer = _ANSWER.decode(content)
         if answer.status != "success":
             raise AbsurdError(f"the query is refused: {answer.error[:200]}")
         if answer.data.resultType == "scalar":
-            values = [msgspec.json.decode(answer.data.result, type=tuple[float, str])[1]]
+            values = [_SCALAR.decode(answer.data.result)[1]]
         elif answer.data.resultType == "vector":
-            values = [each.value[1] for each in msgspec.json.decode(answer.data.result, type=list[_Sample])]
+            values = [each.value[1] for each in _VECTOR.decode(answer.data.result)]
         else:
             raise AbsurdError(f"expected a scalar or an instant vector, found {answer.data.resultType[:40] or 'none'}")
         found = [float(value) for value in values]
