@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 def uncollected(*, leaves_nothing: bool = False) -> Iterator[None]:
     """Python does not collect garbage until the block is over. `leaves_nothing`: by then there must be none."""
     gc.collect()
+    if leaves_nothing:
+        gc.freeze()  # what an earlier test's threads leave behind as they end is none of the block's
     gc.disable()
     try:
         yield
@@ -21,3 +23,4 @@ def uncollected(*, leaves_nothing: bool = False) -> Iterator[None]:
             assert gc.collect() == 0
     finally:
         gc.enable()
+        gc.unfreeze()
