@@ -7,6 +7,7 @@ import socketserver
 import ssl
 import threading
 from collections import deque
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,17 +19,38 @@ from proxy.errors import ConfigurationError
 from tests.serving import serving
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 ENOUGH_SECONDS = 20.0
 NOBODY = "http://127.0.0.1:9"
 
 
+@contextmanager
+def asking(put: Callable[[], Answer]) -> Iterator[Questions]:
+    """Questions that nobody asks any more after the block: whoever listens at their port by then is another test's."""
+    over = threading.Event()
+
+    def put_or_end() -> Answer:
+        if over.is_set():
+            raise ConfigurationError("the test is over")
+        return put()
+
+    questions = Questions(put_or_end)
+    questions.start()
+    try:
+        yield questions
+    finally:
+        over.set()
+        with suppress(ConfigurationError):
+            while questions.wait(ENOUGH_SECONDS) is not None:
+                pass
+
+
 def test_answers_come_in_order_and_with_their_times() -> None:
     said = deque([Answer.NONE, Answer.ALIVE, Answer.READY])
-    questions = Questions(lambda: said.popleft() if said else Answer.NONE)
-    questions.start()
-    found = [questions.wait(ENOUGH_SECONDS) for _ in range(3)]
+    with asking(lambda: said.popleft() if said else Answer.NONE) as questions:
+        found = [questions.wait(ENOUGH_SECONDS) for _ in range(3)]
     assert [each.answer for each in found if each] == [Answer.NONE, Answer.ALIVE, Answer.READY]
     times = [each.at for each in found if each]
     assert times == sorted(times)
@@ -36,12 +58,11 @@ def test_answers_come_in_order_and_with_their_times() -> None:
 
 def test_an_answer_that_never_comes_holds_up_nobody() -> None:
     never = threading.Event()
-    questions = Questions(lambda: Answer.READY if never.wait() else Answer.NONE)
-    questions.start()
-    assert questions.wait(0.0) is None
-    assert questions.wait(0.01) is None
-    never.set()
-    assert (questions.wait(ENOUGH_SECONDS) or (None,))[0] is Answer.READY
+    with asking(lambda: Answer.READY if never.wait() else Answer.NONE) as questions:
+        assert questions.wait(0.0) is None
+        assert questions.wait(0.01) is None
+        never.set()
+        assert (questions.wait(ENOUGH_SECONDS) or (None,))[0] is Answer.READY
 
 
 def test_nobody_there_is_an_answer_and_a_token_that_cannot_be_read_is_none(
@@ -94,9 +115,8 @@ def test_a_sidecar_that_only_the_guard_cannot_trust_is_not_silent(
     server = Server(("127.0.0.1", 0), Ready)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     with serving(server) as url:
-        questions = Questions(lambda: ask_ready(url.replace("http:", "https:")))
-        questions.start()
-        found = questions.wait(ENOUGH_SECONDS)
+        with asking(lambda: ask_ready(url.replace("http:", "https:"))) as questions:
+            found = questions.wait(ENOUGH_SECONDS)
         assert found is not None
         assert found.answer is Answer.ALIVE
         assert (
