@@ -262,5 +262,7 @@ def rehearsed_pod() -> dict[str, Any]:
         "kind": "Pod",
         # To podman 4.3 an init container is removed once it has run, and now and then before it has ended.
         "metadata": {"name": "kts-rehearsal", "annotations": {"io.podman.annotations.init.container.type": "always"}},
-        "spec": {"initContainers": [redirect], "containers": [sidecar], **kept},
+        # By Kubernetes' default, Always, podman starts an init container again that has ended, and on a slow machine it
+        # runs whenever podman looks whether it has.
+        "spec": {"restartPolicy": "Never", "initContainers": [redirect], "containers": [sidecar], **kept},
     }
