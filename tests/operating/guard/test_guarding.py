@@ -45,15 +45,21 @@ Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=Non
 """The way around is refused four times, which takes 1.4 s until it is taken."""
 
 
-def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over() -> None:
-    with subprocess.Popen([sys.executable, "-c", _REFUSED], stdout=subprocess.PIPE, text=True) as guard:
+def said_by(script: str, *, ended_after: str) -> list[str]:
+    """The lines that a guard prints, which is told to end after that one; all but that one."""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as guard:
         try:
             assert guard.stdout is not None
-            said = list(iter(guard.stdout.readline, "apply Way.AROUND\n"))
+            said = list(iter(guard.stdout.readline, ended_after))
             guard.send_signal(signal.SIGTERM)
             said += guard.stdout  # until it has ended
         finally:
             guard.kill()
+    return said
+
+
+def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over() -> None:
+    said = said_by(_REFUSED, ended_after="apply Way.AROUND\n")
     lines = [json.loads(line) for line in said if line.startswith("{")]
     assert Counter(line["event"] for line in lines)["guard_refused"] == 1
     refused = next(line for line in lines if line["event"] == "guard_refused")
@@ -178,14 +184,7 @@ guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
 
 
 def test_a_sidecar_that_is_not_trusted_keeps_its_traffic_and_that_is_told_once() -> None:
-    with subprocess.Popen([sys.executable, "-c", _DISTRUSTED], stdout=subprocess.PIPE, text=True) as guard:
-        try:
-            assert guard.stdout is not None
-            said = list(iter(guard.stdout.readline, "enough\n"))
-            guard.send_signal(signal.SIGTERM)
-            said += guard.stdout  # until it has ended
-        finally:
-            guard.kill()
+    said = said_by(_DISTRUSTED, ended_after="enough\n")
     lines = [json.loads(line) for line in said if line.startswith("{")]
     assert [line["event"] for line in lines] == ["guard_started", *["guard_distrusts_sidecar"] * 2, "guard_stopped"]
     assert lines[1]["error"] == "certificate verify failed"
