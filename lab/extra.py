@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from proxy.extras import how_to_install
+
 _EXTRA = "lab"
 
 
@@ -12,5 +14,4 @@ def missing_extra(program: str, error: ModuleNotFoundError) -> str:
     """
     if error.name is None or error.name.partition(".")[0] in {"lab", "operating", "proxy", "protocol", "admission"}:
         raise error
-    advice = f"pip install '.[{_EXTRA}]' in this project's folder, or with its wheel's path for the dot"
-    return f"{program} needs the extra {_EXTRA}: {advice} ({error})"
+    return f"{program} needs the extra {_EXTRA}: {how_to_install(_EXTRA)} ({error})"

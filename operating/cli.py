@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.errors import ConfigurationError
+from proxy.extras import how_to_install
 from proxy.terminal_text import printable_lines
 
 from .streams import mend_standard_streams
@@ -120,7 +121,6 @@ def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
     By our convention a plugin's top-level package is also the name of the extra that it needs.
     """
     extra = plugin.module.partition(".")[0]
-    # Not by the distribution's name: it is in no registry, and whatever comes to have that name there is another's.
     advice = f"pip install '.[{extra}]'"
 
     @click.command(
@@ -130,8 +130,7 @@ def _unavailable(plugin: EntryPoint, reason: str) -> click.Command:
         add_help_option=False,
     )
     def unavailable() -> None:
-        where = "in this project's folder, or with its wheel's path for the dot"
-        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {advice} {where} ({reason})")
+        raise click.ClickException(f"{plugin.name} needs the extra {extra}: {how_to_install(extra)} ({reason})")
 
     return unavailable
 

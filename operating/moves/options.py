@@ -15,6 +15,7 @@ import click
 
 from proxy.config.settings_values import MAX_PORT, parse_duration_seconds
 from proxy.errors import ConfigurationError, InvalidValueError
+from proxy.extras import how_to_install
 from proxy.quotas import parse_rate, parse_size, parse_span, shown
 from proxy.url_text import without_user
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .cluster import Cluster
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
-EXTRA = "pip install '.[operator]' in this project's folder, or with its wheel's path for the dot"
+EXTRA = how_to_install("operator")
 
 
 class Quantity(click.ParamType[float]):

@@ -25,6 +25,7 @@ from protocol.sasl import (
 )
 
 from ..errors import ConfigurationError
+from ..extras import how_to_install
 from ..files.answering import refuse_silent
 from ..files.reading import read_bytes
 from ..threads import in_thread
@@ -77,8 +78,7 @@ class Login:
                 made = getattr(importlib.import_module(module), name)
         except ImportError as error:
             raise ConfigurationError(
-                f"names.sasl.mechanism: {settings.mechanism} needs kafka-python: pip install '.[operator]' in this "
-                f"project's folder, or with its wheel's path for the dot ({error})"
+                f"names.sasl.mechanism: {settings.mechanism} needs kafka-python: {how_to_install('operator')} ({error})"
             ) from error
         secret = self._secret()
         return made(
