@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lab.authority import Authority
-from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, RefusedError, ask
+from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, RefusedError, ask, send
 from operating.commands.telling import token_of
 from operating.fleet.file import Member
 from proxy.errors import ConfigurationError, UnreachableError
@@ -163,6 +163,22 @@ def test_of_what_speaks_tls_the_same_holds(tmp_path: Path, monkeypatch: pytest.M
     server.socket = context.wrap_socket(server.socket, server_side=True)
     with serving(server) as url, pytest.raises(UnreachableError, match="the answer does not end"):
         ask(url.replace("http:", "https:"), "/throttle", timeout_seconds=0.3)
+
+
+def test_a_server_that_refuses_a_certificate_is_heard_also_where_the_request_fails_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A body that no buffer holds: sending fails for certain, as it did for every sixth small request."""
+    authority = Authority(tmp_path / "tls")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.certificate)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(OK, b""))
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as url, pytest.raises(DistrustError, match="CERTIFICATE_REQUIRED"):
+        send(url.replace("http:", "https:"), "/throttle", method="PUT", body=bytes(2**26))
 
 
 @pytest.mark.parametrize(
