@@ -362,6 +362,12 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
             "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certif",
         ),
         ({"settings": {"http.tls.ssl.client.auth": '"required"'}}, "found required"),
+        (
+            {"settings": {"http.listen": "0.0.0.0:9405"}},
+            "settings.http.listen: expected a key that the chart does not write itself; say http.port",
+        ),
+        ({"settings": {"ingress.listen": "0.0.0.0:9092"}}, "itself; say ingress.port"),
+        ({"settings": {"quotas.file": "/etc/quotas.toml"}}, "itself; say quotas.initial"),
         ({"image": {"digest": "latest"}}, "/image/digest"),
         ({"podMonitor": {"create": "perhaps"}}, "/podMonitor/create"),
         ({"quota": {}}, "quota"),

@@ -57,6 +57,23 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- end }}
 {{- end }}
 
+{{/* What the chart writes into proxy.toml itself, and what says so in values. An override of it would leave pods, probes and
+policies at ports and files that the sidecar no longer has. */}}
+{{- define "throttle.own" -}}
+{
+  "broker.id": "brokers[].id",
+  "ingress.listen": "ingress.port",
+  "ingress.upstream": "ingress.brokerPort",
+  "egress.mode": "egress.mode",
+  "egress.listen": "egress.redirectPort",
+  "egress.peers": "brokers",
+  "quotas.file": "quotas.initial",
+  "quotas.state": "nothing, since it is kept with the pod",
+  "http.listen": "http.port",
+  "http.token_file": "http.tokenSecretName"
+}
+{{- end }}
+
 {{/* What has to be true of the list of brokers that its schema cannot say. */}}
 {{- define "throttle.check" -}}
 {{- range $key := list "id" "pod" "name" }}
@@ -79,6 +96,11 @@ token_file = "/etc/throttle-sidecar-token/token"
 {{- end }}
 {{- if eq (get .Values.settings "http.tls.ssl.client.auth" | toString | trimAll "\"'") "required" }}
 {{- fail "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certificate; found required" }}
+{{- end }}
+{{- range $key, $instead := include "throttle.own" . | fromJson }}
+{{- if hasKey $.Values.settings $key }}
+{{- fail (printf "settings.%s: expected a key that the chart does not write itself; say %s" $key $instead) }}
+{{- end }}
 {{- end }}
 {{- if not (or .Values.ingress.enabled .Values.egress.enabled) }}
 {{- fail "ingress.enabled, egress.enabled: expected one of them at least, or the sidecar has nothing to do" }}
