@@ -19,7 +19,7 @@ FAULTS := failures sessions_survive live_change upgrades transparent descriptors
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test explore fuzz simulation faults image machines kubernetes kubelet packages release system demo report bench rules clean help
+.PHONY: setup check test explore fuzz simulation faults image installed machines kubernetes kubelet packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -44,13 +44,13 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 	machine/audit
 
 test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
-	$(RUN)pytest -n auto -m 'not (system or simulation or image or kubernetes or kubelet or brokers or spark)'
-	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or kubernetes or kubelet or brokers)'
-	$(RUN)pytest -m 'brokers and not (system or simulation or image or kubernetes or kubelet)'
+	$(RUN)pytest -n auto -m 'not (system or simulation or image or installed or kubernetes or kubelet or brokers or spark)'
+	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or installed or kubernetes or kubelet or brokers)'
+	$(RUN)pytest -m 'brokers and not (system or simulation or image or installed or kubernetes or kubelet)'
 
 explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
 	for round in $$(seq $(or $(ROUNDS),3)); do $(RUN)pytest -n auto --hypothesis-profile=new \
-		-m 'hypothesis and not (system or simulation or image or kubernetes or kubelet or brokers or spark)' || exit; done
+		-m 'hypothesis and not (system or simulation or image or installed or kubernetes or kubelet or brokers or spark)' || exit; done
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
@@ -63,6 +63,9 @@ faults: needs.system setup  ## What breaks, broken on real brokers: the tests th
 
 image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
 	$(RUN)pytest -m image tests/deploy
+
+installed: needs.installed setup  ## The packages and a release: made twice to the same bytes, installed, upgraded, purged, between real brokers (needs root; minutes)
+	$(RUN)pytest -m installed tests/deploy
 
 machines: needs.machines setup  ## Debian and Ubuntu with git, python3 and make alone, and with systemd: every README command, the packages (hours)
 	$(RUN)pytest -rP -m system tests/machine

@@ -1,6 +1,6 @@
 """The .deb in a Debian of its own: installed, run as systemd runs it, between real brokers, upgraded, purged.
 
-`make image`. What runs here is no systemd: a stand-in asks of the process what the unit says.
+`make installed`. What runs here is no systemd: a stand-in asks of the process what the unit says.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .containers import BASE_IMAGE, Containers
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = [pytest.mark.image, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.installed, pytest.mark.timeout(600)]
 
 PACKAGED = "localhost/kafka-throttle-sidecar-packaged:ci"
 BROKERS = (101, 102)

@@ -1,6 +1,6 @@
 """What a release is made of that costs no network: bill of materials, changes; its images and where they came from.
 
-The packages: test_packages.py. The whole of it in a fresh clone: `make machines`.
+Its images: `make installed`. The packages: test_packages.py. The whole of it in a fresh clone: `make machines`.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_what_is_asked_of_the_builder(given: dict[str, str], expected: ImagePlan
     assert re.fullmatch(r"python:\S+@sha256:[0-9a-f]{64}", default_base())
 
 
-@pytest.mark.image
+@pytest.mark.installed
 @pytest.mark.timeout(600)
 def test_its_images_run_and_are_accounted_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     containers = Containers()
