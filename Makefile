@@ -19,7 +19,7 @@ FAULTS := failures sessions_survive live_change upgrades transparent descriptors
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test explore fuzz simulation faults image installed machines kubernetes kubelet packages release system demo report bench rules clean help
+.PHONY: setup check test pipeline explore fuzz simulation faults image installed machines kubernetes kubelet packages release system demo report bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -43,10 +43,13 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 	$(RUN)mypy
 	machine/audit
 
-test: needs.test setup  ## Unit tests, and the short form of the system tests on real brokers
+test: needs.test setup  ## Unit tests, the pipeline's on Spark but its long ones, and the short form of the system tests on real brokers
 	$(RUN)pytest -n auto -m 'not (system or simulation or image or installed or kubernetes or kubelet or brokers or spark)'
-	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (system or simulation or image or installed or kubernetes or kubelet or brokers)'
+	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (long or system or simulation or image or installed or kubernetes or kubelet or brokers)'
 	$(RUN)pytest -m 'brokers and not (system or simulation or image or installed or kubernetes or kubelet)'
+
+pipeline: needs.test setup  ## Every test of the pipeline, those that make test leaves out as well: a month, streams, writers that are killed (half an hour)
+	$(RUN)pytest -n 2 --dist loadfile tests/pipeline
 
 explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
 	for round in $$(seq $(or $(ROUNDS),3)); do $(RUN)pytest -n auto --hypothesis-profile=new \

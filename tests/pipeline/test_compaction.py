@@ -23,6 +23,8 @@ from tests.pipeline.killing import killed_at
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
+pytestmark = pytest.mark.long
+
 DAY_SECONDS = 86_400
 FILES = 2
 

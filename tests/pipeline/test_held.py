@@ -18,6 +18,8 @@ from pipeline.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 CLUSTER = Cluster(brokers=2, partitions=40, seconds=300)
 
 

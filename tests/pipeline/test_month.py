@@ -19,6 +19,8 @@ from pipeline.tables import Tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 MONTH = Month(brokers=9, days=2, scale=0.2)
 
 

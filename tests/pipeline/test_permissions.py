@@ -19,6 +19,8 @@ from tests.pipeline.journals import FIRST, traffic_line, write_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 JOBS = """
 import sys

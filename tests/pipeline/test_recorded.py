@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 MIB = 1024 * 1024
 KEYS = [("orders", 0), ("orders", 1), ("free", 0)]
 MESSAGES = 6000

@@ -26,6 +26,8 @@ from tests.pipeline.killing import KilledError, killed_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.long
+
 NAMES = ("traffic", "seconds", "events")
 DAY = "date=2026-11-21/broker=101"
 IN_2099 = 4_070_908_800

@@ -22,6 +22,8 @@ from tests.pipeline.journals import FIRST, event_line, traffic_line, write_file
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.long
+
 DAY = 86_400
 DAYS = 3
 BUSY_SECONDS = 150

@@ -22,6 +22,8 @@ from tests.pipeline.journals import FIRST, traffic_line, write_file
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def storage(spark: SparkSession, tmp_path: Path) -> Storage:

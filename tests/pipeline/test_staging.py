@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pipeline import staging
 from pipeline.ingest import ingest
 from pipeline.tables import Tables
@@ -12,8 +14,9 @@ from tests.pipeline.journals import FIRST, traffic_line, write_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pytest
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.long
 
 NAMES = ("traffic", "seconds", "events")
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 IN_2099 = 4_070_908_800
 
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.long
+
 SEED = 20
 MIDNIGHT = DAY_SECONDS - FIRST % DAY_SECONDS
 """The first after FIRST, in seconds since then."""
