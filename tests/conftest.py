@@ -6,6 +6,8 @@ by `make explore` and `make simulation`; what either finds becomes an `@example`
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import HealthCheck, settings
 
 # How fast inputs are generated says how busy the machine is, nothing of the code: seven invariants "failed" of it
@@ -13,3 +15,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("new"), derandomize=True, database=None)
 settings.load_profile("same")
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends a run of tests as Ctrl-C does: mounts, network namespaces and rules of iptables are undone, which
+    Python would leave behind, since it ends on the spot."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
