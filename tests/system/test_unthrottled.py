@@ -12,16 +12,16 @@ import pytest
 from benchmarks.unthrottled import SCENES, measure
 from lab.moves import MIB
 
-GIGABIT = 125_000_000
-"""Bytes per second."""
+HALF_A_GIGABIT = 62_500_000
+"""Bytes per second. On a card of 125 MB/s two slow cores move 78 without sidecars: it was not the card that bounded."""
 
 
 @pytest.mark.system
 @pytest.mark.timeout(300)
 async def test_unthrottled_moves_pass_whole_and_as_fast_as_the_network_carries_them() -> None:
     """`measure` compares the replicas byte for byte. The quota of the topic beside them is 4 MiB/s."""
-    found = await measure(rounds=3, bytes_per_partition=24 * MIB, link_bytes_per_second=GIGABIT)
+    found = await measure(rounds=3, bytes_per_partition=24 * MIB, link_bytes_per_second=HALF_A_GIGABIT)
     assert {comparison.scene for comparison in found} == set(SCENES)
     for comparison in found:
-        assert comparison.rate("direct") > 0.6 * GIGABIT, "the card was not what bounded the move"
+        assert comparison.rate("direct") > 0.8 * HALF_A_GIGABIT, "the card was not what bounded the move"
         assert comparison.ratio("sidecars") == pytest.approx(1.0, abs=0.1), comparison.summary()
