@@ -7,8 +7,13 @@ by `make explore` and `make simulation`; what either finds becomes an `@example`
 from __future__ import annotations
 
 import signal
+from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 # How fast inputs are generated says how busy the machine is, nothing of the code: seven invariants "failed" of it
 # beside other suites. A test that never ends is pytest-timeout's.
@@ -21,3 +26,14 @@ def pytest_configure() -> None:
     """SIGTERM ends a run of tests as Ctrl-C does: mounts, network namespaces and rules of iptables are undone, which
     Python would leave behind, since it ends on the spot."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Ctrl-C that leaves a nursery is in a group, which pytest takes for a failure, and goes on with the next test."""
+    try:
+        return (yield)
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
+        raise KeyboardInterrupt from group

@@ -26,6 +26,10 @@ def mounted():
     yield
     pathlib.Path("undone").touch()
 
+async def in_nursery():
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 50)
+
 def test_waits(mounted):
     pathlib.Path("began").touch()
     {waits}
@@ -33,7 +37,7 @@ def test_waits(mounted):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("waits", ["time.sleep(50)", "trio.run(trio.sleep, 50)"])
+@pytest.mark.parametrize("waits", ["time.sleep(50)", "trio.run(trio.sleep, 50)", "trio.run(in_nursery)"])
 def test_what_was_done_is_undone(number: signal.Signals, waits: str, tmp_path: Path) -> None:
     (tmp_path / "test_waits.py").write_text(WAITS.format(waits=waits))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", "/dev/null", "test_waits.py"]
