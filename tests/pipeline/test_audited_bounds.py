@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from pipeline.audit import seconds_with_quota, summary
 from pipeline.audited_bounds import with_bounds
 from tests.pipeline.frames import quotas, traffic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.long
 
 BOUNDS = json.dumps({"peers": {"102": 100.0}, "racks": {"b": {"bytes_per_second": 300.0, "brokers": [102, 103]}}})
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 SECONDS = 300
 NUMBERS = random.Random(20)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(params=["", f"{SCHEME}:"], ids=["local", "another file system"])
 def storage(spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest) -> Storage:

@@ -17,10 +17,10 @@ HALF_A_GIGABIT = 62_500_000
 
 
 @pytest.mark.system
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_unthrottled_moves_pass_whole_and_as_fast_as_the_network_carries_them() -> None:
     """`measure` compares the replicas byte for byte. The quota of the topic beside them is 4 MiB/s."""
-    found = await measure(rounds=3, bytes_per_partition=24 * MIB, link_bytes_per_second=HALF_A_GIGABIT)
+    found = await measure(rounds=3, bytes_per_partition=48 * MIB, link_bytes_per_second=HALF_A_GIGABIT)
     assert {comparison.scene for comparison in found} == set(SCENES)
     for comparison in found:
         assert comparison.rate("direct") > 0.8 * HALF_A_GIGABIT, "the card was not what bounded the move"

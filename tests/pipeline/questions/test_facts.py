@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.long
+
 MASTER = ["--master", "local[2]"]
 CLUSTER = Cluster(brokers=3, partitions=6, seconds=200, violations=((101, 17),), stalls=((102, 100, 200),))
 
