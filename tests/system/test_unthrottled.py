@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.unthrottled import SCENES, measure
+from benchmarks.unthrottled import QUOTA, SCENES, measure
 from lab.moves import MIB
 
 HALF_A_GIGABIT = 62_500_000
@@ -26,5 +26,6 @@ async def test_unthrottled_moves_pass_whole_and_as_fast_as_the_network_carries_t
     found = await measure(rounds=3, bytes_per_partition=48 * MIB, link_bytes_per_second=HALF_A_GIGABIT)
     assert {comparison.scene for comparison in found} == set(SCENES)
     for comparison in found:
-        assert comparison.rate("direct") > USED * HALF_A_GIGABIT, "the card was not what bounded the move"
+        beside = QUOTA if "beside a throttled topic" in comparison.scene else 0.0
+        assert comparison.rate("direct") + beside > USED * HALF_A_GIGABIT, "the card was not what bounded the move"
         assert comparison.ratio("sidecars") == pytest.approx(1.0, abs=0.1), comparison.summary()
