@@ -14,6 +14,8 @@ STAMP := $(VENV)/.synced
 BYTE_PATH := $(RUN)python -m benchmarks.byte_path
 RUNS := build/byte_path.jsonl
 REPORT := build/report
+# Suites that have verbs of their own.
+ELSEWHERE := system or simulation or image or installed or kubernetes or kubelet
 FAULTS := failures sessions_survive live_change upgrades transparent descriptors handover guard fault_matrix
 # What `make demo` and `make report` move: 3.9 is three real brokers, embedded needs neither Java for them nor Maven.
 KAFKA ?= 3.9
@@ -44,16 +46,16 @@ check: setup  ## Lint, format, types, and known vulnerabilities of what is shipp
 	machine/audit
 
 test: needs.test setup  ## Unit tests, the pipeline's on Spark but its long ones, and the short form of the system tests on real brokers
-	$(RUN)pytest -n auto -m 'not (system or simulation or image or installed or kubernetes or kubelet or brokers or spark)'
-	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (long or system or simulation or image or installed or kubernetes or kubelet or brokers)'
-	$(RUN)pytest -m 'brokers and not (system or simulation or image or installed or kubernetes or kubelet)'
+	$(RUN)pytest -n auto -m 'not ($(ELSEWHERE) or brokers or spark)'
+	$(RUN)pytest -n 2 --dist loadfile -m 'spark and not (long or $(ELSEWHERE) or brokers)'
+	$(RUN)pytest -m 'brokers and not ($(ELSEWHERE))'
 
 pipeline: needs.test setup  ## Every test of the pipeline, those that make test leaves out as well: a month, streams, writers that are killed (half an hour)
 	$(RUN)pytest -n 2 --dist loadfile tests/pipeline
 
 explore: needs.test setup  ## Properties with examples that nobody has tried yet, ROUNDS=3 times; a failure is the smallest there is
 	for round in $$(seq $(or $(ROUNDS),3)); do $(RUN)pytest -n auto --hypothesis-profile=new \
-		-m 'hypothesis and not (system or simulation or image or installed or kubernetes or kubelet or brokers or spark)' || exit; done
+		-m 'hypothesis and not ($(ELSEWHERE) or brokers or spark)' || exit; done
 
 fuzz: setup  ## Throw bytes, files and signals at a running sidecar whose victim must not notice; ARGS="--help" says how much
 	$(RUN)python -m fuzz $(ARGS)
