@@ -90,7 +90,7 @@ class _Encrypted(http.client.HTTPSConnection):
     def send(self, data: Any) -> None:
         try:
             super().send(data)
-        except OSError:
+        except (ConnectionError, ssl.SSLError):  # not a time-out: that would be waited for twice
             self._raise_alert()
             raise
 
