@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.server
 import socketserver
-import ssl
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from operating.asking import CERTIFICATE_FILE, TOKEN_FILE, DistrustError, Refuse
 from operating.commands.telling import token_of
 from operating.fleet.file import Member
 from proxy.errors import ConfigurationError, UnreachableError
-from tests.serving import serving
+from tests.serving import encrypt, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,11 +155,9 @@ def test_a_refusal_that_does_not_end_is_a_refusal(begins: bytes, then: bytes, sa
 
 def test_of_what_speaks_tls_the_same_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path / "tls")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(OK, b"X"))
-    server.socket = context.wrap_socket(server.socket, server_side=True)
+    encrypt(server, authority)
     with serving(server) as url, pytest.raises(UnreachableError, match="the answer does not end"):
         ask(url.replace("http:", "https:"), "/throttle", timeout_seconds=0.3)
 
@@ -170,13 +167,9 @@ def test_a_server_that_refuses_a_certificate_is_heard_also_where_the_request_fai
 ) -> None:
     """A body that no buffer holds: sending fails for certain, as it did for every sixth small request."""
     authority = Authority(tmp_path / "tls")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
-    context.verify_mode = ssl.CERT_REQUIRED
-    context.load_verify_locations(authority.certificate)
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), answering(OK, b""))
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    encrypt(server, authority, wants_certificate=True)
     with serving(server) as url, pytest.raises(DistrustError, match="CERTIFICATE_REQUIRED"):
         send(url.replace("http:", "https:"), "/throttle", method="PUT", body=bytes(2**26))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import socketserver
-import ssl
 import threading
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from lab.authority import Authority
 from operating.guard.decision import Answer
 from operating.guard.questions import Questions, ask_ready
 from proxy.errors import ConfigurationError
-from tests.serving import serving
+from tests.serving import encrypt, serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,14 +105,10 @@ def test_a_sidecar_that_only_the_guard_cannot_trust_is_not_silent(
 ) -> None:
     """Otherwise the traffic of a healthy sidecar would be led around it, for want of an authority in guard.env."""
     authority = Authority(tmp_path / "tls")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue("server.pem", ["127.0.0.1"]))
     if wants_certificate:
-        context.verify_mode = ssl.CERT_REQUIRED
-        context.load_verify_locations(authority.certificate)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
     server = Server(("127.0.0.1", 0), Ready)
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    encrypt(server, authority, wants_certificate=wants_certificate)
     with serving(server) as url:
         with asking(lambda: ask_ready(url.replace("http:", "https:"))) as questions:
             found = questions.wait(ENOUGH_SECONDS)
