@@ -34,10 +34,13 @@ LIBRARY_LATER = {
     "asyncio", "concurrent", "http.client", "http.server", "importlib.metadata", "logging.config", "logging.handlers",
     "multiprocessing", "urllib.error", "urllib.request", "xml",
 }  # fmt: skip
-TELLS = """
+BEFORE_IT_GIVES_WAY = {"errors", "extras", "terminal_text", "url_text"}
+WITHOUT_DEBIANS = """
 import os, sys
 # Debian's Python loads a module of its own at every start.
 for name in ("sitecustomize", "usercustomize"): sys.modules.pop(name, None)
+"""
+TELLS = f"""{WITHOUT_DEBIANS}
 import proxy.server
 async def tell():
     os.write(2, " ".join(sys.modules).encode())
@@ -67,6 +70,17 @@ def test_of_what_others_wrote_it_has_what_relays_and_reads_files(config: Path) -
     of_operating = {name.removeprefix("operating").removeprefix(".") for name in found if name.startswith("operating")}
     assert of_operating == OF_OPERATING
     assert found & (LATER.keys() | LIBRARY_LATER) == set()
+
+
+def test_before_it_gives_way_it_has_loaded_what_its_options_need() -> None:
+    """What is loaded by then has the priority of the process that relays."""
+    code = f"{WITHOUT_DEBIANS}\nimport operating.cli, operating.commands.run\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
+    )
+    found = set(done.stdout.split()) - {"__main__"}
+    assert {name.removeprefix("proxy.") for name in found if name.startswith("proxy.")} == BEFORE_IT_GIVES_WAY
+    assert packages(found) == {"click"}
 
 
 def test_what_comes_later_is_there(config: Path) -> None:
