@@ -97,6 +97,14 @@ def links(matrix: Matrix) -> int:
     return sum(len(each.splitlines()) for each in lines)
 
 
+def sockets(matrix: Matrix, pids: set[int]) -> list[str]:
+    """Each TCP socket of these sidecars as the kernel tells of it: its peer, its state, and which timer runs."""
+    lines = [
+        line for broker in BROKERS for line in matrix.rooms.run(broker, "ss", "-Htnpo", "state", "all").splitlines()
+    ]
+    return [line for line in lines if any(f"pid={pid}," in line for pid in pids)]
+
+
 def tracebacks(sidecars: list[Sidecar]) -> list[str]:
     """What they did not foresee, in all processes of theirs so far."""
     return [line for sidecar in sidecars for line in sidecar.log_lines("Traceback")]
@@ -179,7 +187,7 @@ async def assert_given_back(matrix: Matrix, before: dict[int, Held], seconds: fl
         ]
         if not grown:
             return
-        assert trio.current_time() < deadline, grown
+        assert trio.current_time() < deadline, "\n".join([str(grown), *sockets(matrix, {new.pid for _, new in grown})])
         await trio.sleep(0.5)
 
 
