@@ -24,7 +24,12 @@ settings.load_profile("same")
 
 def pytest_configure() -> None:
     """SIGTERM ends a run of tests as Ctrl-C does: mounts, network namespaces and rules of iptables are undone, which
-    Python would leave behind, since it ends on the spot."""
+    Python would leave behind, since it ends on the spot.
+
+    A script that starts a run with `&` has it ignore Ctrl-C, and all that it starts. Then SIGTERM would be ignored as
+    well, and so would be the Ctrl-C that tests send to commands."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
 
