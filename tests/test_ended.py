@@ -36,6 +36,7 @@ def test_waits(mounted):
 """
 
 
+PYTEST = ["-m", "pytest", "-q", "-p", "tests.conftest", "-c", "/dev/null"]
 BESIDE_A_SCRIPT = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 """As `command &` in a script: it ignores SIGINT."""
 
@@ -45,14 +46,9 @@ BESIDE_A_SCRIPT = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh"]
 @pytest.mark.parametrize("waits", ["time.sleep(50)", "trio.run(trio.sleep, 50)", "trio.run(in_nursery)"])
 def test_what_was_done_is_undone(number: signal.Signals, waits: str, started: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_waits.py").write_text(WAITS.format(waits=waits))
-    pytest_command = ["-m", "pytest", "-q", "-p", "tests.conftest", "-c", "/dev/null", "test_waits.py"]
-    command = [*started, sys.executable, *pytest_command]
+    command = [*started, sys.executable, *PYTEST, "test_waits.py"]
     with subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        command, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as running:
         try:
             while not (tmp_path / "began").exists():

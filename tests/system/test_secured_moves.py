@@ -33,9 +33,9 @@ ROWS = [release(protocol=protocol) for protocol in ("0.10.1", "2.8", "3.9", "4.1
 SECURITIES = (Security.MTLS, Security.TLS_BETWEEN, Security.SASL_SSL, Security.SASL_PLAINTEXT)
 SIDES: tuple[Side, ...] = ("leader", "follower", "both")
 WARM_UP = Move("unthrottled", partitions=8, bytes_per_partition=8 * MIB)
-"""What brokers that encrypt move before they are measured. A broker that is seconds old encrypts 3 MB/s, which is less
-than the quota, until its JVM has compiled the cipher: the first move after a start began 0.4 to 0.7 s late and had 0.77
-to 1.15 of the quota in its first second, the one after this begins after 0.3 to 0.4 s."""
+"""What brokers that encrypt move before they are measured. A broker that is seconds old encrypts less than the
+quota until its JVM has compiled the cipher (`Security.jvm_options`): the first move after a start began after 0.4 to
+0.7 s and had 0.77 to 1.15 of the quota in its first second, the one after this begins after 0.24 to 0.42 s."""
 RENEWED_AT_SECONDS = (1.0, 1.0)
 """From the beginning of a move, and from the first renewal. A sidecar takes new files within two seconds, up to 2.5 on
 a slow machine, and the shortest move takes eight."""

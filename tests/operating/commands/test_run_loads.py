@@ -35,15 +35,16 @@ LIBRARY_LATER = {
     "multiprocessing", "urllib.error", "urllib.request", "xml",
 }  # fmt: skip
 BEFORE_IT_GIVES_WAY = {"errors", "extras", "terminal_text", "url_text"}
-WITHOUT_DEBIANS = """
+BEGINS = """
 import os, sys
 # Debian's Python loads a module of its own at every start.
 for name in ("sitecustomize", "usercustomize"): sys.modules.pop(name, None)
+def write_modules(): os.write(2, " ".join(sys.modules).encode())
 """
-TELLS = f"""{WITHOUT_DEBIANS}
+TELLS = """
 import proxy.server
 async def tell():
-    os.write(2, " ".join(sys.modules).encode())
+    write_modules()
     os._exit(0)
 proxy.server.load_what_could_wait = tell
 from operating.cli import main
@@ -51,15 +52,20 @@ main()
 """
 
 
-def loaded(config: Path) -> set[str]:
-    command = [sys.executable, "-c", TELLS, "run", "--config", config]
+def modules(code: str, *arguments: str | Path) -> set[str]:
+    """Those that Python has when `code` calls `write_modules`."""
+    command = [sys.executable, "-c", BEGINS + code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True)
     return set(done.stderr.split()) - {"__main__"}
 
 
-def packages(modules: set[str]) -> set[str]:
+def loaded(config: Path) -> set[str]:
+    return modules(TELLS, "run", "--config", config)
+
+
+def packages(names: set[str]) -> set[str]:
     """Of others: neither the standard library's nor what Python itself adds for its build."""
-    tops = {name.partition(".")[0] for name in modules}
+    tops = {name.partition(".")[0] for name in names}
     return {top for top in tops if top not in sys.stdlib_module_names and not top.startswith("_sysconfigdata")} - OURS
 
 
@@ -74,11 +80,7 @@ def test_of_what_others_wrote_it_has_what_relays_and_reads_files(config: Path) -
 
 def test_before_it_gives_way_it_has_loaded_what_its_options_need() -> None:
     """What is loaded by then has the priority of the process that relays."""
-    code = f"{WITHOUT_DEBIANS}\nimport operating.cli, operating.commands.run\nprint(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=LIMIT_SECONDS
-    )
-    found = set(done.stdout.split()) - {"__main__"}
+    found = modules("import operating.cli, operating.commands.run; write_modules()")
     assert {name.removeprefix("proxy.") for name in found if name.startswith("proxy.")} == BEFORE_IT_GIVES_WAY
     assert packages(found) == {"click"}
 
