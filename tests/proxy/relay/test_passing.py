@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from proxy.throttle.role_throttle import RoleThrottle
 
+pytestmark = pytest.mark.usefixtures("no_lingering")
+
 GOLDEN = Path(__file__).parents[2] / "protocol" / "golden" / "frames"
 
 

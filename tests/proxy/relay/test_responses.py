@@ -36,6 +36,8 @@ from .wire import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+pytestmark = pytest.mark.usefixtures("no_lingering")
+
 THREE = {T0: 0, T1: 0, T2: 0}
 ENTRY_BYTES = {0: 18, 1: 18, 2: 18, 3: 18, 4: 30, 5: 38, 6: 38}
 HIGH = 1_000_000

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from .wire import Wire
 
+pytestmark = pytest.mark.usefixtures("no_lingering")
+
 HIGH = 1_000_000
 SESSION = 77
 GRANTED = 1
