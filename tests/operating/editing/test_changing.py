@@ -14,9 +14,9 @@ from operating.editing.changing import QuotaChange, ShadowedError, change
 from operating.editing.editing import Assign, End, Remove, Wish
 from operating.editing.facts import Place
 from proxy.errors import ConfigurationError
+from proxy.quotas import whole_file
 from proxy.quotas.reading import parse_quotas
 from proxy.quotas.rules import Quotas, effective
-from proxy.quotas.whole_file import MOST_BYTES
 
 MIB = 1 << 20
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -111,10 +111,12 @@ def test_a_file_that_is_half_written_is_not_taken_for_one_without_quotas(blank: 
         ask(blank, OWN, wish)
 
 
-def test_a_change_that_no_sidecar_would_read_is_refused() -> None:
-    longest = BASE + "#" * (MOST_BYTES - len(BASE) - 1) + "\n"
+def test_a_change_that_no_sidecar_would_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    most_bytes = 4096  # of 4 MiB the editor takes 10 s
+    monkeypatch.setattr(whole_file, "MOST_BYTES", most_bytes)
+    longest = BASE + "#" * (most_bytes - len(BASE) - 1) + "\n"
     assert ask(longest, OWN, Assign("30MiB/s")).changes_something
-    with pytest.raises(ConfigurationError, match=f"^q.toml: expected at most {MOST_BYTES} bytes, found"):
+    with pytest.raises(ConfigurationError, match=f"^q.toml: expected at most {most_bytes} bytes, found"):
         ask(longest, OWN, Assign("300MiB/s"))
 
 

@@ -10,6 +10,7 @@ import pytest
 import trio
 
 from proxy.config.reload import QuotaWatch
+from proxy.files import watching
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_SECONDS = 20.0
+RETRY_SECONDS = 0.1
 
 
 def rate(bytes_per_second: int) -> str:
@@ -63,8 +65,9 @@ def put_back(path: Path) -> None:
 
 @pytest.mark.parametrize("happens", [removed, renamed, dangling, circle, pipe, directory])
 async def test_whatever_happens_to_the_way_the_last_good_quotas_stay_and_the_next_file_is_taken(
-    happens: Callable[[Path], None], tmp_path: Path
+    happens: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watching, "_RETRY_SECONDS", RETRY_SECONDS)
     path = tmp_path / "quotas" / "quotas.toml"
     path.parent.mkdir()
     path.write_text(rate(10))
@@ -79,7 +82,7 @@ async def test_whatever_happens_to_the_way_the_last_good_quotas_stay_and_the_nex
             happens(path)
             await failed.wait()
             assert watch.current is good
-            await trio.sleep(1.2)  # the watch is tried again meanwhile
+            await trio.sleep(2 * RETRY_SECONDS)  # the watch is tried again meanwhile
             put_back(path)
             await watch.wait_changed(good)
         nursery.cancel_scope.cancel()
