@@ -44,7 +44,8 @@ _run(work)
 
 
 def stopped_by(number: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", WAITING]
+    # Under nohup these tests ignore SIGHUP, and so would what they start.
+    command = ["env", "--default-signal=HUP", sys.executable, "-c", WAITING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"

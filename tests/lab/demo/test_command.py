@@ -69,7 +69,8 @@ def test_a_quota_is_a_finite_number(option: str, value: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_of_a_demo_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
     """As `timeout 15 throttle-sidecar demo` does it, or a terminal that is closed."""
-    command = [SCRIPT, "demo", "--kafka", "embedded", "--mib", "64", "--first", "0.25"]
+    # Under nohup these tests ignore SIGHUP, and so would what they start.
+    command = ["env", "--default-signal=HUP", SCRIPT, "demo", "--kafka", "embedded", "--mib", "64", "--first", "0.25"]
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
