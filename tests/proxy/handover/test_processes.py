@@ -34,8 +34,6 @@ listen = "127.0.0.1:0"
 upstream = "127.0.0.1:{leader}"
 [http]
 listen = "127.0.0.1:0"
-[limits]
-drain = "2s"
 """,
     "quotas.toml": """
 [brokers.default]
@@ -43,6 +41,7 @@ leader.replication.throttled.rate = {quota}
 leader.replication.throttled.replicas = "*"
 """,
 }
+DRAIN = '[limits]\ndrain = "2s"\n'
 LIMIT_SECONDS = 40
 KEPT_SECONDS = 1.5
 """So long a move is still looked at after what happened to it; the rest of it, some seconds, nothing throttles."""
@@ -111,7 +110,8 @@ async def served(leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | No
     async with leader.listening(secure=listens) as (_, port):
         for name, text in FILES.items():
             path = trio.Path(sidecar.folder / name)
-            await path.write_text(text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND))
+            written = text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND)
+            await path.write_text(written + DRAIN if name == "proxy.toml" else written)
         if secured is not None:
             async with await trio.open_file(sidecar.folder / "proxy.toml", "a") as file:
                 await file.write(MUTUAL_TLS)
