@@ -37,6 +37,9 @@ LEADER, FOLLOWER = 101, 102
 CATCHING_UP = 8
 SECONDS = 5.0
 QUOTA = 2 * MIB
+PRODUCE_SECONDS = 0.04
+"""From one record to the next. Each takes a fetch, and one of 1000 partitions takes its leader 23 ms of a core, with
+sidecars and without (3.9, a JVM that compiles little): at 50 records a second the producer would fall behind."""
 EVERYTHING = "".join(
     ["[brokers.default]\n"]
     + [
@@ -104,7 +107,8 @@ def assert_incremental(found: Mapping[str, Seen], *, least_fetches: int) -> None
 
 
 async def busy(running: Cluster, name: str, task_status: trio.TaskStatus[LiveProducer]) -> None:
-    producer = LiveProducer(running.addresses.direct(LEADER), name, 0, shape=running.shape(LIVE))
+    leader = running.addresses.direct(LEADER)
+    producer = LiveProducer(leader, name, 0, PRODUCE_SECONDS, shape=running.shape(LIVE))
     async with trio.open_nursery() as nursery:
         await nursery.start(producer.run)
         task_status.started(producer)
