@@ -5,6 +5,7 @@ Invariant: times are UTC whatever the machine thinks, and partitions of a table 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ USED_ALL_THE_TIME = {
 def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return the session. `master`: None leaves it to spark-submit, and to all cores of this machine without one."""
     builder = SparkSession.builder.appName(app)
-    settings = dict(SETTINGS)
+    settings = SETTINGS | _bars()
     if master is not None:
         builder = builder.master(master)
         if master.startswith("local"):
@@ -55,6 +56,11 @@ def open_session(app: str, *, master: str | None = None, conf: Mapping[str, str]
     session = builder.getOrCreate()
     _find_once(session)
     return session
+
+
+def _bars() -> dict[str, str]:
+    """Spark draws bars of its stages wherever its shell would, and a log of cron's has each of their states."""
+    return {} if sys.stderr.isatty() else {"spark.ui.showConsoleProgress": "false"}
 
 
 def _find_once(session: SparkSession) -> None:
