@@ -43,9 +43,12 @@ _run(work)
 """
 
 
+HEARS_SIGHUP = ("env", "--default-signal=HUP")
+"""Under nohup these tests ignore SIGHUP, and so would what they start."""
+
+
 def stopped_by(number: int) -> subprocess.CompletedProcess[str]:
-    # Under nohup these tests ignore SIGHUP, and so would what they start.
-    command = ["env", "--default-signal=HUP", sys.executable, "-c", WAITING]
+    command = [*HEARS_SIGHUP, sys.executable, "-c", WAITING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab.demo.command import command
+from tests.lab.test_stopping import HEARS_SIGHUP
 
 WORST_SECOND = 1.6
 """The promise is 1.3, and tests/system holds it to that on the wire; here a follower that a busy machine stops for a
@@ -69,8 +70,7 @@ def test_a_quota_is_a_finite_number(option: str, value: str) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_of_a_demo_that_is_stopped(number: signal.Signals, tmp_path: Path) -> None:
     """As `timeout 15 throttle-sidecar demo` does it, or a terminal that is closed."""
-    # Under nohup these tests ignore SIGHUP, and so would what they start.
-    command = ["env", "--default-signal=HUP", SCRIPT, "demo", "--kafka", "embedded", "--mib", "64", "--first", "0.25"]
+    command = [*HEARS_SIGHUP, SCRIPT, "demo", "--kafka", "embedded", "--mib", "64", "--first", "0.25"]
     environ = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
