@@ -21,8 +21,6 @@ from tests.proxy.recorded_log import RecordedLog
 from .test_responses import ENTRY_BYTES, meet, send_split
 from .wire import Key, Wire, answer, batch, entry, limits, parsed, patient_clock, read_frame, relayed, reserved_bytes
 
-pytestmark = pytest.mark.usefixtures("no_lingering")
-
 HIGH = 1_000_000
 BEHIND, ALSO_BEHIND, IN_SYNC, BROKEN = ("t", 0), ("t", 1), ("t", 2), ("t", 3)
 OFFSETS = {BEHIND: 0, ALSO_BEHIND: 0, IN_SYNC: HIGH, BROKEN: 0}
