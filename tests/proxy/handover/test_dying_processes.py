@@ -13,7 +13,7 @@ import trio
 from lab.processes import wait_until
 from proxy.handover.giving import NEXT_SECONDS
 
-from .test_processes import FILES, Sidecar
+from .test_processes import Sidecar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -90,9 +90,7 @@ async def with_a_request_in_flight(folder: Path) -> AsyncIterator[tuple[Sidecar,
             async with trio.open_nursery() as nursery:
                 (leader,) = await nursery.start(partial(trio.serve_tcp, never_answer, 0, host="127.0.0.1"))
                 port = leader.socket.getsockname()[1]
-                for name, text in FILES.items():
-                    written = text.format(leader=port, quota=1)
-                    await trio.Path(folder / name).write_text(written + DRAIN if name == "proxy.toml" else written)
+                await sidecar.configure(leader=port, quota=1, more=DRAIN)
                 process = await sidecar.start()
                 async with await trio.open_tcp_stream("127.0.0.1", sidecar.port()) as client:
                     await client.send_all(API_VERSIONS)

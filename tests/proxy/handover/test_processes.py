@@ -43,8 +43,8 @@ leader.replication.throttled.replicas = "*"
 }
 DRAIN = '[limits]\ndrain = "2s"\n'
 LIMIT_SECONDS = 40
-KEPT_SECONDS = 1.5
-"""So long a move is still looked at after what happened to it; the rest of it, some seconds, nothing throttles."""
+KEPT_SECONDS = 4.0
+"""So long a move is still held to its quota after what happened to it; what is left of it then, nothing throttles."""
 
 
 class Sidecar:
@@ -83,8 +83,14 @@ class Sidecar:
             for line in self.events("next_process_started"):
                 os.kill(line["pid"], signal.SIGKILL)
 
-    async def set_quota(self, rate: int | str) -> None:
-        await trio.Path(self.folder / "quotas.toml").write_text(FILES["quotas.toml"].format(quota=rate))
+    async def configure(self, *, leader: int, quota: int, more: str = "") -> None:
+        """Write both files; `more` is added to proxy.toml."""
+        for name, text in FILES.items():
+            written = text.format(leader=leader, quota=quota)
+            await trio.Path(self.folder / name).write_text(written + more if name == "proxy.toml" else written)
+
+    async def lift_quota(self) -> None:
+        await trio.Path(self.folder / "quotas.toml").write_text(FILES["quotas.toml"].format(quota='"unlimited"'))
 
     def port(self) -> int:
         return int(self.events("started")[-1]["ingress.listen"].rpartition(":")[2])
@@ -108,13 +114,8 @@ async def served(leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | No
     """The leader listens, and the sidecar before it."""
     listens = unsecured if secured is None else secured.listens
     async with leader.listening(secure=listens) as (_, port):
-        for name, text in FILES.items():
-            path = trio.Path(sidecar.folder / name)
-            written = text.format(leader=port, quota=QUOTA_BYTES_PER_SECOND)
-            await path.write_text(written + DRAIN if name == "proxy.toml" else written)
-        if secured is not None:
-            async with await trio.open_file(sidecar.folder / "proxy.toml", "a") as file:
-                await file.write(MUTUAL_TLS)
+        more = DRAIN if secured is None else DRAIN + MUTUAL_TLS
+        await sidecar.configure(leader=port, quota=QUOTA_BYTES_PER_SECOND, more=more)
         await sidecar.start()
         yield
 
@@ -139,7 +140,7 @@ async def catching_up(folder: Path, secured: Secured | None = None) -> AsyncIter
                 await trio.sleep(KEPT_SECONDS)
                 seconds = trio.current_time() - began
                 moved = sum(delivery.record_bytes for delivery in follower.deliveries)
-                await sidecar.set_quota('"unlimited"')
+                await sidecar.lift_quota()
                 await follower.wait_caught_up(dict.fromkeys(KEYS, MESSAGES))
                 nursery.cancel_scope.cancel()
             for process in sidecar.processes[:-1]:
@@ -223,7 +224,7 @@ async def test_a_process_that_only_encrypts_ends_when_it_is_told_to(tmp_path: Pa
         old.signal(signal.SIGHUP)  # what the new process reads
         old.signal(signal.SIGTERM)
         await old.wait_exit()
-        await sidecar.set_quota('"unlimited"')
+        await sidecar.lift_quota()
         await follower.wait_caught_up({KEYS[0]: MESSAGES})
     assert [process.exit_status for process in (old, new)] == [0, 0]
     assert follower.reconnects == 1
@@ -254,9 +255,8 @@ async def test_a_new_process_that_fails_before_it_is_ready_changes_nothing(tmp_p
 
 
 async def test_without_anybody_to_take_over_from_it_starts_anew(tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        await trio.Path(tmp_path / name).write_text(text.format(leader=9, quota=1))
     sidecar = Sidecar(tmp_path)
+    await sidecar.configure(leader=9, quota=1)
     try:
         await sidecar.start("--take-over")
         assert len(sidecar.events("nothing_to_take_over")) == 1
@@ -267,14 +267,11 @@ async def test_without_anybody_to_take_over_from_it_starts_anew(tmp_path: Path) 
 
 async def test_without_anybody_to_take_over_from_a_crash_s_journal_is_closed(tmp_path: Path) -> None:
     """A unit file may always have --take-over, and the sidecar before may have been killed."""
-    for name, text in FILES.items():
-        await trio.Path(tmp_path / name).write_text(text.format(leader=9, quota=1))
-    async with await trio.open_file(tmp_path / "proxy.toml", "a") as file:
-        await file.write('\n[journal]\ndirectory = "journal"\n')
+    sidecar = Sidecar(tmp_path)
+    await sidecar.configure(leader=9, quota=1, more='\n[journal]\ndirectory = "journal"\n')
     left = tmp_path / "journal" / "journal-101-20261121T082503Z-000001.open.ndjson.gz"
     await trio.Path(left.parent).mkdir()
     await trio.Path(left).write_bytes(b"torn")
-    sidecar = Sidecar(tmp_path)
     try:
         await sidecar.start("--take-over")
         closed = left.with_name(left.name.replace(".open", ""))

@@ -13,7 +13,7 @@ import trio
 
 from lab.processes import Process
 
-from .test_processes import FILES, Sidecar
+from .test_processes import Sidecar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +54,12 @@ async def test_the_process_that_takes_over_keeps_the_watchdog_quiet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old process's WATCHDOG_PID went on to the new one, which took the keep-alives for another's and sent none."""
-    for name, text in FILES.items():
-        await trio.Path(tmp_path / name).write_text(text.format(leader=9, quota=1))
+    sidecar = Sidecar(tmp_path)
+    await sidecar.configure(leader=9, quota=1)
     manager = Manager(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     monkeypatch.setenv("WATCHDOG_USEC", "1000000")
     command = [sys.executable, "-c", "from operating.cli import main; main()", "run", "--config"]
-    sidecar = Sidecar(tmp_path)
     old = Process("sidecar", [*SUPERVISED, *command, str(tmp_path / "proxy.toml")], output=sidecar.output)
     sidecar.processes.append(old)
     try:
