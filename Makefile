@@ -64,6 +64,7 @@ simulation: setup  ## Many and large clusters in virtual time, 3 to 8 minutes; S
 	$(RUN)pytest -m simulation --hypothesis-profile=new tests/simulation $(if $(SEED),--hypothesis-seed=$(SEED))
 
 faults: needs.system setup  ## What breaks, broken on real brokers: the tests that docs/reliability.md lists (long; on a quiet machine)
+	$(RUN)python -m lab fetch
 	$(RUN)pytest -m 'system or brokers' $(addprefix tests/system/test_,$(addsuffix .py,$(FAULTS)))
 
 image: needs.image setup  ## Build the container images without Docker and run them: hardened, between real brokers (needs root)
@@ -95,6 +96,7 @@ release: needs.release setup  ## Wheel, sdist, chart, packages, images, SBOM, pr
 	$(RUN)python -m deploy.release
 
 system: needs.system setup  ## The whole system suite on real brokers, and its table in docs/benchmarks.md
+	$(RUN)python -m lab fetch
 	$(RUN)pytest -m 'system or brokers' tests/system
 	$(RUN)python -m benchmarks.moves --write docs/benchmarks.md
 

@@ -20,9 +20,10 @@ from rich.table import Table
 from . import stopping
 from .addresses import KAFKA_PORT
 from .cluster import Cluster, cluster
-from .cluster_options import PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
+from .cluster_options import BINARIES, PROTOCOLS, RATE, SIZE, cluster_options, cluster_plan, security_option
 from .cluster_plan import ClusterPlan
 from .errors import LabError
+from .fetching import fetch_jars
 from .measure import fetch_versions
 from .mover import Mover
 from .moves import HOWS, SIDES, How, Move, MoveResult, Side
@@ -54,6 +55,7 @@ def cli() -> None:
     python -m lab native --quota 1MiB/s --quota 4MiB/s       what the brokers' own quota really does
     python -m lab versions                           which Fetch version followers send, by protocol
     python -m lab up --protocol 3.9                  brokers in KRaft mode (any command takes --protocol)
+    python -m lab fetch                              the jars of every release, before anything waits for them
     """
 
 
@@ -165,6 +167,23 @@ def versions(protocols: Sequence[str], *, as_json: bool) -> None:
     """
     rows = [row for row in EVERY_RELEASE if not protocols or row.name in protocols]
     _run(partial(_versions, rows, as_json=as_json))
+
+
+@cli.command()
+@click.argument("versions", nargs=-1, type=click.Choice(BINARIES), metavar="[KAFKA]...")
+def fetch(versions: Sequence[str]) -> None:
+    """Have Maven fetch Kafka's jars into the cache, unless they are there: every release that the lab runs, or KAFKA.
+
+    Other commands fetch those of their own release when they need them. A test that has to wait for them has less
+    time for what it tests.
+    """
+
+    async def each() -> int:
+        for version in versions or BINARIES:
+            await trio.to_thread.run_sync(fetch_jars, Console(stderr=True), version)
+        return 0
+
+    _run(each)
 
 
 async def _moves(plan: ClusterPlan, wanted: Sequence[Move], *, as_json: bool) -> int:

@@ -14,11 +14,11 @@ import trio
 from ..cluster import Cluster, cluster
 from ..cluster_plan import ClusterPlan
 from ..compare import compare
+from ..fetching import fetch_jars
 from ..load import fill
 from ..measure import Event, events
 from ..security import Security
 from ..sidecars import SidecarPlan, quotas_toml
-from .fetching import fetch_jars
 from .stage import Check, journal_settings
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from lab.cli import cli
 
 
-@pytest.mark.parametrize("command", [[], ["up"], ["move"], ["native"], ["versions"]])
+@pytest.mark.parametrize("command", [[], ["up"], ["move"], ["native"], ["versions"], ["fetch"]])
 def test_every_command_explains_itself(command: list[str]) -> None:
     done = CliRunner().invoke(cli, [*command, "--help"])
     assert done.exit_code == 0

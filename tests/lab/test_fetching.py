@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from lab.demo import fetching
+from lab import fetching
 from lab.jars import Fetched
 
 if TYPE_CHECKING:
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 
 
 def told(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, files: int) -> str:
-    def jars(*, tell: Callable[[Fetched], None]) -> None:
+    def jars(version: str, *, tell: Callable[[Fetched], None]) -> None:
+        assert version == "9.9"
         for number in range(files):
             tell(Fetched(number + 1, 1e6 * (number + 1)))
 
     monkeypatch.setattr(fetching, "kafka_jars", jars)
     out = io.StringIO()
-    fetching.fetch_jars(Console(file=out, force_terminal=terminal, width=80, _environ={}))
+    fetching.fetch_jars(Console(file=out, force_terminal=terminal, width=80, _environ={}), "9.9")
     return out.getvalue()
 
 
 def test_elsewhere_than_on_a_terminal_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told(monkeypatch, terminal=False, files=9) == (
-        "fetching Kafka's jars by Maven, this once: 1 files, 1.0 MB\n"
+        "fetching the jars of Kafka 9.9 by Maven, this once: 1 files, 1.0 MB\n"
     )
 
 

@@ -1,28 +1,29 @@
-"""Kafka's jars before the demo: who waits for Maven, the first time, sees that it gets on."""
+"""Kafka's jars before anything needs them: who waits for Maven, the first time, sees that it gets on."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from ..jars import kafka_jars
+from .jars import DEFAULT_KAFKA_VERSION, kafka_jars
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..jars import Fetched
+    from .jars import Fetched
 
 PLAIN_LINE_SECONDS = 5.0
 
 
-def fetch_jars(console: Console) -> None:
+def fetch_jars(console: Console, version: str = DEFAULT_KAFKA_VERSION) -> None:
     """Blocking; silent where they are in the cache. Raises LabError."""
     told = 0.0
     status = console.status("")
 
     def tell(fetched: Fetched) -> None:
         nonlocal told
-        line = f"fetching Kafka's jars by Maven, this once: {fetched.files} files, {fetched.size_bytes / 1e6:.1f} MB"
+        so_far = f"{fetched.files} files, {fetched.size_bytes / 1e6:.1f} MB"
+        line = f"fetching the jars of Kafka {version} by Maven, this once: {so_far}"
         if console.is_terminal:
             status.update(line)
             status.start()
@@ -31,6 +32,6 @@ def fetch_jars(console: Console) -> None:
             console.print(line, highlight=False)
 
     try:
-        kafka_jars(tell=tell)
+        kafka_jars(version, tell=tell)
     finally:
         status.stop()
