@@ -84,6 +84,10 @@ class Budget(Protocol):
     def has_spare(self, now: float) -> bool:
         """Tell whether so much is left that the connections of the greatest urgency cannot use all of it."""
 
+    def begin(self, claim: Claim, size: int, now: float) -> None:
+        """Records of `size` bytes are about to go on; they are settled when they have gone. A connection may leave it
+        out: then they count when they are settled."""
+
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """A grant of `reserved` bytes moved `used`; 0 reserved for traffic that needs no grant."""
 
@@ -208,6 +212,9 @@ class StrictBudget:
         bucket = self._bucket
         return bucket.holds(bucket.gate_bytes + bucket.spared_bytes, now)
 
+    def begin(self, claim: Claim, size: int, now: float) -> None:
+        """What was granted is reserved already."""
+
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
         """What was granted is repaid to the last byte. In-sync traffic is charged too, but a burst of it is forgotten
         after KIP-73's window, as it is by the broker: it must not freeze catch-up for minutes."""
@@ -315,12 +322,22 @@ class Kip73Budget:
         del now
         return True
 
+    def begin(self, claim: Claim, size: int, now: float) -> None:
+        """A leader records an answer before it sends it (KafkaApis). So of two fetches that were admitted at once, the
+        second is over quota when its answer begins, however long the first one's answer is on its way."""
+        claim.begun_bytes += size
+        self._rate.record(size, now)
+
     def settle(self, claim: Claim, *, reserved: int, used: int, now: float) -> None:
-        """Answers without records are not recorded: they would keep the window warm and let a burst through."""
+        """What was counted when it began is not counted again. Answers without records are not recorded: they would
+        keep the window warm and let a burst through."""
         del reserved
         if used:
             claim.attained_bytes += used
-            self._rate.record(used, now)
+            begun = min(used, claim.begun_bytes)
+            claim.begun_bytes -= begun
+            if used > begun:
+                self._rate.record(used - begun, now)
 
     def must_discard(self, admitted_at: float, now: float) -> bool:
         """The broker evaluates its quota again when it answers; so does this."""

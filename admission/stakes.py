@@ -191,6 +191,11 @@ class Stakes:
         for stake in (self.role, *self.own, *self._asked):
             stake.claim.wants = False
 
+    def begin(self, part: Stake | None, size: int, now: float) -> None:
+        """Records of `size` bytes are about to go on: tell all budgets but the role's."""
+        for stake in self.own if part is None else (*self.own, part):
+            stake.budget.begin(stake.claim, size, now)
+
     def settle(self, part: Stake | None, *, reserved: int, used: int, now: float) -> None:
         """Account, outside of the role's budget, for what was reserved (0: without a grant) and came."""
         for stake in self.own if part is None else (*self.own, part):

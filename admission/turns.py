@@ -79,6 +79,8 @@ class Claim:
     expected_bytes: float = 0.0
     """Bytes that were granted and count as part of the burst until they are settled. Grants of a connection that is not
     trusted to answer in time are not among them."""
+    begun_bytes: int = 0
+    """Bytes that counted when they began to go on, and are not settled yet; only under `kip73`."""
     _distrusted_until: float = -math.inf
     _granted_at: float = -math.inf
     _granted_bytes: float = 0.0

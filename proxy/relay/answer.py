@@ -18,10 +18,12 @@ from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.pacing import FEW
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
+from ..throttle.begun import count_begun
 from . import edits
 from .additions import Additions
 from .exchange import Undecoded
 from .keeping import Keeping
+from .piece import Piece
 from .reading import Replace
 from .transfer import LEAST_SPLICED_BYTES, Need
 from .unfinished import UnfinishedEntry
@@ -47,9 +49,8 @@ class AnswerReader:
     """Reads one connection's answers, one after the other, each from `begin` until `through` is true, or `lost`."""
 
     __slots__ = (
-        "_additions", "_buffer", "_clock", "_end", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook",
-        "_passed", "_piece_at", "_relayed_before", "_rows", "_settled", "_to_splice", "_total", "_unfinished", "_walk",
-        "_was_read_at", "is_long",
+        "_additions", "_clock", "_exchange", "_form", "_keeping", "_last_empty", "_now", "_outlook", "_passed",
+        "_piece", "_settled", "_to_splice", "_total", "_unfinished", "_walk", "_was_read_at", "is_long",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange, limits: LimitSettings, clock: Callable[[], float]) -> None:
@@ -58,6 +59,7 @@ class AnswerReader:
         self._additions = Additions()
         self._keeping = Keeping(exchange, limits, self._additions)
         self._unfinished = UnfinishedEntry()
+        self._piece = Piece()
         self._last_empty: tuple[int, bytes, int | None] | None = None
         """The last answer, if it had no records: its version, its bytes after the correlation id, and the state of
         knowledge (`Outlook.teaches`) it left. An equal answer in an equal state is not read again."""
@@ -70,15 +72,11 @@ class AnswerReader:
         self._walk: FrameWalk | None = None
         self._passed = 0  # bytes of the frame that were told to go on, or were kept
         self._to_splice = 0  # bytes after the window, all of one partition's records, to be spliced next without a look
-        self._rows: Sequence[ResponseEntry] = ()
-        """Entries in the bytes that go on now, to be learnt from once these have gone. Positions in them are offsets
-        in `_buffer`, which holds nothing from `_end` on."""
-        self._piece_at = self._relayed_before = 0
-        """Where in `_buffer` these bytes begin, and how many bytes of answers had gone on before them."""
+        self._piece.rows = ()
         self._settled = False  # all of it has been learnt from, and its grants are settled
         self.is_long = total > LONG_ANSWER_BYTES or len(outlook.replays) > FEW
         """The next `read` deals with many partitions at once and may take long."""
-        self._was_read_at: int | None = None  # where in `_buffer` the frame begins, if it was read in one piece
+        self._was_read_at: int | None = None  # where in the piece's buffer the frame begins, if it was read whole
 
     def forget(self) -> None:
         """An answer has passed unread, so the remembered one is no longer the last answer: forget it."""
@@ -111,7 +109,7 @@ class AnswerReader:
         if self._settled:
             return True
         is_all = self._passed >= self._total and not self._to_splice and not self._additions.owed
-        self.is_long = is_all and (len(self._rows) > MOST_ROWS or len(self._outlook.grants) > FEW)
+        self.is_long = is_all and (len(self._piece.rows) > MOST_ROWS or len(self._outlook.grants) > FEW)
         if self.is_long:
             return False
         self._learn()
@@ -120,26 +118,25 @@ class AnswerReader:
         return is_all
 
     def _learn(self) -> None:
-        unfinished, rows, walk = self._unfinished, self._rows, self._walk
+        unfinished, piece, walk = self._unfinished, self._piece, self._walk
         if unfinished.ends is not None and unfinished.has_gone(self._passed):
             self._now = self._clock()
             unfinished.learn(self._outlook, self._now)
-        if not rows:
+        if not piece.rows:
             return
-        self._rows = ()  # not to be learnt from again, if the connection ends in a pause of this
+        rows = piece.take()
         if self._keeping.active:
-            self._keeping.learn(rows, self._buffer, self._end, self._now)
+            self._keeping.learn(rows, piece.buffer, piece.end, self._now)
             return
         if walk is not None and walk.unseen(self._passed) > 0:
-            unfinished.keep(rows[-1], self._buffer, self._end, ends=walk.unseen(0))
+            unfinished.keep(rows[-1], piece.buffer, piece.end, ends=walk.unseen(0))
             rows = rows[:-1]
-        self._outlook.forwards(rows, self._buffer, self._end, self._now)
+        self._outlook.forwards(rows, piece.buffer, piece.end, self._now)
 
     def _settle(self) -> None:
-        outlook = self._outlook
-        read_at = self._was_read_at
+        outlook, piece, read_at = self._outlook, self._piece, self._was_read_at
         if read_at is not None and not outlook.has_news and (teaches := outlook.teaches()) is not None:
-            self._last_empty = outlook.version, self._buffer[read_at + FIXED_HEAD_BYTES : self._end], teaches
+            self._last_empty = outlook.version, piece.buffer[read_at + FIXED_HEAD_BYTES : piece.end], teaches
         if self._keeping.active:
             self._keeping.end()
         outlook.finish(self._now)
@@ -149,9 +146,10 @@ class AnswerReader:
         """The connection has ended, perhaps in the middle of the answer. If some of a partition's records have gone on,
         all are accounted for: a follower that breaks off again and again gets no bytes that no budget pays for."""
         self._unfinished.learn(self._outlook, now)
-        if self._rows and not self._keeping.active:
-            ends = self._piece_at + self._exchange.relayed.response_bytes - self._relayed_before
-            self._outlook.forwards(_begun(self._rows, ends), self._buffer, self._end, now)
+        piece = self._piece
+        if piece.rows and not self._keeping.active:
+            begun = piece.begun(self._exchange.relayed.response_bytes)
+            self._outlook.forwards(begun, piece.buffer, piece.end, now)
         self._keeping.end()
         self._outlook.lost(now)
 
@@ -185,13 +183,13 @@ class AnswerReader:
         else:
             form = self._form
             try:
-                self._rows, head = walk_whole(form.walk, window.buffer, start + form.body_at, end)
+                rows, head = walk_whole(form.walk, window.buffer, start + form.body_at, end)
             except ProtocolError:
                 return None
             if outlook.translation is not None:
                 outlook.answered(*says(head))
-            topics_end, self._buffer, self._end, self._was_read_at = head[TOPICS_END], window.buffer, end, start
-            self._piece_at, self._relayed_before = start, self._exchange.relayed.response_bytes
+            self._go(rows, window, end)
+            topics_end, self._was_read_at = head[TOPICS_END], start
         self._passed = self._total
         additions = self._additions
         if not additions.owed:
@@ -218,8 +216,7 @@ class AnswerReader:
         # Bytes that were only peeked at are still in the socket, so they go in one splice with the records after them.
         as_one = window.is_peeked and not additions.owed and not self._keeping.active
         seen = unseen if as_one else min(unseen, window.size)
-        self._rows, self._buffer, self._end = rows, window.buffer, window.end
-        self._piece_at, self._relayed_before = window.start, self._exchange.relayed.response_bytes
+        self._go(rows, window, window.end)
         self._passed += seen
         if self._keeping.active:
             return self._keeping.take(window, walk, (passed, passed + seen), rows)
@@ -227,6 +224,12 @@ class AnswerReader:
         changes = [additions.head(window)] if additions.owed and not passed else []
         changes += additions.due(walk, passed + seen)
         return _edited(window, (passed, passed + seen), changes) if changes else seen
+
+    def _go(self, rows: Sequence[ResponseEntry], window: Window, end: int) -> None:
+        """The window's bytes up to `end` go on now, or are kept, with these entries in them."""
+        self._piece.begin(rows, window, end, self._exchange.relayed.response_bytes)
+        if self._outlook.throttle.counts_begun and not self._keeping.active:
+            count_begun(self._outlook, rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
         """Return the next entries. An answer that cannot be read passes as it is, unless it is being altered (fail
@@ -242,11 +245,6 @@ class AnswerReader:
         if not self._passed:
             self._outlook.answered(*walk.says)
         return rows
-
-
-def _begun(rows: Sequence[ResponseEntry], ends: int) -> list[ResponseEntry]:
-    """Return the entries of which some records stand before `ends`. Rows may be plain tuples."""
-    return [row for row in rows if ResponseEntry(*row).records_at < ends]
 
 
 def _edited(window: Window, piece: tuple[int, int], changes: Sequence[Edit]) -> Replace:

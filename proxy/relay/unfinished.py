@@ -3,7 +3,8 @@
 A large answer goes on piece by piece, and the piece in which an entry is seen usually holds only the first of its
 records. If all of its records were accounted for at that moment, the budget would open again while they are still
 coming. When a leader's first answer took a tenth of a second to come, a tenth of the quota too much came in one second
-(1.31 to 1.35 of the quota, measured).
+(1.31 to 1.35 of the quota, measured). Policy `kip73` counts them at that moment all the same, as a leader does
+(`throttle/begun.py`).
 
 No I/O. Invariant: there is at most one such entry, the last one that was read.
 """

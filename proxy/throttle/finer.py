@@ -170,6 +170,11 @@ class Entered:
             {key for key in paced(keys) if (share := self._share_of(key[0])) and share.stake in over} if over else set()
         )
 
+    def begin(self, key: PartitionKey, size: int, now: float) -> None:
+        """Records of `size` bytes of a throttled partition are about to go on."""
+        share = self._share_of(key[0]) if self._finer.names_topics else None
+        self.stakes.begin(None if share is None else share.stake, size, now)
+
     def account(self, key: PartitionKey, part: Stake | None, granted: int, used: int, now: float, *, most: int) -> None:
         """Account for `used` bytes of a throttled partition that went on to the follower. `granted`: the bytes of its
         grant, reserved in `part` too; 0: there was none. No more than `most` bytes are charged: where quotas are only

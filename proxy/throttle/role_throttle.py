@@ -83,6 +83,8 @@ class RoleThrottle:
         self.rate = _simple_rate(settings)
         self.timings = Timings()
         self._strict = settings.policy == "strict"
+        self.counts_begun = not self._strict
+        """Budgets count records when they begin to go on. Policy `strict` has reserved them before."""
         self._turn = 0
         self.needs = Needs(self.selection.names) if needs is None else needs
         """Which partitions are in need; the same of both roles."""

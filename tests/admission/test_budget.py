@@ -88,6 +88,20 @@ def test_kip73_admits_everything_or_nothing() -> None:
     assert budget.admit(claim, wishes, 2.0) == [MIB] * 8
 
 
+def test_kip73_counts_what_has_begun_and_counts_it_once() -> None:
+    """A leader records an answer before it sends it (KafkaApis)."""
+    budget = kip73()
+    first, second = budget.turns.join(), budget.turns.join()
+    budget.begin(first, 5 * MIB, 0.0)
+    assert budget.must_discard(0.0, 0.0)
+    budget.settle(second, reserved=MIB, used=MIB, now=0.0)  # one that did not tell when its records began
+    budget.settle(first, reserved=5 * MIB, used=3 * MIB, now=0.5)  # entry by entry
+    budget.settle(first, reserved=0, used=2 * MIB, now=0.5)
+    assert budget.seconds_until_turn(first, 0.5) == pytest.approx(1.0)  # 6 MiB at 4 MiB/s since 0.0
+    budget.settle(first, reserved=MIB, used=MIB, now=0.5)
+    assert budget.seconds_until_turn(first, 0.5) == pytest.approx(1.25)
+
+
 def test_kip73_forgets_empty_answers_and_keeps_its_samples_when_the_quota_changes() -> None:
     budget = kip73()
     claim = budget.turns.join()

@@ -8,6 +8,7 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from admission.budget import Kip73Budget
 from protocol.wire.framing import with_length
 from proxy.changes import Changes
 from proxy.config.settings import Policy
@@ -19,7 +20,20 @@ from tests.proxy.conversation import MIB, behind, quotas, throttle
 from tests.proxy.recorded_log import RecordedLog
 
 from .test_responses import ENTRY_BYTES, meet, send_split
-from .wire import Key, Wire, answer, batch, entry, limits, parsed, patient_clock, read_frame, relayed, reserved_bytes
+from .wire import (
+    Key,
+    Wire,
+    answer,
+    batch,
+    entry,
+    limits,
+    parsed,
+    patient_clock,
+    read_exactly,
+    read_frame,
+    relayed,
+    reserved_bytes,
+)
 
 HIGH = 1_000_000
 BEHIND, ALSO_BEHIND, IN_SYNC, BROKEN = ("t", 0), ("t", 1), ("t", 2), ("t", 3)
@@ -168,6 +182,34 @@ async def test_kip73_discards_what_arrives_over_quota(clock: trio.testing.MockCl
         of.budget.settle(of.budget.turns.join(), reserved=0, used=2 * MIB, now=trio.current_time())
         await wire.leader.send_all(with_length(answer([entry(0, batch(5000)), entry(2, batch(70))])))
         assert parsed(await read_frame(wire.follower)) == [(BEHIND, 0, HIGH, 0), (IN_SYNC, 0, HIGH, 70)]
+
+
+@pytest.mark.parametrize("beside", [pytest.param(0, id="nothing"), pytest.param(20_000, id="other records")])
+async def test_kip73_counts_an_answer_that_has_begun(beside: int, clock: trio.testing.MockClock) -> None:
+    """Two fetches are admitted at once. When the second answer begins, half of the first one has come: the quota is
+    used up by all of it, as it is at a leader, which records an answer before it sends it. What has begun goes on."""
+    of, beside_it = throttle(300 * 1024, policy=Policy.KIP73), throttle(300 * 1024, policy=Policy.KIP73)
+    beside_it.budget = of.budget
+    first_offsets = {BEHIND: 0, IN_SYNC: HIGH}
+    first_answer = answer([entry(0, batch(MIB)), entry(2, batch(beside) if beside else b"")])
+    async with relayed(of) as first, relayed(beside_it) as second:
+        await meet(first, first_offsets)
+        await meet(second, {ALSO_BEHIND: 0})
+        await first.ask(first_offsets)
+        await second.ask({ALSO_BEHIND: 0})
+        await first.asked()
+        await second.asked()
+        head, rest = with_length(first_answer)[: MIB // 2], with_length(first_answer)[MIB // 2 :]
+        await first.leader.send_all(head)
+        assert await read_exactly(first.follower, len(head)) == head
+        await second.leader.send_all(with_length(answer([entry(1, batch(5000))])))
+        assert parsed(await read_frame(second.follower)) == [(ALSO_BEHIND, 0, HIGH, 0)]
+        await first.leader.send_all(rest)
+        assert await read_exactly(first.follower, len(rest)) == rest
+        passed = of.statistics.throttled_bytes_catching_up, of.statistics.throttled_bytes_in_sync
+        assert passed == (MIB + ENTRY_BYTES[3], beside + ENTRY_BYTES[3] if beside else 0)
+        assert isinstance(of.budget, Kip73Budget)
+        assert of.budget._rate.measure(trio.current_time()) == sum(passed)  # once, within the first second
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import contextvars
 
 import pytest
 
-from admission.budget import Budget, StrictBudget
+from admission.budget import Budget, Kip73Budget, StrictBudget
 from protocol.pacing import in_slices
 from proxy.config.settings import Policy
 from proxy.quotas import Quotas, RoleQuota
@@ -14,6 +14,7 @@ from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
+from proxy.throttle.begun import count_begun
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
@@ -232,6 +233,25 @@ def test_kip73_has_its_own_arithmetic_for_each(finer: FinerRates) -> None:
     decision = subject.ask()
     asked = set() if isinstance(decision, Hold) else set(subject.asked_for(decision))
     assert asked == subject.offsets.keys() - bounded
+
+
+@pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
+def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
+    """Two connections of one follower are answered at once: when the second answer begins, the first one counts."""
+    subject = conversation(finer, policy=Policy.KIP73)
+    first, second = subject.ask().outlook, subject.ask().outlook  # type: ignore[union-attr]
+    assert first is not None
+    assert second is not None
+    assert not first.must_discard(0.0)
+    count_begun(first, [response_entry("x", 0, 12 * MIB)], 0.0)
+    assert second.must_discard(0.0)
+    assert second.withholds(response_entry("x", 0, MIB))
+    assert second.withholds(response_entry("y", 0, MIB)) == bool(finer.peers)
+    first.forwards([response_entry("x", 0, 12 * MIB)], b"", 0, 0.0)
+    assert subject.throttle.finer is not None
+    (bound,) = subject.throttle.finer.bounds.values()
+    assert isinstance(bound.budget, Kip73Budget)
+    assert bound.budget._rate.measure(0.0) == bound.passed_bytes == 12 * MIB + ENTRY_BYTES
 
 
 def test_observed_rates_hold_nothing_back() -> None:

@@ -1,0 +1,36 @@
+"""Policy `kip73`: records count when they begin to go on, as at a leader, which records an answer before it sends it.
+
+Policy `strict` has reserved them before. Pure. Invariant: what is counted here is what `Outlook.forwards` will settle
+once the same entries have gone, so that nothing counts twice (`Budget.begin`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.pacing import paced
+
+from ..roles import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from protocol.fetch.walker import ResponseEntry
+
+    from .outlook import Outlook
+
+
+def count_begun(outlook: Outlook, entries: Collection[ResponseEntry], now: float) -> None:
+    """Entries are about to go on as they are: have all budgets that bound their records count these. For
+    `RoleThrottle.counts_begun`."""
+    known, grants, budget, entered = outlook.replicas.known, outlook.grants, outlook.throttle.budget, outlook.entered
+    leads, enforce = outlook.throttle.role is Role.LEADER, outlook.throttle.enforce
+    for topic, partition, error_code, _, _, entry_at, records_at, size in paced(entries):
+        key = (topic, partition)
+        if size <= 0 or error_code or key not in known or key in outlook.observed:
+            continue
+        used = size + records_at - entry_at if leads else size
+        charged = used if enforce else min(used, grants.get(key, used))
+        budget.begin(outlook.claim, charged, now)
+        if entered is not None:
+            entered.begin(key, charged, now)
