@@ -1,11 +1,13 @@
 """Makes everything: wheel, sdist, chart, packages, images, what they are made of, where they came from, and sums.
 
-Blocking. Invariant: the same commit gives the same bytes on the same base image by the same tools.
+Blocking. Invariants: the same commit gives the same bytes on the same base image by the same tools; a folder of a
+release holds all of it, or what it held before.
 """
 
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from typing import TYPE_CHECKING
 
 from deploy.commit import ROOT, UV, run, version
@@ -19,11 +21,13 @@ from .provenance import sha256, write_provenance
 from .source import changes, require_committed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from .images import ImagePlan
 
 DIST = ROOT / "dist"
+STAGED = ROOT / "build" / "release"
 SUMS = "SHA256SUMS"
 
 
@@ -35,8 +39,20 @@ def release(into: Path = DIST, *, plan: ImagePlan) -> list[Path]:
         CalledProcessError: a tool failed.
     """
     require_committed()
+    publish(partial(_make, plan=plan), into, staged=STAGED)
+    return sorted(into.iterdir())
+
+
+def publish(make: Callable[[Path], None], into: Path, *, staged: Path) -> None:
+    """Have everything made in the folder `staged`, and put that in the place of `into` once all of it is there."""
+    shutil.rmtree(staged, ignore_errors=True)
+    staged.mkdir(parents=True)
+    make(staged)
     shutil.rmtree(into, ignore_errors=True)
-    into.mkdir(parents=True)
+    shutil.move(staged, into)
+
+
+def _make(into: Path, *, plan: ImagePlan) -> None:
     run(UV, "build", "--quiet", "--out-dir", into)
     (into / ".gitignore").unlink(missing_ok=True)
     build(into)
@@ -49,7 +65,6 @@ def release(into: Path = DIST, *, plan: ImagePlan) -> list[Path]:
     write_provenance(provenance, made, images, plan)
     made = sorted([*made, provenance])
     (into / SUMS).write_text("".join(f"{sha256(path)}  {path.name}\n" for path in made), "utf-8")
-    return [*made, into / SUMS]
 
 
 def _pack_chart(into: Path) -> None:

@@ -16,6 +16,7 @@ from deploy.commit import ROOT, commit, version
 from deploy.release.images import ImagePlan, build_images, default_base
 from deploy.release.materials import write_materials
 from deploy.release.provenance import sha256, write_provenance
+from deploy.release.publishing import publish
 from deploy.release.source import changes
 
 from .containers import BASE_IMAGE, Containers
@@ -62,6 +63,28 @@ def test_the_readme_installs_each_of_what_is_made() -> None:
 def test_what_is_asked_of_the_builder(given: dict[str, str], expected: ImagePlan) -> None:
     assert ImagePlan.of(given) == expected
     assert re.fullmatch(r"python:\S+@sha256:[0-9a-f]{64}", default_base())
+
+
+def test_a_release_that_fails_leaves_the_last_one_as_it_was(tmp_path: Path) -> None:
+    """It left wheel, sdist and packages in dist, without images and sums, and the last release was gone."""
+
+    def whole(folder: Path) -> None:
+        (folder / "wheel").write_text("1")
+        (folder / "sums").write_text("of 1")
+
+    def broken(folder: Path) -> None:
+        (folder / "wheel").write_text("2")
+        raise subprocess.CalledProcessError(125, ["buildah"])
+
+    dist, staged = tmp_path / "dist", tmp_path / "build" / "release"
+    for _ in range(2):
+        with pytest.raises(subprocess.CalledProcessError):
+            publish(broken, dist, staged=staged)
+        assert not dist.exists()
+    publish(whole, dist, staged=staged)
+    with pytest.raises(subprocess.CalledProcessError):
+        publish(broken, dist, staged=staged)
+    assert {path.name: path.read_text() for path in dist.iterdir()} == {"wheel": "1", "sums": "of 1"}
 
 
 @pytest.mark.installed
