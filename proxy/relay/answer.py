@@ -18,7 +18,7 @@ from protocol.fetch.walker import ResponseEntry, walk_whole
 from protocol.pacing import FEW
 from protocol.wire.framing import LENGTH_PREFIX_BYTES
 
-from ..throttle.begun import count_begun
+from ..throttle.begun import count_begun, forget_begun
 from . import edits
 from .additions import Additions
 from .exchange import Undecoded
@@ -140,6 +140,8 @@ class AnswerReader:
         if self._keeping.active:
             self._keeping.end()
         outlook.finish(self._now)
+        if outlook.throttle.counts_begun:
+            forget_begun(outlook)
         self._settled = True
 
     def lost(self, now: float) -> None:
@@ -175,8 +177,7 @@ class AnswerReader:
         return self._go_on(window, self._walk)
 
     def _whole(self, window: Window, last: tuple[int, bytes, int | None] | None) -> Step | None:
-        """Read an answer that is whole in the window, as most are, and let it go on in one piece; None if it cannot
-        be read."""
+        """Read an answer that is whole in the window, as most are, and let it go on; None if it cannot be read."""
         outlook, start, end, version = self._outlook, window.start, window.start + self._total, self._outlook.version
         if last is not None and last == (version, window.buffer[start + FIXED_HEAD_BYTES : end], outlook.teaches()):
             self._last_empty, topics_end = last, end  # what has no session has nothing behind its topics
@@ -232,8 +233,7 @@ class AnswerReader:
             count_begun(self._outlook, rows, self._now)
 
     def _step(self, walk: FrameWalk) -> list[ResponseEntry]:
-        """Return the next entries. An answer that cannot be read passes as it is, unless it is being altered (fail
-        open)."""
+        """Return the next entries. What cannot be read passes as it is, unless it is being altered (fail open)."""
         try:
             rows = walk.step(self._passed)
         except ProtocolError:

@@ -1,6 +1,6 @@
 """The bytes of an answer that go on now, and the entries in them: these are learnt from once the bytes have gone.
 
-No I/O. Invariant: an entry is returned once, by `take`, however the connection ends.
+No I/O. Invariant: an entry is not learnt from twice: what `take` has returned is gone from here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Policy `kip73`: records count when they begin to go on, as at a leader, which records an answer before it sends it.
+"""Policy `kip73`: records count when they begin to go on, entry by entry, at either end of a connection.
 
-Policy `strict` has reserved them before. Pure. Invariant: what is counted here is what `Outlook.forwards` will settle
-once the same entries have gone, so that nothing counts twice (`Budget.begin`).
+A leader records an answer before it sends it. If bytes counted only once they have gone, of several answers that come
+at once each would begin within the quota. Policy `strict` has reserved its bytes before.
+
+Pure. Invariant: what `count_begun` was told of counts once, whether `Outlook.forwards` settles it or not (the
+connection ended, or the follower has stopped asking for the partition), and counts for nothing that comes later.
 """
 
 from __future__ import annotations
@@ -34,3 +37,10 @@ def count_begun(outlook: Outlook, entries: Collection[ResponseEntry], now: float
         budget.begin(outlook.claim, charged, now)
         if entered is not None:
             entered.begin(key, charged, now)
+
+
+def forget_begun(outlook: Outlook) -> None:
+    """The answer is over, and what has gone of it is settled. What is left over must not pay for the next answer."""
+    outlook.claim.begun_bytes = 0
+    if outlook.entered is not None:
+        outlook.entered.forget_begun()

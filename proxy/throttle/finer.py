@@ -175,6 +175,11 @@ class Entered:
         share = self._share_of(key[0]) if self._finer.names_topics else None
         self.stakes.begin(None if share is None else share.stake, size, now)
 
+    def forget_begun(self) -> None:
+        """What has begun and is not settled by now never will be."""
+        for share in (*self._own, *self._of_topics.values()):
+            share.stake.claim.begun_bytes = 0
+
     def account(self, key: PartitionKey, part: Stake | None, granted: int, used: int, now: float, *, most: int) -> None:
         """Account for `used` bytes of a throttled partition that went on to the follower. `granted`: the bytes of its
         grant, reserved in `part` too; 0: there was none. No more than `most` bytes are charged: where quotas are only

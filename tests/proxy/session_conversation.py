@@ -24,6 +24,7 @@ from protocol.wire.headers import request_header, request_header_version, respon
 from protocol.wire.layout import TAGS, bare, member
 from proxy.quotas import Quotas, RoleQuota
 from proxy.quotas.replicas import EVERY_PARTITION, Partitions
+from proxy.throttle.begun import count_begun, forget_begun
 from proxy.throttle.decision import Answer, Decision, Demand, Forward, Hold
 from proxy.throttle.link import Link
 
@@ -222,9 +223,13 @@ def through(response: SessionResponse, outlook: Outlook, now: float) -> SessionR
             outlook.discards(row, now)
             entries[key] = read._replace(records_size=0)
         else:
+            if outlook.throttle.counts_begun and not discards:
+                count_begun(outlook, (row,), now)
             outlook.forwards((row,), b"", 0, now)
     for replay in outlook.replays:
         assert (replay.topic, replay.partition) not in entries
         entries[replay.topic, replay.partition] = Read(replay.high_watermark, replay.log_start_offset)
     outlook.finish(now)
+    if outlook.throttle.counts_begun:
+        forget_begun(outlook)
     return SessionResponse(response.session_id, entries, response.error_code)

@@ -7,9 +7,9 @@ import pytest
 from admission.budget import Kip73Budget
 from proxy.config.settings import Policy
 from proxy.roles import Role
-from proxy.throttle.begun import count_begun
+from proxy.throttle.begun import count_begun, forget_begun
 from proxy.throttle.decision import Forward
-from tests.proxy.conversation import MIB, behind, response_entry
+from tests.proxy.conversation import ENTRY_BYTES, MIB, behind, response_entry
 
 KEY = ("t", 0)
 
@@ -55,3 +55,23 @@ def test_kip73_counts_when_records_begin_what_it_would_count_when_they_have_gone
 
     _, expected, _ = measured(begins=False)
     assert measured(begins=True) == (expected, expected, 0)
+
+
+def test_what_was_begun_and_is_asked_for_no_more_does_not_pay_for_the_next_answer() -> None:
+    """A follower that sends its next request before the answer has gone, without the partition: its records had begun,
+    and are not settled. They paid for as many bytes of a later answer, however late."""
+    conversation = behind(2, policy=Policy.KIP73)
+    first = conversation.ask()
+    assert isinstance(first, Forward)
+    assert first.outlook is not None
+    count_begun(first.outlook, [response_entry("t", 0, MIB)], 0.0)
+    del conversation.offsets["t", 0]
+    second = conversation.ask()
+    first.outlook.forwards([response_entry("t", 0, MIB)], b"", 0, 0.0)
+    first.outlook.finish(0.0)
+    assert first.outlook.claim.begun_bytes == MIB + ENTRY_BYTES
+    forget_begun(first.outlook)
+    conversation.answer(second, {("t", 1): MIB})
+    budget = conversation.throttle.budget
+    assert isinstance(budget, Kip73Budget)
+    assert budget._rate.measure(0.0) == 2 * (MIB + ENTRY_BYTES)

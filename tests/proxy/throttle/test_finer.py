@@ -14,7 +14,7 @@ from proxy.quotas.finer_rates import FinerRates
 from proxy.quotas.replicas import EVERY_PARTITION
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
-from proxy.throttle.begun import count_begun
+from proxy.throttle.begun import count_begun, forget_begun
 from proxy.throttle.decision import Answer, Forward, Hold
 from proxy.throttle.link import Link
 from proxy.throttle.role_throttle import RoleThrottle
@@ -252,6 +252,19 @@ def test_kip73_counts_in_each_what_has_begun(finer: FinerRates) -> None:
     (bound,) = subject.throttle.finer.bounds.values()
     assert isinstance(bound.budget, Kip73Budget)
     assert bound.budget._rate.measure(0.0) == bound.passed_bytes == 12 * MIB + ENTRY_BYTES
+
+
+@pytest.mark.parametrize("finer", [FinerRates(peers={102: 1.0 * MIB}), FinerRates(topics={"x": 1.0 * MIB})])
+def test_what_had_begun_is_forgotten_in_each_at_the_end_of_the_answer(finer: FinerRates) -> None:
+    subject = conversation(finer, policy=Policy.KIP73)
+    outlook = subject.ask().outlook  # type: ignore[union-attr]
+    assert outlook is not None
+    count_begun(outlook, [response_entry("x", 0, MIB)], 0.0)
+    assert subject.throttle.finer is not None
+    (bound,) = subject.throttle.finer.bounds.values()
+    assert [claim.begun_bytes for claim in bound.budget.turns._claims] == [MIB + ENTRY_BYTES]
+    forget_begun(outlook)
+    assert [claim.begun_bytes for claim in bound.budget.turns._claims] == [0]
 
 
 def test_observed_rates_hold_nothing_back() -> None:
