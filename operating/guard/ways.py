@@ -77,6 +77,11 @@ def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -
         return Detour(None, listen.port, real, leaves_host)
     dialled = _resolved(f"{at}.listen", listen)
     found = Detour(dialled.host, listen.port, real, leaves_host)
+    if dialled == real:
+        raise ConfigurationError(
+            f"{at}.upstream: expected another address than that of its listen, found {real}: without the sidecar "
+            "nobody is there"
+        )
     if ipaddress.ip_address(dialled.host).version != found.family:
         raise ConfigurationError(f"{at}: expected listen and upstream of one family, found {dialled} and {real}")
     return found

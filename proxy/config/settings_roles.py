@@ -30,6 +30,17 @@ def _of_host(address: Address) -> str:
     return address.host.removesuffix(".")
 
 
+def _leads_back(listen: Address, upstream: Address) -> bool:
+    """Tell whether whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
+    looking names up; of names `network.elsewhere` knows it."""
+    here, there = listen.host, upstream.host
+    if listen.port != upstream.port:
+        return False
+    if there == "localhost":
+        return here in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
+    return here == there or (here == "0.0.0.0" and there.startswith("127.")) or (here == "::" and there == "::1")
+
+
 @dataclass(frozen=True, slots=True)
 class IngressSettings:
     """The leader role: other brokers dial `listen`, the broker beside us is at `upstream`."""
@@ -45,7 +56,7 @@ class IngressSettings:
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
-        if self.listen == self.upstream:
+        if _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the broker, found ingress.listen itself ({self.upstream})"
 
 
@@ -67,7 +78,7 @@ class PeerSettings:
 
     def misfits(self) -> Iterator[tuple[str, str]]:
         """Return what does not fit, by key."""
-        if self.listen == self.upstream:
+        if self.listen is not None and _leads_back(self.listen, self.upstream):
             yield "upstream", f"expected the peer, found our own listen, {self.upstream}"
 
 

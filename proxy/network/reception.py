@@ -7,12 +7,13 @@ less than its leg was to have.
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, nullcontext
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..relay.tls_transport import TlsSocket
-from ..relay.transport import adopt, connect
+from ..relay.transport import adopt
 from ..roles import Role
 from ..tls.failures import HandshakeError
+from .elsewhere import dialling_elsewhere
 from .peer_names import PeerNames
 from .redirected import RefusedError
 
@@ -60,6 +61,8 @@ class _Met(NamedTuple):
     """A connection of which it is known whom it is for."""
 
     plain: PlainSocket
+    reached: tuple[Any, ...]
+    """The listener's address by which it came."""
     upstream: Address
     peer: str
 
@@ -110,7 +113,7 @@ class Reception:
             # in its own handshake, and the certificate of that broker must have this name.
             name = name or shaken.asked
             follower = TlsSocket(shaken.sock, shaken.refused)
-        with self._dialling(route) as dial:
+        with self._dialling(route, met.reached) as dial:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)
             yield Received(follower, met.upstream, met.peer, leads)
 
@@ -122,7 +125,8 @@ class Reception:
             if route.upstream is None:
                 self._brokers.meet(upstream)
                 peer = await self._peer_names.of(upstream)
-            return _Met(adopt(stream), upstream, peer)
+            reached = stream.socket.getsockname()
+            return _Met(adopt(stream), reached, upstream, peer)
         except OSError:  # reset before it was served
             stream.socket.close()
         except RefusedError as refused:
@@ -130,8 +134,10 @@ class Reception:
             self._refused(refused, peer)
         return None
 
-    def _dialling(self, route: Route) -> AbstractContextManager[Dial]:
-        return self._redirected.dialling() if route.upstream is None else nullcontext(connect)
+    def _dialling(self, route: Route, reached: tuple[Any, ...]) -> AbstractContextManager[Dial]:
+        if route.upstream is None:
+            return self._redirected.dialling()
+        return nullcontext(dialling_elsewhere(route.listen, reached, route.key))
 
     def _refused(self, refused: RefusedError, peer: str) -> None:
         counts = self._statistics.refused

@@ -388,3 +388,21 @@ async def test_nobody_behind_it(tmp_path: Path) -> None:
                 assert await read_all(follower) == b""
     ends = [(line["cause"], line["level"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
     assert ends == [("connect_failed", "warning")] * 3
+
+
+async def test_an_upstream_that_leads_back_here_is_told_of_and_dials_nobody(tmp_path: Path) -> None:
+    """Each connection dialled the next one, as fast as it went, until descriptors ran out."""
+    write_quotas(tmp_path, "0")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        free = closed.getsockname()[1]
+    path = settings(tmp_path, upstream=1, peer=free).path
+    path.write_text(path.read_text().replace('"127.0.0.1:1"\n[quotas]', f'"kafka-102:{free}"\n[quotas]'))
+    async with running(load_settings(path)) as sidecar:
+        trio.socket.set_custom_hostname_resolver(NameLookups(lambda _, *rest: socket.getaddrinfo("127.0.0.1", *rest)))
+        async with await sidecar.dial("egress.peers[0].listen") as follower:
+            assert await read_all(follower) == b""
+        await until(lambda: sidecar.statistics.follower.connections == 0)
+        ends = [line for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    (end,) = ends
+    assert end["cause"] == "connect_failed"
+    assert f"expected another address than that of egress.peers[0].listen, found 127.0.0.1:{free}" in end["error"]

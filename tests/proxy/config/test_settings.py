@@ -223,6 +223,18 @@ def test_an_absolute_quotas_file_stays(tmp_path: Path) -> None:
             "egress.peers[0].upstream: expected the peer, found our own listen, a:1",
         ),
         (
+            "[[egress.peers]]\nbroker = 2\nlisten = '127.0.0.1:1'\nupstream = 'localhost:1'",
+            "egress.peers[0].upstream: expected the peer, found our own listen, localhost:1",
+        ),
+        (
+            "[[egress.peers]]\nbroker = 2\nlisten = '0.0.0.0:1'\nupstream = '127.0.102.1:1'",
+            "egress.peers[0].upstream: expected the peer, found our own listen, 127.0.102.1:1",
+        ),
+        (
+            "[[egress.peers]]\nbroker = 2\nlisten = '[::]:1'\nupstream = '[::1]:1'",
+            "egress.peers[0].upstream: expected the peer, found our own listen, [::1]:1",
+        ),
+        (
             "[[egress.peers]]\nbroker = 2\nlisten = 'a:1'\nupstream = 'a:0'",
             'egress.peers[0].upstream: expected a port to connect to, found "a:0"',
         ),
