@@ -82,7 +82,11 @@ class Asked:
     "--bytes", "size_bytes", type=SIZE, metavar="SIZE", help="Of all that moves, such as 300GiB, without a cluster."
 )
 @click.option("--rate", type=RATE, help="For every broker that sends or fetches, such as 20MiB/s.")
-@click.option("--finish-by", metavar="TIME", help="Let sidecars find the least rates that end by then, up to --rate.")
+@click.option(
+    "--finish-by",
+    metavar="TIME",
+    help="Let sidecars find the least rates that end by then (06:00 is UTC), up to --rate.",
+)
 @click.option("--within", type=SPAN, metavar="TIME", help="Find the smallest rates that end by then, such as 2h.")
 @click.option("--capacity", type=CAPACITY, help="N, what a broker's network carries, such as 1.25GB/s: T < N - IN/R.")
 @click.option("--write", type=FILE, metavar="FILE", help="Write the quotas there; a file that exists keeps its rest.")
