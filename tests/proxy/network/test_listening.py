@@ -9,7 +9,7 @@ import trio
 
 from lab.addresses import free_ports
 from proxy.config.settings import Address
-from proxy.network.listening import CannotListenError, open_listeners
+from proxy.network.listening import MOST_SEGMENT_BYTES, CannotListenError, open_listeners
 
 
 async def who_answers(listeners: list[trio.SocketListener], address: str, port: int) -> int:
@@ -64,3 +64,15 @@ async def test_every_interface_is_also_ipv4s_only_where_it_is_asked_for(both: bo
 async def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(CannotListenError, match=r"cannot listen on 192\.0\.2\.1:9092: Cannot assign requested address"):
         await open_listeners([Address("192.0.2.1", 9092)])
+
+
+@pytest.mark.parametrize("taken", [False, True], ids=["ours", "systemd's"])
+async def test_no_segment_fills_the_room_that_a_fetcher_has(taken: bool) -> None:
+    """64 KiB segments of loopback, into 64 KiB of room: waits of 200 ms in the middle of an answer."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    address = Address(*listening.getsockname())
+    if not taken:
+        listening.close()
+    (listener,) = await open_listeners([address], taken=[listening if taken else None])
+    async with listener, await trio.open_tcp_stream(*address), await listener.accept() as accepted:
+        assert accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= MOST_SEGMENT_BYTES
