@@ -139,7 +139,7 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("outcome", _STRING, "`changed`, `unchanged` or `failed`."),
         Field("error", _STRING, "What was wrong with it.", required=False),
         Field("reason", _STRING, "`watch`, `SIGHUP`, `http`, or `put`: it came over HTTP.", required=False),
-        Field("peer", _STRING, "Who put it: an address.", required=False),
+        Field("peer", _STRING, "Who put it: an address, and the name in its certificate.", required=False),
     ),
     Kind.CONNECTION: (
         _ROLE,
@@ -154,7 +154,11 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
     Kind.FILE_OPENED: (Field("file", _STRING, "Name of the file, once it is closed."),),
     Kind.FILE_CLOSED: (Field("file", _STRING, "Name of the file."), _LINES),
     Kind.DROPPED: (
-        Field("lines", _INTEGER, "Lines dropped since the last such line: the queue was full, or the disk took none."),
+        Field(
+            "lines",
+            _INTEGER,
+            "Lines dropped since the last such line: queue full, disk at fault, or too many partitions.",
+        ),
     ),
     Kind.CLOCK: (Field("seconds", _NUMBER, "How far the wall clock was set; negative: back."),),
 }
