@@ -38,19 +38,24 @@ class KnownBrokers:
             self._names[ingress.upstream] = ingress.server_name
         self._told = beside + tuple(peer.upstream for peer in peers)
         self._is_beside = beside
-        self._met: tuple[Address, ...] = ()
+        self._met: dict[Address, str] = {}
+        """With the name that its certificate must have, and the one met last at the end."""
 
-    def meet(self, broker: Address) -> None:
-        """Remember a broker that a redirected connection was meant for."""
+    def meet(self, broker: Address, name: str | None = None) -> None:
+        """Remember a broker that a redirected connection was meant for. `name`: by which the broker beside us knows it;
+        None: it has not said so, or not yet."""
         if broker not in self._told:
-            others = (each for each in self._met if each != broker)
-            self._met = (broker, *others)[:MOST_MET]
+            before = self._met.pop(broker, broker.host)
+            self._met[broker] = name or before
+            if len(self._met) > MOST_MET:
+                del self._met[next(iter(self._met))]
 
     def __iter__(self) -> Iterator[Broker]:
-        return (self._spoken_to(address) for address in self._told + self._met)
+        return (self._spoken_to(address) for address in (*self._told, *reversed(tuple(self._met))))
 
     def _spoken_to(self, address: Address) -> Broker:
         leg = self._beside if address in self._is_beside else self._remote
         if leg is None:
             return Broker(address, login=self._login)
-        return Broker(address, leg.loaded.contexts[0], self._names.get(address, address.host), self._login)
+        name = self._names.get(address) or self._met.get(address, address.host)
+        return Broker(address, leg.loaded.contexts[0], name, self._login)

@@ -112,6 +112,8 @@ class Reception:
             # A redirected connection has no name in proxy.toml. The broker beside us has named the broker that it means
             # in its own handshake, and the certificate of that broker must have this name.
             name = name or shaken.asked
+            if route.upstream is None:
+                self._brokers.meet(met.upstream, name)
             follower = TlsSocket(shaken.sock, shaken.refused)
         with self._dialling(route, met.reached) as dial:
             leads = dial if dials is None else _secured(dial, dials, name or met.upstream.host)

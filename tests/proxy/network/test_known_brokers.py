@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lab.authority import Authority
 from proxy.config.settings import Address, load_settings
 from proxy.network.broker_asking import Broker
 from proxy.network.known_brokers import MOST_MET, KnownBrokers
@@ -39,3 +40,23 @@ def test_who_was_told_of_comes_first_and_who_was_met_last_next(roles: str, told:
         known.meet(broker)
     newest = [MET[5], *(broker for broker in reversed(MET) if broker != MET[5])]
     assert list(known) == [Broker(address) for address in (*told, *newest[:MOST_MET])]
+
+
+def test_a_broker_is_held_to_the_name_by_which_the_one_beside_us_knows_it(tmp_path: Path) -> None:
+    """It was held to its address, which no certificate of a pod has: no question succeeded, and topics that lists name
+    passed unthrottled."""
+    (tmp_path / "proxy.toml").write_text(
+        "[broker]\nid = 101\n" + TRANSPARENT + "[egress.tls.upstream]\nssl.truststore.location = 'ca.pem'\n"
+        "[egress.tls.listen]\nsecurity.protocol = 'PLAINTEXT'\n"
+    )
+    Authority(tmp_path)
+    settings = load_settings(tmp_path / "proxy.toml")
+    known = KnownBrokers(settings, open_legs(settings.tls, limits=settings.limits, log=RecordedLog()))
+    known.meet(MET[0])
+    known.meet(MET[1], "broker-1.kafka.svc")
+    known.meet(MET[0], "broker-0.kafka.svc")
+    known.meet(MET[1])  # met again, before its handshake
+    known.meet(MET[2])
+    assert [(broker.address, broker.name) for broker in known] == [
+        (MET[2], MET[2].host), (MET[1], "broker-1.kafka.svc"), (MET[0], "broker-0.kafka.svc"),
+    ]  # fmt: skip

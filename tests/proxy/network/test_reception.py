@@ -79,11 +79,12 @@ class Scene:
             (self.home / "proxy.toml").write_text(SETTINGS.format(peers=peers))
             settings = load_settings(self.home / "proxy.toml")
             legs = open_legs(settings.tls, limits=settings.limits, log=self.log)
+            self.brokers = KnownBrokers(settings, legs)
             reception = Reception(
                 settings,
                 legs,
                 Redirected(Address(*leader[:2])),
-                brokers=KnownBrokers(settings, legs),
+                brokers=self.brokers,
                 refused=Statistics().follower,
                 log=self.log,
             )
@@ -124,6 +125,7 @@ async def test_the_name_that_the_broker_beside_asks_for_is_presented_and_verifie
     shown, _ = await scene.run(dials="kafka-2.kafka")
     assert shown == "kafka-2.kafka"
     assert scene.refused is None
+    assert [broker.name for broker in scene.brokers] == ["kafka-2.kafka"], "questions are asked under the same name"
 
 
 async def test_a_leader_of_another_name_than_was_asked_for_is_refused(tmp_path: Path) -> None:
