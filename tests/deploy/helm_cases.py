@@ -37,25 +37,28 @@ def brokers(count: int = 3, first: int = 0) -> list[dict[str, Any]]:
 def strimzi() -> dict[str, Any]:
     """The values of docs/operating.md, "Strimzi, step by step", with a second broker."""
     text = (CHART.parents[1] / "docs" / "operating.md").read_text("utf-8")
-    block = re.findall(r"```yaml\n(.*?)```", text.partition("### Strimzi, step by step")[2], re.DOTALL)[1]
-    values: dict[str, Any] = yaml.safe_load(block)
+    blocks = re.findall(r"```yaml\n(.*?)```", text.partition("### Strimzi, step by step")[2], re.DOTALL)
+    values: dict[str, Any] = next(each for each in map(yaml.safe_load, blocks) if "brokers" in each)
     (first,) = values["brokers"]
     second = {key: each.replace("broker-0", "broker-1") for key, each in first.items() if key != "id"}
     # Its certificate would be another one in each rendering.
     values["webhook"]["secretName"] = "webhook-certificate"
+    values["webhook"]["annotations"] = {"cert-manager.io/inject-ca-from": "kafka/webhook-certificate"}
     return {**values, "brokers": [first, {"id": 1, **second}]}
 
 
 CASES = {
     "peers": Case({"brokers": brokers()}),
     "transparent": Case({"brokers": brokers(2, first=100), "egress": {"mode": "transparent"}}),
-    "follower": Case({"brokers": brokers(2), "ingress": {"enabled": False}, "egress": {"port": 9091}}),
+    "follower": Case(
+        {"brokers": brokers(2), "ingress": {"enabled": False}, "egress": {"port": 9091, "mode": "transparent"}}
+    ),
     # What Strimzi's pods need: the follower role, and a webhook, whose certificate comes from elsewhere.
     "webhook": Case(
         {
             "brokers": brokers(2),
             "ingress": {"enabled": False},
-            "egress": {"port": 9091},
+            "egress": {"port": 9091, "mode": "transparent"},
             "webhook": {
                 "create": True,
                 "secretName": "webhook-certificate",

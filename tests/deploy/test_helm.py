@@ -326,7 +326,10 @@ def test_a_selector_of_ones_own_takes_the_place_of_the_charts(written: Object | 
         ({}, [[9092], [9404]]),
         ({"networkPolicy": {"scrapers": []}}, [[9092]]),
         ({"networkPolicy": {"scrapers": [], "also": [{"ports": [{"port": 9094}]}]}}, [[9092], [9094]]),
-        ({"networkPolicy": {"scrapers": []}, "ingress": {"enabled": False}}, []),
+        (
+            {"networkPolicy": {"scrapers": []}, "ingress": {"enabled": False}, "egress": {"mode": "transparent"}},
+            [],
+        ),
     ],
     ids=str,
 )
@@ -356,6 +359,16 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
         ({"egress": {"mode": "sideways"}}, "/egress/mode"),
         ({"egress": {"prot": 1}}, "prot"),
         ({"egress": {"enabled": False}, "ingress": {"enabled": False}}, "expected one of them at least"),
+        ({"ingress": {"enabled": False}}, "egress.mode: expected transparent without ingress.enabled"),
+        (
+            {"webhook": {"create": True, "secretName": "mine"}},
+            "webhook.secretName: expected webhook.authority or webhook.annotations beside it",
+        ),
+        (
+            {"settings": {"ingress.tls.listen.ssl.keystore.password": "secret"}},
+            "settings.ingress.tls.listen.ssl.keystore.password: expected the password by a mounted file",
+        ),
+        ({"settings": {"names.sasl.jaas.config": "secret"}}, "settings.names.sasl.jaas.config: expected the password"),
         ({"settings": {"drain": "10s"}}, "drain"),
         (
             {"settings": {"http.tls.ssl.client.auth": "required"}},

@@ -94,6 +94,17 @@ policies at ports and files that the sidecar no longer has. */}}
 {{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (lt (len .Values.brokers) 2) }}
 {{- fail "brokers: expected two at least, since with egress.mode \"peers\" a sidecar leads to the others; found 1" }}
 {{- end }}
+{{- if and .Values.egress.enabled (eq .Values.egress.mode "peers") (not .Values.ingress.enabled) }}
+{{- fail "egress.mode: expected transparent without ingress.enabled, since in every pod a broker's own name leads to its sidecar, too, where nobody would listen for it; found peers" }}
+{{- end }}
+{{- if and .Values.webhook.create .Values.webhook.secretName (not .Values.webhook.authority) (not .Values.webhook.annotations) }}
+{{- fail "webhook.secretName: expected webhook.authority or webhook.annotations beside it, since the API server would trust nobody's certificate, and refuse every pod that asks" }}
+{{- end }}
+{{- range $key, $_ := .Values.settings }}
+{{- if or (hasSuffix ".password" $key) (hasSuffix "jaas.config" $key) }}
+{{- fail (printf "settings.%s: expected the password by a mounted file (….password.file), since settings are arguments of the container, which many may read" $key) }}
+{{- end }}
+{{- end }}
 {{- if eq (get .Values.settings "http.tls.ssl.client.auth" | toString | trimAll "\"'") "required" }}
 {{- fail "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certificate; found required" }}
 {{- end }}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Addition:
-    """The follower role alone, with peers: hostAliases, and port 9404."""
+    """The follower role alone, by redirection, and port 9404."""
     return addition(tmp_path)
 
 
@@ -86,8 +86,8 @@ CONTAINER = {"name": "own", "image": "own:1"}
         ),
         ("peers", {}, "container kafka has port 9092, on which throttle-sidecar is to listen"),
         (
-            "follower",
-            {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["kafka-1.kafka"]}]},
+            "peers",
+            {"containers": [CONTAINER], "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["kafka-1.kafka"]}]},
             "spec.hostAliases leads kafka-1.kafka to 10.0.0.1, it is to lead to the sidecar at 127.0.101.1",
         ),
         ("follower", {"volumes": [{"name": "throttle-quotas", "emptyDir": {}}]}, "volume throttle-quotas of its own"),
