@@ -73,7 +73,7 @@ def _assert_same_keys(path: str, table: str, role: EgressSettings | IngressSetti
 
 def _detour(at: str, listen: Address, upstream: Address, *, leaves_host: bool) -> Detour:
     real = _resolved(f"{at}.upstream", upstream)
-    if listen.host in ("0.0.0.0", "::"):
+    if listen.is_any:
         return Detour(None, listen.port, real, leaves_host)
     dialled = _resolved(f"{at}.listen", listen)
     found = Detour(dialled.host, listen.port, real, leaves_host)

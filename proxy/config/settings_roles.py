@@ -33,12 +33,12 @@ def _of_host(address: Address) -> str:
 def _leads_back(listen: Address, upstream: Address) -> bool:
     """Tell whether whoever listens at `listen` and dials `upstream` dials itself, as far as that can be known without
     looking names up; of names `network.elsewhere` knows it."""
-    here, there = listen.host, upstream.host
     if listen.port != upstream.port:
         return False
-    if there == "localhost":
-        return here in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::")
-    return here == there or (here == "0.0.0.0" and there.startswith("127.")) or (here == "::" and there == "::1")
+    if upstream.host == "localhost":
+        return listen.is_any or listen.host in ("localhost", "127.0.0.1", "::1")
+    is_loopback = upstream.host.startswith("127.") or upstream.host == "::1"
+    return listen == upstream or (is_loopback and listen.covers(upstream))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,16 @@ class Address(NamedTuple):
 
     def overlaps(self, other: Address) -> bool:
         """Whether one is every interface and the other one of them: the more specific gets its connections."""
-        return self.port == other.port != 0 and (self._covers(other) or other._covers(self))
+        return self.port == other.port != 0 and (self.covers(other) or other.covers(self))
 
-    def _covers(self, other: Address) -> bool:
-        return self.host in _ANY and _ANY[self.host] == (":" in other.host)
+    @property
+    def is_any(self) -> bool:
+        """Whether it is every interface."""
+        return self.host in _ANY
+
+    def covers(self, other: Address) -> bool:
+        """Whether it is every interface of the other one's family, whatever the ports."""
+        return self.is_any and _ANY[self.host] == (":" in other.host)
 
 
 def parse_address(value: object) -> Address:

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import trio
 
 from ..config.settings_values import Address
-from ..relay.transport import connect
+from ..relay.transport import answer_within, connect
 
 if TYPE_CHECKING:
     from ..relay.connection import Dial
     from ..relay.transport import PlainSocket
-
-WILDCARDS = ("0.0.0.0", "::")
 
 
 class OwnListenerError(OSError):
@@ -31,32 +29,27 @@ def dialling_elsewhere(listen: Address, reached: tuple[Any, ...], key: str) -> D
     address."""
 
     async def dial(address: Address, *, timeout_seconds: float) -> PlainSocket:
-        for family, _, _, _, found in await _look_up(address, timeout_seconds):
-            if is_own(listen, reached, family, found):
-                raise OwnListenerError(
-                    f"expected another address than that of {key}, found {Address(*found[:2])}: the sidecar would dial "
-                    "itself; give the upstream an address, or a name that this host's hosts file does not lead here"
-                )
-        return await connect(address, timeout_seconds=timeout_seconds)
+        with answer_within(timeout_seconds):
+            looked_up = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+            for family, _, _, _, found in looked_up:
+                if is_own(listen, reached, family, found):
+                    raise OwnListenerError(
+                        f"expected another address than that of {key}, found {Address(*found[:2])}: the sidecar would "
+                        "dial itself; give the upstream an address, or a name that this host's hosts file does not "
+                        "lead here"
+                    )
+            return await connect(address, timeout_seconds=timeout_seconds)
 
     return dial
-
-
-async def _look_up(address: Address, timeout_seconds: float) -> list[Any]:
-    try:
-        with trio.fail_after(timeout_seconds):
-            return await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    except trio.TooSlowError as error:
-        raise TimeoutError(f"no answer within {timeout_seconds:g} s") from error
 
 
 def is_own(listen: Address, reached: tuple[Any, ...], family: int, found: tuple[Any, ...]) -> bool:
     """Tell whether `found`, an address to dial, is that of the listener."""
     if found[1] != reached[1]:
         return False
-    if listen.host not in WILDCARDS:
+    if not listen.is_any:
         return ipaddress.ip_address(found[0]) == ipaddress.ip_address(reached[0])
-    return (":" in found[0]) == (":" in listen.host) and _is_of_this_host(family, found)
+    return listen.covers(Address(*found[:2])) and _is_of_this_host(family, found)
 
 
 def _is_of_this_host(family: int, found: tuple[Any, ...]) -> bool:

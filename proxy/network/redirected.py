@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from ..config.settings_values import Address
-from ..relay.transport import adopt
+from ..relay.transport import adopt, answer_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,11 +94,8 @@ class Redirected:
                 await sock.bind(("::" if family == socket.AF_INET6 else "0.0.0.0", 0))
                 ports.add(sock.getsockname()[1])
                 self._ours.update(ports)
-                with trio.fail_after(timeout_seconds):
+                with answer_within(timeout_seconds):
                     await sock.connect(tuple(address))
-            except trio.TooSlowError as error:
-                sock.close()
-                raise TimeoutError(f"no answer within {timeout_seconds:g} s") from error
             except BaseException:
                 sock.close()
                 raise

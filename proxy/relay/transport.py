@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from protocol.wire.buffers import Bytes
 
     from ..config.settings import Address
@@ -200,12 +202,18 @@ def open_pipe() -> Pipe | None:
 
 async def connect(address: Address, *, timeout_seconds: float) -> PlainSocket:
     """Open a connection. Raises OSError, TimeoutError included (trio.TooSlowError is translated)."""
+    with answer_within(timeout_seconds):
+        return adopt(await trio.open_tcp_stream(address.host, address.port))
+
+
+@contextlib.contextmanager
+def answer_within(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError, which is an OSError as trio.TooSlowError is not, if the block takes longer."""
     try:
-        with trio.fail_after(timeout_seconds):
-            stream = await trio.open_tcp_stream(address.host, address.port)
+        with trio.fail_after(seconds):
+            yield
     except trio.TooSlowError as error:
-        raise TimeoutError(f"no answer within {timeout_seconds:g} s") from error
-    return adopt(stream)
+        raise TimeoutError(f"no answer within {seconds:g} s") from error
 
 
 def adopt(stream: trio.SocketStream) -> PlainSocket:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from proxy.config.settings_values import Address
 from proxy.network.elsewhere import OwnListenerError, dialling_elsewhere, is_own
@@ -97,3 +98,20 @@ async def test_a_name_server_that_hangs_has_no_more_time_than_the_leader() -> No
     dial = dialling_elsewhere(Address("0.0.0.0", 9092), ("127.0.0.1", 9092), "ingress.listen")
     with trio.fail_after(2), pytest.raises(TimeoutError, match=r"no answer within 0\.05 s"):
         await dial(Address("kafka-102", 9092), timeout_seconds=0.05)
+
+
+async def test_the_name_server_and_the_leader_have_one_time_together(autojump_clock: trio.testing.MockClock) -> None:
+    """Each had all of connect_timeout, so that a dial could take twice as long."""
+
+    class IsSlow(HostsFile):
+        async def getaddrinfo(self, *asked: Any, **more: Any) -> list[Any]:
+            await trio.sleep(0.6)
+            return await super().getaddrinfo(*asked, **more)
+
+    (there,) = await trio.open_tcp_listeners(0, host="127.0.103.1")
+    trio.socket.set_custom_hostname_resolver(IsSlow("127.0.103.1"))
+    async with there:
+        port = there.socket.getsockname()[1]
+        dial = dialling_elsewhere(Address("0.0.0.0", port + 1), ("127.0.0.1", port + 1), "ingress.listen")
+        with pytest.raises(TimeoutError, match=r"no answer within 1 s"):
+            await dial(Address("kafka-103", port), timeout_seconds=1.0)
