@@ -14,6 +14,7 @@ from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
 from ..errors import ConfigurationError
+from ..relay.transport import open_stream
 
 if TYPE_CHECKING:
     import ssl
@@ -48,7 +49,7 @@ async def answer_of(broker: Broker, request: bytes, *, most_bytes: int) -> bytes
 
     Raises one of ASKING_ERRORS; waits as long as the broker lets it.
     """
-    plain = await trio.open_tcp_stream(broker.address.host, broker.address.port)
+    plain = await open_stream(broker.address)
     stream: trio.abc.Stream = plain
     if broker.context is not None:
         stream = trio.SSLStream(plain, broker.context, server_hostname=broker.name, https_compatible=True)

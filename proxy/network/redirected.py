@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import trio
 
 from ..config.settings_values import Address
-from ..relay.transport import adopt, answer_within
+from ..relay.transport import adopt, answer_within, refuse_itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -96,6 +96,7 @@ class Redirected:
                 self._ours.update(ports)
                 with answer_within(timeout_seconds):
                     await sock.connect(tuple(address))
+                refuse_itself(sock)
             except BaseException:
                 sock.close()
                 raise

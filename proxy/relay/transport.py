@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
 import fcntl
 import os
 import socket
+import struct
 from typing import TYPE_CHECKING, Protocol
 
 import trio
@@ -33,6 +35,8 @@ PIPE_BYTES = 1024 * 1024
 
 KEEPALIVE_SECONDS, KEEPALIVE_EVERY_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
 """A peer whose host has died, or that a firewall has forgotten, is found out after two minutes of silence."""
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+"""socket(7), SO_LINGER: for zero seconds."""
 
 
 class Wait(enum.Enum):
@@ -203,7 +207,33 @@ def open_pipe() -> Pipe | None:
 async def connect(address: Address, *, timeout_seconds: float) -> PlainSocket:
     """Open a connection. Raises OSError, TimeoutError included (trio.TooSlowError is translated)."""
     with answer_within(timeout_seconds):
-        return adopt(await trio.open_tcp_stream(address.host, address.port))
+        return adopt(await open_stream(address))
+
+
+async def open_stream(address: Address) -> trio.SocketStream:
+    """Open a connection, with no limit of time. Raises OSError."""
+    stream = await trio.open_tcp_stream(address.host, address.port)
+    refuse_itself(stream.socket)
+    return stream
+
+
+def refuse_itself(dialled: trio.socket.SocketType) -> None:
+    """Close a socket that was connected to itself, and raise ConnectionRefusedError: nobody listens there.
+
+    Where nobody listens on a port of this host, and the kernel happens to give that very port to the socket that dials
+    it, TCP connects the socket to itself (RFC 9293, 3.5: simultaneous open). Whatever is sent would come back as an
+    answer, and the leader could not listen on its port again.
+    """
+    try:
+        to_itself = dialled.getsockname() == dialled.getpeername()
+    except OSError:  # reset meanwhile, as the first read says
+        to_itself = False
+    if not to_itself:
+        return
+    # Without a reset the kernel keeps the port for another minute (TIME_WAIT).
+    dialled.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+    dialled.close()
+    raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
 @contextlib.contextmanager

@@ -65,8 +65,8 @@ class Asked:
         self.refuses, self.silent = refuses, silent
         self.asked: list[tuple[float, int, list[str | bytes]]] = []
 
-    async def connect(self, host: str, port: int) -> trio.abc.Stream:
-        del host, port
+    async def connect(self, address: Address) -> trio.abc.Stream:
+        del address
         if self.silent:
             raise ConnectionRefusedError("nobody listens")
         near, far = trio.testing.memory_stream_pair()
@@ -120,7 +120,7 @@ async def test_topics_that_are_behind_are_asked_for_now_and_then(
     needs: Needs, refuses: tuple[int, ...], versions: set[int], monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(refuses=refuses)
-    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
     log = await running(asked, [behind(["b", "a"])], needs, 10.5)
     assert {version for _, version, _ in asked.asked} == versions
     assert 3 <= len(asked.asked) <= 4
@@ -143,7 +143,7 @@ async def test_nobody_is_asked_without_need(
     autojump_clock: None,
 ) -> None:  # fmt: skip
     asked = Asked()
-    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
     needs.apply(priorities)
     await running(asked, throttles, needs, 10.0)
     assert asked.asked == []
@@ -154,7 +154,7 @@ async def test_where_nobody_answers_all_are_alike_and_it_is_told_once(
     needs: Needs, monkeypatch: pytest.MonkeyPatch, autojump_clock: None
 ) -> None:
     asked = Asked(silent=True)
-    monkeypatch.setattr(broker_asking.trio, "open_tcp_stream", asked.connect)
+    monkeypatch.setattr(broker_asking, "open_stream", asked.connect)
     log = await running(asked, [behind(["t"])], needs, 3 * AGAIN_SECONDS)
     assert log.events == ["replicas_in_sync_unknown"]
     assert not needs.is_any

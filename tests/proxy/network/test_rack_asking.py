@@ -65,14 +65,14 @@ class Scene:
     async def asking(self, broker: MetadataBroker | None, patch: pytest.MonkeyPatch) -> AsyncIterator[None]:
         """Without sockets. None: nobody listens."""
 
-        async def connect(host: str, port: int) -> trio.abc.Stream:
+        async def connect(address: Address) -> trio.abc.Stream:
             if broker is None:
-                raise ConnectionRefusedError(f"{host}:{port}: nobody listens")
+                raise ConnectionRefusedError(f"{address}: nobody listens")
             near, far = trio.testing.memory_stream_pair()
             nursery.start_soon(broker.serve, far)
             return near
 
-        patch.setattr(broker_asking.trio, "open_tcp_stream", connect)
+        patch.setattr(broker_asking, "open_stream", connect)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(RackAsking(self.racks, [self.throttle], self._changed).run, [BROKER], self.log)
             yield
