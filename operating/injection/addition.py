@@ -1,6 +1,7 @@
 """What is added to a broker's pod, as the chart renders it (deploy/helm): one JSON file.
 
-    {"pods": ["kafka-0", …], "spec": {"hostAliases": […], "initContainers": […], "volumes": […]}}
+    {"pods": ["kafka-0", …],
+     "spec": {"hostAliases": […], "imagePullSecrets": […], "initContainers": […], "volumes": […]}}
 
 Invariant: every `Addition` has a sidecar, and each of its parts has the key by which it is told from the others.
 """
@@ -30,6 +31,7 @@ class _Spec(msgspec.Struct, forbid_unknown_fields=True):
     initContainers: list[Part]  # noqa: N815 - Kubernetes' name
     volumes: list[Part] = []
     hostAliases: list[Part] = []  # noqa: N815
+    imagePullSecrets: list[Part] = []  # noqa: N815
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -49,6 +51,7 @@ class Addition:
     containers: tuple[Part, ...]
     volumes: tuple[Part, ...]
     host_aliases: tuple[Part, ...]
+    pull_secrets: tuple[Part, ...]
     mark: str
 
     @property
@@ -83,6 +86,7 @@ def read_addition(path: Path) -> Addition:
     problems = [*_nameless("initContainers", "name", found.spec.initContainers)]
     problems += _nameless("volumes", "name", found.spec.volumes)
     problems += _nameless("hostAliases", "ip", found.spec.hostAliases)
+    problems += _nameless("imagePullSecrets", "name", found.spec.imagePullSecrets)
     if not problems and SIDECAR not in {each["name"] for each in found.spec.initContainers}:
         problems.append(f"spec.initContainers: expected one with the name {SIDECAR}")
     if problems:
@@ -90,7 +94,12 @@ def read_addition(path: Path) -> Addition:
     spec = found.spec
     mark = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
     return Addition(
-        frozenset(found.pods), tuple(spec.initContainers), tuple(spec.volumes), tuple(spec.hostAliases), mark
+        frozenset(found.pods),
+        tuple(spec.initContainers),
+        tuple(spec.volumes),
+        tuple(spec.hostAliases),
+        tuple(spec.imagePullSecrets),
+        mark,
     )
 
 

@@ -151,7 +151,8 @@ def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
     for key, parts, place in (
         ("initContainers", tuple(reversed(addition.containers)), "0"),
         ("volumes", addition.volumes, "-"),
-        ("hostAliases", tuple(each for each in addition.host_aliases if not _has(spec, each)), "-"),
+        ("hostAliases", _missing(spec, "hostAliases", addition.host_aliases), "-"),
+        ("imagePullSecrets", _missing(spec, "imagePullSecrets", addition.pull_secrets), "-"),
     ):
         if parts and not spec.get(key):
             yield {"op": "add", "path": f"/spec/{key}", "value": []}
@@ -159,7 +160,7 @@ def _add(spec: dict[str, Any], addition: Addition) -> Iterator[Operation]:
             yield {"op": "add", "path": f"/spec/{key}/{place}", "value": part}
 
 
-def _has(spec: dict[str, Any], alias: Part) -> bool:
-    """Whether the pod has exactly this alias. The names of one address are usually one entry, but a second entry for it
-    is allowed: the API server accepts it, and the kubelet keeps both."""
-    return alias in (spec.get("hostAliases") or [])
+def _missing(spec: dict[str, Any], key: str, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """What the pod does not have exactly so. The names of one address are usually one entry of `hostAliases`, but a
+    second entry for it is allowed: the API server accepts it, and the kubelet keeps both."""
+    return tuple(each for each in parts if each not in (spec.get(key) or []))

@@ -70,11 +70,13 @@ CASES = {
     "everything": Case(
         {
             "brokers": brokers(2),
-            "settings": {"log.level": "debug", "limits.max_connections": 500},
+            "settings": {"log.level": "debug", "limits.max_connections": 500, "http.require_token": True},
             "quotas": {"initial": '[brokers.default]\nleader.replication.throttled.rate = "1MiB/s"\n'},
             "tls": [{"name": "ingress", "secretName": "kafka-brokers"}],
             "http": {"tokenSecretName": "throttle-token"},
             "image": {"repository": "example.com/sidecar", "digest": "sha256:" + "0123456789abcdef" * 4},
+            "ipFamily": "IPv6",
+            "imagePullSecrets": [{"name": "registry"}],
             "networkPolicy": {"create": True, "also": [{"ports": [{"port": 9094}]}]},
             "podMonitor": {"labels": {"release": "prometheus"}},
             "prometheusRule": {"create": False},

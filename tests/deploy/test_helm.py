@@ -205,13 +205,50 @@ def test_nothing_has_a_privilege_but_the_redirecting_init_container(name: str) -
         assert not context["allowPrivilegeEscalation"]
 
 
-def test_what_takes_it_away_names_all_that_was_added() -> None:
+def test_what_takes_it_away_names_all_that_was_added_but_what_the_broker_may_need() -> None:
     for name in CASES:
         removed = json.loads(config_map(name, "-patch")["remove.json"])["spec"]["template"]["spec"]
-        assert removed.keys() == pod(name).keys()
-        for key, items in pod(name).items():
+        added = {key: items for key, items in pod(name).items() if key != "imagePullSecrets"}
+        assert removed.keys() == added.keys()
+        for key, items in added.items():
             by = "ip" if key == "hostAliases" else "name"
             assert removed[key] == [{"$patch": "delete", by: item[by]} for item in items]
+
+
+def test_every_image_can_be_pulled_by_the_named_secrets() -> None:
+    more = {"imagePullSecrets": [{"name": "registry"}], "webhook": {"create": True}}
+    found = list(yaml.safe_load_all(render({"brokers": brokers(2), **more}).stdout))
+    (webhook,) = (each["spec"]["template"]["spec"] for each in found if each["kind"] == "Deployment")
+    (patch,) = (each["data"]["add.json"] for each in found if each["metadata"]["name"] == "throttle-patch")
+    (added,) = (each["data"]["addition.json"] for each in found if "addition.json" in each.get("data", {}))
+    for spec in (webhook, json.loads(patch)["spec"]["template"]["spec"], json.loads(added)["spec"]):
+        assert spec["imagePullSecrets"] == [{"name": "registry"}]
+
+
+@pytest.mark.parametrize(("family", "host"), [(None, "0.0.0.0"), ("IPv4", "0.0.0.0"), ("IPv6", "::")])
+def test_what_the_others_reach_listens_on_the_pods_family(family: str | None, host: str, tmp_path: Path) -> None:
+    """What only the broker beside reaches stays on IPv4's loopback, which pods have in either case."""
+    chosen = {} if family is None else {"ipFamily": family}
+    text = render({"brokers": brokers(2), **chosen}).stdout
+    (found,) = (each["data"] for each in yaml.safe_load_all(text) if each["metadata"]["name"] == "throttle")
+    (tmp_path / "proxy.toml").write_text(found["kafka-0.toml"])
+    settings = load_settings(tmp_path / "proxy.toml", (), {})
+    assert settings.ingress is not None
+    assert settings.egress is not None
+    assert (settings.ingress.listen, settings.http.listen) == (Address(host, 9092), Address(host, 9404))
+    assert settings.ingress.upstream == Address("127.0.0.1", 19092)
+    assert [peer.listen for peer in settings.egress.peers] == [Address("127.0.101.1", 9092)]
+
+
+@pytest.mark.parametrize("required", [True, "true", False])
+def test_prometheus_shows_the_token_where_every_page_wants_it(required: object) -> None:
+    more = {"settings": {"http.require_token": required}, "http": {"tokenSecretName": "throttle-token"}}
+    text = render({"brokers": brokers(2), "podMonitor": {"create": True}, **more}).stdout
+    (monitor,) = (each for each in yaml.safe_load_all(text) if each["kind"] == "PodMonitor")
+    jsonschema.validate(monitor, OPERATORS["PodMonitor"])
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    shown = {"credentials": {"name": "throttle-token", "key": "token"}}
+    assert endpoint.get("authorization") == (shown if required else None)
 
 
 def test_quotas_of_ones_own_are_mounted_and_never_rendered() -> None:
@@ -379,6 +416,8 @@ def test_without_scrapers_nobody_is_let_in_to_the_metrics(more: Object, ports: l
             {"settings": {"http.listen": "0.0.0.0:9405"}},
             "settings.http.listen: expected a key that the chart does not write itself; say http.port",
         ),
+        ({"settings": {"http.require_token": True}}, "require_token: expected http.tokenSecretName beside it"),
+        ({"ipFamily": "IPv5"}, "/ipFamily"),
         ({"settings": {"ingress.listen": "0.0.0.0:9092"}}, "itself; say ingress.port"),
         ({"settings": {"quotas.file": "/etc/quotas.toml"}}, "itself; say quotas.initial"),
         ({"image": {"digest": "latest"}}, "/image/digest"),

@@ -3,6 +3,11 @@
 127.0.{{ add 100 . }}.1
 {{- end }}
 
+{{/* Every interface of a pod, as proxy.toml has it. */}}
+{{- define "throttle.any" -}}
+{{ ternary "[::]" "0.0.0.0" (eq .Values.ipFamily "IPv6") }}
+{{- end }}
+
 {{/* proxy.toml of one broker's sidecar. Takes (list BROKER ROOT). */}}
 {{- define "throttle.proxy" -}}
 {{- $own := index . 0 -}}
@@ -13,7 +18,7 @@ id = {{ int $own.id }}
 {{- if $values.ingress.enabled }}
 
 [ingress]
-listen = "0.0.0.0:{{ int $values.ingress.port }}"
+listen = "{{ include "throttle.any" $root }}:{{ int $values.ingress.port }}"
 upstream = "127.0.0.1:{{ int $values.ingress.brokerPort }}"
 {{- end }}
 {{- if $values.egress.enabled }}
@@ -43,7 +48,7 @@ server_name = {{ $peer.name | quote }}
 file = "/etc/throttle-sidecar-quotas/quotas.toml"
 
 [http]
-listen = "0.0.0.0:{{ int $values.http.port }}"
+listen = "{{ include "throttle.any" $root }}:{{ int $values.http.port }}"
 {{- if $values.http.tokenSecretName }}
 token_file = "/etc/throttle-sidecar-token/token"
 {{- end }}
@@ -107,6 +112,9 @@ policies at ports and files that the sidecar no longer has. */}}
 {{- end }}
 {{- if eq (get .Values.settings "http.tls.ssl.client.auth" | toString | trimAll "\"'") "required" }}
 {{- fail "settings.http.tls.ssl.client.auth: expected none or requested, since the kubelet's probes show no certificate; found required" }}
+{{- end }}
+{{- if and (include "throttle.wants-token" .) (not .Values.http.tokenSecretName) }}
+{{- fail "settings.http.require_token: expected http.tokenSecretName beside it, since a sidecar without the token does not start" }}
 {{- end }}
 {{- range $key, $instead := include "throttle.own" . | fromJson }}
 {{- if hasKey $.Values.settings $key }}

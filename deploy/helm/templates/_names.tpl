@@ -47,3 +47,8 @@ like from a million on; JSON prints integers whole. Takes the value. */}}
 {{- end -}}
 {{- if ne (get .Values.settings "http.tls.security.protocol" | toString | trimAll "\"'") "PLAINTEXT" -}}{{ $found }}{{- end -}}
 {{- end }}
+
+{{/* Not empty if every page but the probes' wants the token. */}}
+{{- define "throttle.wants-token" -}}
+{{- if eq (get .Values.settings "http.require_token" | toString | trim) "true" -}}true{{- end -}}
+{{- end }}

@@ -10,6 +10,10 @@ hostAliases:
     hostnames: [{{ $broker.name | quote }}]
   {{- end }}
 {{- end }}
+{{- with $values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 initContainers:
   {{- if $transparent }}
   {{- include "throttle.redirect" . | nindent 2 }}

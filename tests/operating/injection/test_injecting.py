@@ -37,6 +37,7 @@ def test_a_pod_that_asks_gets_all_of_it_and_keeps_what_it_had(tmp_path: Path, na
     assert [each["name"] for each in spec["initContainers"]] == [*(c["name"] for c in adds.containers), "kafka-init"]
     assert spec["volumes"] == [*before["spec"]["volumes"], *adds.volumes]
     assert tuple(spec.get("hostAliases", ())) == adds.host_aliases
+    assert tuple(spec.get("imagePullSecrets", ())) == adds.pull_secrets
     assert spec["containers"] == before["spec"]["containers"]
     assert after["metadata"]["annotations"] == {**before["metadata"]["annotations"], MARK: adds.mark}
 
@@ -44,6 +45,14 @@ def test_a_pod_that_asks_gets_all_of_it_and_keeps_what_it_had(tmp_path: Path, na
 def test_a_second_time_changes_nothing(follower: Addition) -> None:
     after = patched(pod(), decide(pod(), follower).patch)
     assert decide(after, follower) == Decision()
+
+
+def test_a_secret_that_the_pod_pulls_by_already_is_not_listed_twice(tmp_path: Path) -> None:
+    adds = addition(tmp_path, "everything")
+    own = [{"name": "brokers"}, *adds.pull_secrets]
+    before = pod(containers=[CONTAINER], imagePullSecrets=own)
+    assert adds.pull_secrets == ({"name": "registry"},)
+    assert patched(before, decide(before, adds).patch)["spec"]["imagePullSecrets"] == own
 
 
 def test_an_addition_of_another_version_is_left_alone_and_said(follower: Addition) -> None:

@@ -19,7 +19,7 @@ from operating.injection.server import BOUNDS, MOST_REVIEW_BYTES
 
 from .pods import addition, pod
 
-ADDITION = Addition(frozenset(), ({"name": "throttle-sidecar"}, {"name": "throttle-redirect"}), (), (), "mark")
+ADDITION = Addition(frozenset(), ({"name": "throttle-sidecar"}, {"name": "throttle-redirect"}), (), (), (), "mark")
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
 
