@@ -74,8 +74,8 @@ def _minute(second: Column) -> Column:
 def windows(seconds: DataFrame, *promises: Promise) -> DataFrame:
     """Every window of each promise's seconds that ends in a second with a line: `window_seconds`, `from_time`, `time`
     (its last second), `bytes`, `in_sync_bytes`, `quota_bytes` and `allowed` (null: in one of its seconds no quota
-    held), `ratio` (over the quota; null as well), `over`, `undecided`, `runs_overlap` (in one of its seconds two runs
-    of the sidecar were at work)."""
+    held), `ratio` (over the quota; null as well, and where bytes moved under a quota of 0), `over`, `undecided`,
+    `runs_overlap` (in one of its seconds two runs of the sidecar were at work)."""
     each = F.array(*(F.col(_name(promise)) for promise in promises))
     return judged(seconds, promises).select(*ROLE, "time", "since", "enforce", F.inline(each))
 
@@ -130,7 +130,7 @@ def _window(promise: Promise) -> Column:
         in_sync.alias("in_sync_bytes"),
         F.when(bounded, quota).alias("quota_bytes"),
         F.when(bounded, promised).alias("allowed"),
-        F.when(bounded, F.try_divide(moved, quota)).alias("ratio"),
+        F.when(bounded, F.when(moved == 0, 0.0).otherwise(F.try_divide(moved, quota))).alias("ratio"),
         (moved > promised).alias("over"),
         ((moved <= promised) & (moved > low * promise.factor)).alias("undecided"),
         runs_overlap.alias("runs_overlap"),
@@ -224,9 +224,10 @@ def longest(promises: tuple[Promise, ...] = STRICT_PROMISES) -> int:
 def summary(
     seconds: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES, *, since: int | None = None
 ) -> DataFrame:
-    """One row per broker, role and quota in force: `mean_ratio`, `smoothness` (standard deviation of a second over the
-    quota, while something was held back), for each promise `worst_Ns`, `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how
-    often), `overlap_seconds` (in which two runs were at work), `kept` (null if the quota was not enforced), `verdict`.
+    """One row per broker, role and quota in force: `mean_ratio` and `smoothness` (mean and standard deviation of a
+    second over the quota, while something was held back; null if the quota is 0), for each promise `worst_Ns`,
+    `worst_Ns_at`, `over_Ns` and `undecided_Ns` (how often), `overlap_seconds` (in which two runs were at work), `kept`
+    (null if the quota was not enforced), `verdict`.
 
     since: the first second whose windows count; those before it are there for the windows alone.
     """
@@ -238,7 +239,8 @@ def summed_up(
 ) -> DataFrame:
     """The same of what `judged` says of the seconds, or `verdicts`."""
     steady = F.col("limit") == F.col("limit_low")
-    held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, F.col("bytes") / F.col("limit"))
+    ratio = F.try_divide("bytes", "limit")
+    held_back = F.when((F.col("omitted") > 0) & (F.col("bytes") > 0) & steady, ratio)
     found = (
         (windowed if since is None else windowed.where(F.col("time") >= since))
         .groupBy(*ROLE, "since")

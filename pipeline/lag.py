@@ -126,9 +126,11 @@ def _growth(name: str) -> Column:
 
 def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
     """Add `done` (0 to 1: messages moved since nothing lagged, as a share of these and the lag) and `remaining_bytes`.
-    Add from the last minute `drain` (messages per second by which the lag shrinks; null: not known yet), and
-    `eta_seconds`, `eta_low`, `eta_high` (95 %). If `drain` is known and one of these is null, it never ends at this
-    rate.
+    Add from the last minute `drain` (messages per second by which the lag shrinks; null: not known yet),
+    `drain_error` (its standard error; null with two rows), and `eta_seconds`, `eta_low`, `eta_high` (95 %). If `drain`
+    is known and `eta_seconds` is null, it never ends at this rate.
+
+    Where replicas are lost, `done` and the three times are null: the lag did not become less by their catching up.
 
     events: have the quotas, so that a trend from before a change of quota says nothing of what comes after it.
     """
@@ -145,11 +147,11 @@ def progress(lag: DataFrame, events: DataFrame | None = None) -> DataFrame:
         .withColumn("episode", F.coalesce(caught_up, F.lit(0)))
         .select(
             "*",
-            F.try_divide(moved, moved + F.col("lag")).alias("done"),
+            F.when(F.col("lost") == 0, F.try_divide(moved, moved + F.col("lag"))).alias("done"),
             (F.col("lag") * F.try_divide(moved_bytes, moved)).alias("remaining_bytes"),
             F.when(
                 F.col("time") - F.min("time").over(recent) >= LEAST_TREND_SECONDS,
-                -F.regr_slope("lag", "time").over(recent),
+                0.0 - F.regr_slope("lag", "time").over(recent),
             ).alias("drain"),
             _slope_error(recent).alias("drain_error"),
         )
@@ -180,7 +182,8 @@ def _slope_error(recent: WindowSpec) -> Column:
 
 
 def _eta(drain: Column) -> Column:
-    return F.when(F.col("lag") == 0, 0.0).when(drain > 0, F.col("lag") / drain)
+    left = F.when(F.col("lag") == 0, 0.0).when(drain > 0, F.col("lag") / drain)
+    return F.when(F.col("lost") == 0, left)
 
 
 def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame) -> DataFrame:
@@ -188,7 +191,7 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
     throttled = with_limit(per_second(link_seconds, LEVELS["broker"]), events)
     recent = Window.partitionBy(*ROLE).orderBy("time").rangeBetween(1 - TREND_SECONDS, Window.currentRow)
     inflow = throttled.select(
-        *ROLE, "time", "limit",
+        *ROLE, "time", "limit", "enforce",
         F.avg("bytes").over(recent).alias("rate"),
         F.sum("omitted").over(recent).alias("omitted"),
         F.sum("fetches").over(recent).alias("fetches"),
@@ -202,7 +205,7 @@ def stalls(progress_rows: DataFrame, link_seconds: DataFrame, events: DataFrame)
         F.sum("moved").over(recent).alias("recent_moved"),
     )  # fmt: skip
     found = stalled.join(inflow, on=[*ROLE, "time"], how="left").withColumn("cause", _cause())
-    return found.drop("fetches", "fell_behind")
+    return found.drop("enforce", "fetches", "fell_behind")
 
 
 def _cause() -> Column:
@@ -210,7 +213,7 @@ def _cause() -> Column:
     held_back = F.coalesce(F.col("omitted") > 0, F.lit(False))
     moves, outrun = F.col("recent_moved") > 0, F.col("written") >= F.col("recent_moved")
     return (
-        F.when(F.col("limit") == 0, "the quota is 0")
+        F.when(F.col("enforce") & (F.col("limit") == 0), "the quota is 0")
         .when(held_back & (F.col("in_sync_rate") >= 0.9 * F.col("limit")), "in-sync traffic takes the whole quota")
         .when(held_back & moves & outrun, "the quota is no more than what producers write")
         .when(moves & outrun, "producers write more than the link brings")

@@ -184,12 +184,16 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     recent = in_order.rangeBetween(1 - PACE_SECONDS, Window.currentRow)
     under_quota, limit = F.when(limited, F.col("bytes")), F.when(limited, F.col("limit"))
     bytes_moved, quota = F.sum(under_quota).over(recent), F.sum(limit).over(recent)
-    moved = bytes_moved / quota
+
+    def moved(share: float) -> Column:
+        # Not by a division: a quota may be 0, and then it sets the pace, too.
+        return bytes_moved >= share * quota
+
     held_back = F.sum("omitted").over(recent) > 0
     # Under kip73 one fetch brings several seconds' worth. If another one as large would not fit, the quota sets the
     # pace.
     no_room = bytes_moved + F.max(under_quota).over(recent) > quota
-    saturated = limited & ((moved >= SATURATED) | ((moved >= HELD_BACK) & (held_back | no_room)))
+    saturated = limited & (moved(SATURATED) | (moved(HELD_BACK) & (held_back | no_room)))
     return seconds.select("broker", "role", "time", F.coalesce(saturated, F.lit(False)).alias("saturated"))
 
 

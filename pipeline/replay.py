@@ -185,11 +185,12 @@ def peaks(replayed: DataFrame) -> DataFrame:
     """One row per scenario, broker and role: the worst second, the worst eleven, and the mean of busy seconds."""
     # A broker's links may be in several components, where its own role has no quota.
     parts = replayed.select("name", "policy", F.inline("seconds"))
-    each = parts.groupBy("name", "policy", "broker", "role", "second").agg(F.sum("bytes").alias("bytes"))
-    eleven = Window.partitionBy("name", "broker", "role").orderBy("second").rangeBetween(-10, Window.currentRow)
+    role = ("name", "policy", "broker", "role")
+    each = parts.groupBy(*role, "second").agg(F.sum("bytes").alias("bytes"))
+    eleven = Window.partitionBy(*role).orderBy("second").rangeBetween(-10, Window.currentRow)
     return (
         each.withColumn("eleven", F.sum("bytes").over(eleven) / 11)
-        .groupBy("name", "policy", "broker", "role")
+        .groupBy(*role)
         .agg(
             F.max("bytes").alias("worst_second"),
             F.max("eleven").alias("worst_eleven"),

@@ -46,8 +46,9 @@ def rates_command(
 ) -> None:
     """Throttled bytes per second, and their rate over KIP-73's window by the sidecar's own arithmetic.
 
-    With --by partition this is KIP-73's PartitionBytesInRate, for every second. With --since the window knows of what
-    was moved up to an hour before, which is all of it once there are eleven seconds of traffic.
+    With --by partition this is KIP-73's PartitionBytesInRate. Seconds in which nothing moved have no row. With --since
+    the window knows of what was moved up to an hour before, which is all of it once there are eleven seconds of
+    traffic.
 
     \b
     Example:
@@ -92,6 +93,8 @@ def audit_command(
     Example:
       python -m pipeline audit tables --evidence over.parquet
     """
+    if evidence is not None and evidence.rstrip("/") == (output[0] or "").rstrip("/"):
+        raise click.UsageError(f"expected --out and --evidence to be two places, found {evidence} for both")
     promises = (audit.Promise(1, one_second), audit.Promise(11, eleven_seconds))
     with session("audit", spark_settings) as spark, Held() as held:
         found = tables(spark, path, wanted)
@@ -111,9 +114,8 @@ def audit_command(
             tell(f"evidence written to {evidence}")
         else:
             click.echo("\nworst windows over the bound:")
-            put_out(
-                over.orderBy(F.desc("ratio"), *PER, "time", "window_seconds").drop("quota_bytes"), (None, ""), rows=10
-            )
+            worst_first = over.orderBy(F.desc_nulls_first("ratio"), *PER, "time", "window_seconds")
+            put_out(worst_first.drop("quota_bytes"), (None, ""), rows=10)
 
 
 def _number_over(summary: DataFrame) -> int:
@@ -139,8 +141,8 @@ def _tell_doubts(summary: DataFrame) -> None:
 
 @click.command("lag", short_help="How far behind, how long yet, and what keeps it.")
 @click.argument("path", metavar="TABLES")
-@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag did not shrink, and why.")
-@click.option("--history", is_flag=True, help="Every second, not the last one alone.")
+@click.option("--stalls", "only_stalls", is_flag=True, help="Only seconds in which the lag does not shrink, and why.")
+@click.option("--history", is_flag=True, help="Every second with news, not the last one alone.")
 @scope_options
 @output_options
 @spark_options

@@ -129,7 +129,7 @@ def replay_command(
     """
     if (path is None) == (not flows):
         raise click.UsageError("expected either TABLES or --flow")
-    what_ifs = [
+    each = [
         replay_job.WhatIf(
             f"{role} {rate:.0f} B/s", policy, None if role == "follower" else rate, None if role == "leader" else rate
         )
@@ -137,6 +137,8 @@ def replay_command(
         for role, rates in (("leader", leaders), ("follower", followers), ("both", both))
         for rate in rates
     ]
+    # What is asked for twice is one scenario: results are told apart by these two.
+    what_ifs = [*{(one.name, one.policy): one for one in each}.values()]
     if not what_ifs:
         raise click.UsageError("expected at least one --leader, --follower or --both to try")
     if model == "fluid" and (show_peaks or set(policies) != {"strict"}):

@@ -84,7 +84,7 @@ def facts(
     found: Sequence[Row] = ()
     if whole.over:
         broken = tables.scope.cut(audit.violations(seconds, promises).where("enforce"))
-        order = (F.desc("ratio"), "first", *ROLE, "window_seconds")
+        order = (F.desc_nulls_first("ratio"), "first", *ROLE, "window_seconds")
         found = audit.incidents(broken).orderBy(*order).limit(MOST_INCIDENTS).collect()
     roles.unpersist()
     worst = tuple(
@@ -149,9 +149,10 @@ def _extreme(one: Worst, units: Units) -> str:
 
 def _incident(one: Row, units: Units) -> str:
     length = "a second" if one.window_seconds == 1 else f"{one.window_seconds} seconds"
+    times = "the quota was 0" if one.ratio is None else f"{one.ratio:.2f} x the quota"
     return (
         f"{who(one.broker, one.role)} moved {units.size(one.bytes)} in {length} that allowed"
-        f" {units.size(one.allowed)} ({one.ratio:.2f} x the quota), {moment(one.first)}: {one.cause}"
+        f" {units.size(one.allowed)} ({times}), {moment(one.first)}: {one.cause}"
     )
 
 

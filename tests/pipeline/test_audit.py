@@ -64,6 +64,24 @@ def test_in_the_second_of_a_change_the_larger_quota_holds(spark: SparkSession) -
     assert limits == {0: 100.0, 1: 100.0, 2: 100.0, 3: 50.0, 4: 80.0}  # unknown before 0, none from 5
 
 
+@pytest.mark.parametrize(
+    ("moved", "in_sync", "verdict", "causes"),
+    [
+        (0, False, "kept", []),
+        (10, True, "broken", ["in-sync traffic alone is more than is allowed"]),
+        (10, False, "broken", ["catch-up over the bound"]),
+    ],
+)
+def test_a_quota_of_0_is_kept_while_nothing_moves(
+    spark: SparkSession, moved: int, in_sync: bool, verdict: str, causes: list[str]
+) -> None:
+    frame = seconds(spark, dict.fromkeys(range(3), moved), [(0, 0.0)], in_sync=in_sync)
+    (row,) = summary(frame).collect()
+    assert (row.limit, row.mean_ratio, row.worst_1s) == (0.0, None, None if moved else 0.0)
+    assert (row.verdict, row.over_1s) == (verdict, 3 if moved else 0)
+    assert sorted({each.cause for each in violations(frame).collect()}) == causes
+
+
 def test_windows_slide_over_gaps(spark: SparkSession) -> None:
     """Bytes 100 at 0, 40 at 2, 70 at 13; quota 10: eleven seconds may have 110."""
     frame = seconds(spark, {0: 100, 2: 40, 13: 70}, [(0, 10.0)])

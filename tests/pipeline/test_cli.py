@@ -195,9 +195,10 @@ def test_moves_prints_each(tables: Path, capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_replay_tries_every_quota(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replay_tries_every_quota_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     flow = ["--flow", "101:102:20MB"]
-    assert main(["replay", *flow, "--leader", "1MB/s", "--follower", "2MB/s", *MASTER]) == 0
+    quotas = ["--leader", "1MB/s", "--follower", "2MB/s", "--leader", "1000kB/s"]
+    assert main(["replay", *flow, *quotas, *MASTER]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
     assert [(row[0], row[1], round(float(row[-1]))) for row in rows] == [
         ("follower", "2000000", 10), ("leader", "1000000", 20)
@@ -335,6 +336,7 @@ def test_a_topic_from_the_wire_does_not_reach_the_terminal_as_it_is(
         (["ingest", "{tmp}", "--into", "{tmp}/t"], 1, "no files called journal-*.gz here"),
         (["audit", "{tmp}", "--conf", "x"], 1, "--conf: expected KEY=VALUE, found 'x'"),
         (["audit"], 2, "Missing argument"),
+        (["audit", "{tmp}", "--out", "over", "--evidence", "over/"], 2, "two places, found over/ for both"),
         (["audit", "{tmp}", "--one-second", "nan"], 2, "expected a number, found 'nan'"),
         (["audit", "{tmp}", "--eleven-seconds", "-1"], 2, "-1.0 is not in the range x>0"),
         (["audit", "{tmp}", "--since", "99999999h"], 2, "expected less, such as 2h, found '99999999h'"),

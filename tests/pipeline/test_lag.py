@@ -88,6 +88,19 @@ def test_a_stall_names_its_cause(
     assert [row.cause for row in rows] == [cause]
 
 
+def test_a_quota_of_0_that_is_only_observed_stalls_nobody(spark: SparkSession) -> None:
+    lines = traffic(spark, [behind(at, 0, record_bytes=0) for at in range(30)])
+    found = stalls(progress(sum_replica_lag(per_replica(lines))), lines, quotas(spark, [(0, 0.0)], enforce=False))
+    assert {row.cause for row in found.collect()} == {"asked for, and nothing comes: the other side withholds it"}
+
+
+def test_who_falls_silent_has_not_caught_up(spark: SparkSession) -> None:
+    rows = [behind(at, 10 * at) for at in range(20)]
+    last = progress(lags(spark, rows)).orderBy("time").collect()[-1]
+    assert (last.time - FIRST, last.lag, last.lost) == (19 + HELD_SECONDS, 0, 1)
+    assert (last.done, last.eta_seconds, last.eta_low, last.eta_high) == (None, None, None, None)
+
+
 def test_who_fell_behind_meanwhile_is_no_producer(spark: SparkSession) -> None:
     """One moves ten messages a second, of which none is written; from second 10 on there is another, 900 behind."""
     rows = [behind(at, 10 * at, 1000) for at in range(30)]

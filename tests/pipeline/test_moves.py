@@ -106,6 +106,14 @@ def test_a_quota_that_was_set_right_before_the_move_is_its_bound(spark: SparkSes
     assert move.leader_share >= 0.8
 
 
+def test_a_quota_of_0_sets_the_pace(spark: SparkSession) -> None:
+    """For twenty seconds nothing is brought, then all of it, far below the quota. The second of the change counts for
+    the lower one."""
+    rows = [{**row, "record_bytes": 0, "fetch_offset": 0} for row in drain(seconds=range(20))[:-1]]
+    (move,) = found(spark, rows + drain(seconds=range(20, 30)), quotas(spark, [(0, 0.0), (20, 100 * QUOTA)]))
+    assert (move.bound, move.seconds, move.leader_share) == ("independent", 30, pytest.approx(21 / 30))
+
+
 def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(spark: SparkSession) -> None:
     said = quotas(spark, [(0, QUOTA), (8, None)])
     held = drain(seconds=range(8), partition=1)

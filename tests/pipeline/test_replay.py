@@ -58,6 +58,16 @@ def test_a_recording_under_other_quotas(spark: SparkSession) -> None:
         assert row.worst_eleven <= 1.05 * rate
 
 
+def test_peaks_are_those_of_one_policy(spark: SparkSession) -> None:
+    """Two policies under one quota have one name."""
+    what_ifs = [WhatIf("1 MB/s", policy, MB, None) for policy in ("strict", "kip73")]
+    replayed = replay(spark, [Flow("1", "2", 20 * MB)], what_ifs, line_bytes_per_second=LINE)
+    found = {(row.policy, row.role): row for row in peaks(replayed).collect()}
+    assert len(found) == 4
+    for (policy, _), row in found.items():
+        assert row.worst_eleven <= (1.05 if policy == "strict" else 1.3) * MB
+
+
 def test_a_plan_without_any_recording(spark: SparkSession) -> None:
     flows = [Flow("1", "3", 20 * MB), Flow("2", "3", 20 * MB)]
     what_ifs = [WhatIf("bound", "strict", None, MB), WhatIf("never", "strict", 0.0, None)]

@@ -41,6 +41,7 @@ BROKEN = KEPT._replace(over=3, broken_roles=1, incidents=(INCIDENT,))
         (KEPT._replace(observed=1), Verdict.GOOD, "Yes, the bound was kept where it was enforced", 1),
         (KEPT._replace(undecided=2, overlap_seconds=5), Verdict.GOOD, "Yes", 2),
         (BROKEN, Verdict.BAD, "in 3 windows by 1 role of a broker; the worst: broker 101 as leader moved", 0),
+        (BROKEN._replace(incidents=(Row(**{**INCIDENT.asDict(), "ratio": None}),)), Verdict.BAD, "quota was 0)", 0),
         (KEPT._replace(roles=0, worst=()), Verdict.UNKNOWN, "There was no quota", 0),
     ],
 )  # fmt: skip
