@@ -50,6 +50,8 @@ class RoleStatistics:
     cross_rack_response_bytes: int = 0
     connections: int = 0
     """Open now."""
+    opaque_connections: int = 0
+    """Open now, and so that their frames cannot be told apart."""
     ended: Counter[str] = field(default_factory=Counter)
     """Connections by the cause of their end."""
     held_requests: int = 0

@@ -16,19 +16,23 @@ AT_A_GLANCE = Row(
         Panel(
             "Replicas behind",
             "short",
-            "Throttled replicas that are catching up. 0: all are in sync, a throttle is not needed any more.",
-            (Query(f'sum({PREFIX}replicas{{{ROLE}, in_sync="false"}})', "behind"),),
+            "Throttled replicas that are catching up, by role: where both ends have sidecars, each sees the same "
+            "replica. 0: all are in sync, a throttle is not needed any more.",
+            (Query(f'sum by (role) ({PREFIX}replicas{{{ROLE}, in_sync="false"}})', "{{role}}"),),
             "stat",
             worries=False,
         ),
         Panel(
             "Time left",
             "s",
-            "Lag over the speed at which it shrank in five minutes, of the slowest. Empty while it does not shrink.",
+            "Lag over the speed at which it shrank in five minutes, of the slowest. Empty while the lag of any "
+            "sidecar does not shrink.",
             (
                 Query(
                     f"max(({PREFIX}replica_lag_messages{{{ROLE}}} > 0)"
-                    f" / (-deriv({PREFIX}replica_lag_messages{{{ROLE}}}[5m]) > 0))",
+                    f" / (-deriv({PREFIX}replica_lag_messages{{{ROLE}}}[5m]) > 0))"
+                    f" unless on () (count(({PREFIX}replica_lag_messages{{{ROLE}}} > 0)"
+                    f" and (deriv({PREFIX}replica_lag_messages{{{ROLE}}}[5m]) >= 0)) > 0)",
                     "slowest",
                 ),
             ),
@@ -53,7 +57,14 @@ AT_A_GLANCE = Row(
             "Undecoded, 1 h",
             "short",
             "Frames or connections that passed without being understood, so unthrottled. Anything but 0 needs a look.",
-            (Query(f"sum(increase({PREFIX}undecoded_total{{{ONE}}}[1h]))", "undecoded"),),
+            # What was counted before the first scrape is no increase.
+            (
+                Query(
+                    f"sum(increase({PREFIX}undecoded_total{{{ONE}}}[1h]) or ({PREFIX}undecoded_total{{{ONE}}} "
+                    f"unless {PREFIX}undecoded_total{{{ONE}}} offset 1h))",
+                    "undecoded",
+                ),
+            ),
             "stat",
         ),
         Panel(
@@ -102,11 +113,11 @@ THROTTLE = Row(
         Panel(
             "Partitions",
             "binBps",
-            "Bytes per second of the fastest throttled partitions. Empty unless partition_rates is true in [http] of "
-            "proxy.toml. A partition at 0 while others move starves.",
+            "Bytes per second of the ten fastest and the ten slowest throttled partitions. Empty unless "
+            "partition_rates is true in [http] of proxy.toml. A partition at 0 while others move starves.",
             (
                 Query(
-                    "topk(20, PartitionBytesInRate{" + ROLE + "})",
+                    f"topk(10, PartitionBytesInRate{{{ROLE}}}) or bottomk(10, PartitionBytesInRate{{{ROLE}}})",
                     "{{instance}} {{role}} {{topic}}-{{partition}}",
                 ),
             ),
@@ -120,7 +131,8 @@ THROTTLE = Row(
         Panel(
             "Partitions held back",
             "ops",
-            "Partitions left out of Fetches because the quota was spent, per second. Throttling at work.",
+            "Partitions left out of Fetches because the quota was spent, per second: throttling at work. Where the "
+            "quota is only observed, those that it would have left out; nothing was held back.",
             (
                 Query(f"rate({PREFIX}omitted_partitions_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}}"),
                 Query(
@@ -156,7 +168,8 @@ THROTTLE = Row(
         Panel(
             "Discarded",
             "binBps",
-            "Record bytes that arrived over quota and were discarded. For moments after a quota was lowered.",
+            "Record bytes that arrived over quota and were discarded, to be fetched again later: for moments after a "
+            "quota was lowered. Where the quota is only observed, those that it would have discarded; they passed.",
             (Query(f"rate({PREFIX}withheld_bytes_total{{{ROLE}}}[$__rate_interval])", "{{instance}} {{role}}"),),
         ),
         Panel(
@@ -215,9 +228,11 @@ TRAFFIC = Row(
         Panel(
             "Undecoded",
             "short",
-            "What passed without being understood, and connections that were refused, in the last quarter of an hour.",
+            "What passed without being understood, and connections that were refused, in the last quarter of an hour; "
+            "and connections open now that pass as they are.",
             (
-                Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{reason}}"),
+                Query(f"increase({PREFIX}undecoded_total{{{ONE}}}[15m])", "{{instance}} {{role}}: {{reason}}"),
+                Query(f"{PREFIX}opaque_connections{{{ONE}}} > 0", "{{instance}} {{role}}: opaque connections now"),
                 Query(f"increase({PREFIX}refused_connections_total{{{ONE}}}[15m])", "{{instance}} refused: {{reason}}"),
             ),
         ),

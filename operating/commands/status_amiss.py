@@ -53,9 +53,9 @@ def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
     if role.connections_without_fetches and role.quota_bytes_per_second is not None:
         text = "{count} connections without a replica's fetch, not throttled (clients, or not understood)"
         yield Amiss(page.broker, name, text, role.connections_without_fetches)
-    if role.rate is not None and role.rate.late:
+    if role.rate is not None and role.rate.late and page.enforce:
         yield Amiss(page.broker, name, role.rate.reason)
-    if role.quota_bytes_per_second == 0:
+    if role.quota_bytes_per_second == 0 and page.enforce:
         yield Amiss(page.broker, name, "the quota is 0, catch-up stands still")
     # A rate that sets itself may have been lowered within the eleven seconds over which traffic is measured. Then more
     # may have been measured than the present rate allows, and nothing is wrong.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from protocol.wire.correlation import State
 
+from ..relay.exchange import Undecoded
 from ..relay.tls_transport import TlsSocket
 from ..relay.transport import END, READ
 from .link_state import link_state, restore_link
@@ -65,6 +66,7 @@ def take(connection: Connection, now: float) -> ConnectionState:
         upstream=upstream if isinstance(upstream, tuple) else ("", 0),
         speaks=exchange.correlator.state.value,
         is_opaque=exchange.opaque,
+        opaque_reason=(exchange.opaque_reason or Undecoded.FRAMING).value,
         has_begun=connection.asks.has_begun,
         request_bytes=bytes(window.view(window.size)),
         frames=exchange.frames,
@@ -79,7 +81,10 @@ def restore(connection: Connection, state: ConnectionState, now: float) -> None:
     exchange = connection.exchange
     connection.source = state.source
     exchange.correlator.state = State(state.speaks)
-    exchange.opaque = state.is_opaque
+    if state.is_opaque:
+        # It passes unthrottled here as well, and this process counts from 0.
+        known = state.opaque_reason in {each.value for each in Undecoded}
+        exchange.turn_opaque(Undecoded(state.opaque_reason) if known else Undecoded.FRAMING)
     exchange.frames = state.frames
     exchange.replica_fetches = state.replica_fetches
     restore_link(exchange.link, state.link, now)

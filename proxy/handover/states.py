@@ -124,6 +124,9 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     link: LinkState
     source: str | None = None
     """The follower's address, where its socket is one end of a pair, which has none. None: its own socket tells it."""
+    opaque_reason: str = "framing"
+    """Why frames cannot be told apart, if they cannot, `proxy.relay.exchange.Undecoded`. An older process does not
+    say."""
 
 
 Message = Hello | Refusal | Offer | Ready | ConnectionState

@@ -46,11 +46,12 @@ def _replica_counts(sources: Sources) -> Iterator[Sample]:
         yield (role.value, "false"), counts.behind
 
 
-def _undecoded(sources: Sources) -> list[Sample]:
+def _undecoded(sources: Sources) -> Iterator[Sample]:
     # Every reason from the start: Prometheus' increase() sees no rise in a series that begins with its first event.
-    both = sources.statistics.leader.undecoded + sources.statistics.follower.undecoded
-    reasons = {*both, *(reason.value for reason in Undecoded)}
-    return [((reason,), both[reason]) for reason in sorted(reasons)]
+    for role in Role:
+        undecoded = sources.statistics.of(role).undecoded
+        for reason in sorted({*undecoded, *(reason.value for reason in Undecoded)}):
+            yield (role.value, reason), undecoded[reason]
 
 
 def _refused(sources: Sources) -> list[Sample]:
@@ -106,21 +107,21 @@ TRAFFIC_METRICS = (
         PREFIX + "omitted_partitions_total",
         "counter",
         ("role",),
-        "Partitions left out of a Fetch because the quota was spent.",
+        "Partitions left out of a Fetch because the quota was spent; while observing, those that would have been.",
         counted(lambda statistics: statistics.omitted_partitions),
     ),
     Metric(
         PREFIX + "substituted_partitions_total",
         "counter",
         ("role",),
-        "Partitions answered with empty records because the quota was spent.",
+        "Partitions answered with empty records because the quota was spent; none while observing.",
         counted(lambda statistics: statistics.substituted_partitions),
     ),
     Metric(
         PREFIX + "withheld_bytes_total",
         "counter",
         ("role",),
-        "Record bytes that arrived over quota and were discarded.",
+        "Record bytes that arrived over quota and were discarded; while observing, those that would have been.",
         counted(lambda statistics: statistics.withheld_bytes),
     ),
     Metric(
@@ -168,7 +169,7 @@ TRAFFIC_METRICS = (
     Metric(
         PREFIX + "undecoded_total",
         "counter",
-        ("reason",),
+        ("role", "reason"),
         "Passed on without being understood, and therefore not throttled.",
         _undecoded,
     ),
@@ -185,6 +186,13 @@ TRAFFIC_METRICS = (
         ("role",),
         "Connections open now.",
         counted(lambda statistics: statistics.connections),
+    ),
+    Metric(
+        PREFIX + "opaque_connections",
+        "gauge",
+        ("role",),
+        "Connections open now that pass as they are, and so unthrottled, since their frames cannot be told apart.",
+        counted(lambda statistics: statistics.opaque_connections),
     ),
     Metric(
         PREFIX + "refused_connections_total",

@@ -114,6 +114,7 @@ class Exchange:
     """A long request waits for the end of that answer before it is decided."""
     opaque: bool = False
     """Frames cannot be told apart any more: bytes pass as they come."""
+    opaque_reason: Undecoded | None = None
     cause: Cause | None = None
     error: str | None = None
     frames: int = 0
@@ -258,6 +259,7 @@ class Exchange:
             _give_back(request, now)
         self._fetches.clear()
         self.link.close()
+        self.statistics.opaque_connections -= self.opaque
 
     def pass_undecoded(self, reason: Undecoded) -> None:
         """Count traffic that passes without being understood; logged once per connection and reason."""
@@ -268,9 +270,10 @@ class Exchange:
             self.log.warning("passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value)
 
     def turn_opaque(self, reason: Undecoded) -> None:
-        """Frames cannot be told apart any more: from here on both directions pass bytes as they come."""
+        """Frames cannot be told apart any more: from here on both directions pass bytes as they come. Once only."""
         self.pass_undecoded(reason)
-        self.opaque = True
+        self.opaque, self.opaque_reason = True, reason
+        self.statistics.opaque_connections += 1
         self.settled.notify()
 
     def end(self, cause: Cause, error: str | None = None) -> None:

@@ -56,3 +56,9 @@ def test_what_is_warned_of_is_marked(role: dict[str, Any], page: dict[str, Any],
 )
 def test_what_is_as_it_should_be_is_neither_marked_nor_warned_of(role: dict[str, Any]) -> None:
     assert found(role, {}) == (False, [])
+
+
+@pytest.mark.parametrize("role", [{"quota_bytes_per_second": 0.0}, {"rate": LATE}])
+def test_a_quota_that_is_only_observed_holds_nothing_back(role: dict[str, Any]) -> None:
+    _, told = found(role, {"enforce": False})
+    assert told == ["broker 1: observing only, nothing is throttled (mode.enforce is false)"]

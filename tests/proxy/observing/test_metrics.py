@@ -65,7 +65,9 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     )
     for seconds in (0.004, 0.05, 0.3, 2.0):
         leader.hold_seconds.observe(seconds)
-    follower = RoleStatistics(undecoded=Counter({"tls": 2}), refused=Counter({"own_connection": 2}))
+    follower = RoleStatistics(
+        opaque_connections=17, undecoded=Counter({"tls": 2}), refused=Counter({"own_connection": 2})
+    )
     return Sources(
         statistics=Statistics(leader=leader, follower=follower),
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
@@ -156,11 +158,14 @@ PREFIX = "replication_throttle_"
         (PREFIX + "replicas", {"role": "leader", "in_sync": "true"}, 3),
         (PREFIX + "replicas", {"role": "leader", "in_sync": "false"}, 1),
         (PREFIX + "replicas", {"role": "follower", "in_sync": "false"}, 2),
-        (PREFIX + "undecoded_total", {"reason": "tls"}, 3),
-        (PREFIX + "undecoded_total", {"reason": "malformed_request"}, 0),
+        (PREFIX + "undecoded_total", {"role": "leader", "reason": "tls"}, 1),
+        (PREFIX + "undecoded_total", {"role": "follower", "reason": "tls"}, 2),
+        (PREFIX + "undecoded_total", {"role": "follower", "reason": "malformed_request"}, 0),
+        (PREFIX + "opaque_connections", {"role": "leader"}, 0),
+        (PREFIX + "opaque_connections", {"role": "follower"}, 17),
         (PREFIX + "refused_connections_total", {"reason": "own_connection"}, 2),
         (PREFIX + "refused_connections_total", {"reason": "not_redirected"}, 0),
-        (PREFIX + "undecoded_total", {"reason": "unknown_topic_id"}, 0),
+        (PREFIX + "undecoded_total", {"role": "leader", "reason": "unknown_topic_id"}, 0),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "request"}, 7),
         (PREFIX + "relayed_bytes_total", {"role": "leader", "direction": "response"}, 8),
         (PREFIX + "cross_rack_bytes_total", {"role": "leader", "direction": "request"}, 15),

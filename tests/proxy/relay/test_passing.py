@@ -148,6 +148,7 @@ def idle() -> RoleThrottle:
     return of
 
 
+OPAQUE = {"tls", "framing"}
 LOOKED_AT = {"unsupported_version", "malformed_request", "malformed_response"}
 """What cannot be found out about a Fetch that nobody looks at."""
 
@@ -165,6 +166,9 @@ async def passes(
         assert await read_exactly(wire.leader, len(case.asks) + 1) == case.asks
         nursery.start_soon(send_in, wire.leader, case.tells, tells)
         assert await read_exactly(wire.follower, len(case.tells) + 1) == case.tells
+        assert wire.throttle.statistics.opaque_connections == sum(
+            case.undecoded[each] for each in OPAQUE & {*case.undecoded}
+        )
     undecoded = {reason: n for reason, n in case.undecoded.items() if of is listed or reason not in LOOKED_AT}
     assert wire.throttle.statistics.undecoded == undecoded
     lines = [line["reason"] for line in wire.log.lines if line["event"] == "passed_undecoded"]

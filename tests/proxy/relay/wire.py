@@ -27,10 +27,11 @@ from tests.proxy.conversation import MIB, fetch_frame, throttle
 from tests.proxy.recorded_log import RecordedLog
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Any
 
     from proxy.relay.caretaker import Caretaker
+    from proxy.relay.connection import Connection
     from proxy.throttle.role_throttle import RoleThrottle
 
 PATIENCE_SECONDS = 0.02
@@ -127,6 +128,7 @@ async def relayed(
     changes: Changes | None = None,
     by_trio: bool = False,
     caretaker: Caretaker | None = None,
+    restore: Callable[[Connection], object] | None = None,
     **changed: float,
 ) -> AsyncIterator[Wire]:
     """A relayed connection. However the block leaves it, it ends, once, and gives back what it had.
@@ -152,7 +154,7 @@ async def relayed(
                 address = Address(*listener.socket.getsockname()[:2])
                 await relay(
                     PlainSocket(theirs), address, peer="102", throttle=of, limits=limits(**changed), changes=changes,
-                    draining=draining, poller=poller, log=log, caretaker=caretaker,
+                    draining=draining, poller=poller, log=log, caretaker=caretaker, restore=restore,
                 )  # fmt: skip
                 finished.set()
 
@@ -167,6 +169,7 @@ async def relayed(
             nursery.cancel_scope.cancel()
     assert wire.ending["cause"]
     assert of.statistics.connections == 0
+    assert of.statistics.opaque_connections == 0
     assert of.statistics.held_requests == 0
     assert not of.links
     if isinstance(of.budget, StrictBudget):
