@@ -72,7 +72,7 @@ def command(
     sidecar's /readyz five times a second. No later than --after after the last answer the kernel leads whoever
     dials the sidecar to whom the sidecar would have dialled. When the sidecar is ready again the guard takes that away
     and resets the connections that went around, so that they are dialled anew, through it. Each change is a JSON line
-    on standard output, and in --textfile a metric with an alert (ReplicationThrottleGuardAround).
+    on standard output, and in --textfile metrics with alerts (ReplicationThrottleGuardAround and the like).
 
     It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD), which are gone
     when it ends, by any signal but SIGKILL; it touches no other rule. Names in proxy.toml are looked up when it starts.

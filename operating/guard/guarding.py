@@ -65,6 +65,9 @@ class Guarding:
         self._distrust = ""
         """Why the sidecar cannot be trusted, as it was told last; "" once it can."""
         self._refusals = Refusals()
+        self._around = False
+        """Some traffic is led around the sidecar: from the first table that leads it there, until iptables has taken
+        the whole way back."""
 
     def run(self) -> None:
         """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
@@ -79,9 +82,7 @@ class Guarding:
             try:
                 self._watch(guard)
             finally:
-                kernel.apply(self._ways, None)
-                # Only now: where the rules could not be taken away, the last metrics go on telling of them.
-                self._take_metrics_away()
+                self._undo(guard)
         say("guard_stopped", broker=self._broker, changes=guard.changes)
 
     def _watch(self, guard: Guard) -> None:
@@ -101,10 +102,22 @@ class Guarding:
                 say(f"guard_{guard.way.value}", broker=self._broker, silent_seconds=round(silent, 2))
             elif wanted is Way.THROUGH and now - through_since > RESET_SECONDS:
                 wanted = None
+            held = self._around, self._refusals.last
             if (wanted is not in_force or self._refusals.last) and self._apply(wanted):
                 in_force = wanted
+            changed |= held != (self._around, self._refusals.last)
             if changed or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
+
+    def _undo(self, guard: Guard) -> None:
+        """Where the rules cannot be taken away, the metrics stay as well: nothing else goes on telling of them."""
+        try:
+            kernel.apply(self._ways, None)
+        except ConfigurationError:
+            self._refusals.refused(None, time.monotonic())
+            self._write(guard, time.monotonic())
+            raise
+        self._take_metrics_away()
 
     def _tell_distrust(self, answer: Answer | None, distrust: str) -> None:
         """Once per cause, until the sidecar is trusted."""
@@ -122,10 +135,12 @@ class Guarding:
         try:
             kernel.apply(self._ways, way)
         except ConfigurationError as error:
+            self._around |= isinstance(error, kernel.PartlyTakenError)
             if self._refusals.refused(way, time.monotonic()):
                 attempts = self._refusals.attempts
                 say("guard_refused", **told, attempts=attempts, error=str(error), advice=_ADVICE)
             return False
+        self._around = way is Way.AROUND
         over = self._refusals.taken(time.monotonic())
         if over is not None:
             say("guard_accepted", **told, attempts=over.attempts, refused_seconds=round(over.seconds, 2))
@@ -136,7 +151,7 @@ class Guarding:
             return
         self._written_at = now
         try:
-            write_metrics(self._textfile, guard, self._broker)
+            write_metrics(self._textfile, guard, self._broker, around=self._around, refused=self._refusals.last)
         except OSError as error:
             # Once per cause: it is tried again every few seconds.
             if str(error) != self._not_written:

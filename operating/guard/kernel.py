@@ -17,11 +17,17 @@ from .rules import tables, transaction
 
 if TYPE_CHECKING:
     from .decision import Way
+    from .rules import Table
     from .ways import Ways
 
 _COMMANDS = {4: "iptables", 6: "ip6tables"}
 _LOCK_SECONDS = "5"
 _TIMEOUT_SECONDS = 15
+
+
+class PartlyTakenError(ConfigurationError):
+    """The way around was refused after a table was taken that leads around: some connections go around the sidecar
+    now, and others still lead to it."""
 
 
 def families(ways: Ways) -> list[int]:
@@ -34,12 +40,28 @@ def families(ways: Ways) -> list[int]:
 
 
 def apply(ways: Ways, way: Way | None) -> None:
-    """Put `way` in force, or take away all that was. Raises ConfigurationError."""
+    """Put `way` in force, or take away all that was.
+
+    Raises:
+        PartlyTakenError: a part of the way around is in force.
+        ConfigurationError: nothing leads around that did not before.
+    """
+    leads_around = False
     for family in families(ways):
-        command = _COMMANDS[family]
         for wanted in tables(ways, way, family):
-            listed = _run([command, "-w", _LOCK_SECONDS, "-t", wanted.name, "-S"], "")
-            _run([f"{command}-restore", "-w", _LOCK_SECONDS, "--noflush"], transaction(wanted, listed))
+            try:
+                _put(_COMMANDS[family], wanted)
+            except ConfigurationError as error:
+                if leads_around:
+                    raise PartlyTakenError(error.problems) from error
+                raise
+            # The filter's rules only reset connections; where new ones lead is for nat alone to say.
+            leads_around |= wanted.name == "nat" and bool(wanted.rules)
+
+
+def _put(command: str, wanted: Table) -> None:
+    listed = _run([command, "-w", _LOCK_SECONDS, "-t", wanted.name, "-S"], "")
+    _run([f"{command}-restore", "-w", _LOCK_SECONDS, "--noflush"], transaction(wanted, listed))
 
 
 def _run(command: list[str], text: str) -> str:

@@ -11,18 +11,20 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from .decision import Way
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from .decision import Guard
 
 _METRICS = """\
-# HELP replication_throttle_guard_around Whether this broker's traffic is led around its sidecar, unthrottled.
+# HELP replication_throttle_guard_around Whether iptables leads this broker's traffic around its sidecar, unthrottled.
 # TYPE replication_throttle_guard_around gauge
 replication_throttle_guard_around{{broker="{broker}"}} {around}
-# HELP replication_throttle_guard_changes_total How often the way changed since the guard started.
+# HELP replication_throttle_guard_refused Whether iptables refused the last change, so that what holds is not what the \
+guard wants.
+# TYPE replication_throttle_guard_refused gauge
+replication_throttle_guard_refused{{broker="{broker}"}} {refused}
+# HELP replication_throttle_guard_changes_total How often the guard wanted another way since it started.
 # TYPE replication_throttle_guard_changes_total counter
 replication_throttle_guard_changes_total{{broker="{broker}"}} {changes}
 # HELP replication_throttle_guard_last_look_timestamp_seconds When the guard asked the sidecar last.
@@ -42,10 +44,14 @@ def say(event: str, **facts: object) -> None:
         return
 
 
-def write_metrics(path: Path, guard: Guard, broker: int) -> None:
-    """Raises OSError."""
-    around = int(guard.way is Way.AROUND)
-    text = _METRICS.format(broker=broker, around=around, changes=guard.changes, now=time.time())
+def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool) -> None:
+    """`around` and `refused`: what iptables has and said. The guard's own way is no more than a wish.
+
+    Raises OSError.
+    """
+    text = _METRICS.format(
+        broker=broker, around=int(around), refused=int(refused), changes=guard.changes, now=time.time()
+    )
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, "utf-8")
     beside.chmod(0o644)

@@ -125,11 +125,11 @@ guarding._WRITE_SECONDS = 0.0
 
 real, tries = guarding.write_metrics, itertools.count()
 
-def write(path, *rest):
+def write(path, *rest, **facts):
     number = next(tries)
     if number < 3:
         raise OSError("No space left on device" if number < 2 else "Read-only file system")
-    real(path, *rest)
+    real(path, *rest, **facts)
     print(path.read_text(), flush=True)
 
 guarding.write_metrics = write

@@ -128,6 +128,9 @@ listen = "{addresses.http(HERE)}:9404"
         found = self.said(role)
         return bool(found) and found[-1].at > since and found[-1].word[0].isdigit()
 
+    def lost(self, role: str, since: float) -> bool:
+        return any(each.at > since and not each.word[0].isdigit() for each in self.said(role))
+
     def rules(self) -> list[str]:
         found = (self.rooms.run(HERE, "iptables", "-t", table, "-S") for table in ("nat", "filter"))
         return [line for text in found for line in text.splitlines()]
@@ -170,22 +173,22 @@ async def test_around_and_back(rooms: Rooms, tmp_path: Path, dies_by: signal.Sig
         assert set(before) <= set(made.rules())
         # Whom the broker sees is no longer its sidecar; the follower's own address is the same in both.
         assert made.said("ingress")[-1].word != through["ingress"]
-        assert f'guard_around{{broker="{HERE}"}} 1' in (tmp_path / "guard.prom").read_text()
+        around = f'guard_around{{broker="{HERE}"}} 1'
+        await made.until("its metrics say so", lambda: around in (tmp_path / "guard.prom").read_text())
 
+        since = time.monotonic()
         if dies_by is signal.SIGSTOP:
             made.sidecar.signal(signal.SIGCONT)
         else:
             await made.sidecar.kill()
             made.sidecar.start()
-        since = time.monotonic()
         await made.until(
             "it goes through again",
             lambda: made.answers("ingress", since) and made.said("ingress")[-1].word == through["ingress"],
         )
-        await made.until("the follower, too", lambda: made.answers("egress", since))
         # What had gone around was reset: nobody stays there.
-        assert [each for each in made.said("ingress") if each.at > since and not each.word[0].isdigit()]
-        assert [each for each in made.said("egress") if each.at > since and not each.word[0].isdigit()]
+        await made.until("the follower, too", lambda: made.lost("egress", since) and made.answers("egress", since))
+        assert made.lost("ingress", since)
         watching.signal(signal.SIGINT)
         with trio.fail_after(15):
             await watching.wait_exit()

@@ -15,7 +15,7 @@ _ROW = re.compile(r"^\| `(replication_throttle_guard_\w+)` \| (\w+) \| `broker` 
 
 
 def test_what_is_written_is_what_is_documented(tmp_path: Path) -> None:
-    write_metrics(tmp_path / "guard.prom", Guard(3.0, 0.0), 101)
+    write_metrics(tmp_path / "guard.prom", Guard(3.0, 0.0), 101, around=True, refused=False)
     families = list(text_string_to_metric_families((tmp_path / "guard.prom").read_text()))
     written = {sample.name: family.type for family in families for sample in family.samples}
     assert written == dict(_ROW.findall(DOCUMENT.read_text()))
