@@ -37,11 +37,10 @@ def differences(before: Quotas, after: Quotas) -> list[str]:
         old, new = before.of(role), after.of(role)
         if old.bytes_per_second != new.bytes_per_second or old.source != new.source:
             told.append(f"{role.value} {old.rate_in_words()} -> {new.rate_in_words()}")
-        names = old.finer.in_words() | new.finer.in_words()
-        for name in names:
-            before_, after_ = (quota.finer.in_words().get(name, "unlimited") for quota in (old, new))
+        for entity in dict(old.finer.said()) | dict(new.finer.said()):
+            before_, after_ = old.finer.in_words(entity), new.finer.in_words(entity)
             if before_ != after_:
-                told.append(f"{role.value} {name} {before_} -> {after_}")
+                told.append(f"{role.value} {entity} {before_} -> {after_}")
         if old.listed() != new.listed():
             told.append(f"{role.value} replicas {_listed(old.listed())} -> {_listed(new.listed())}")
     if before.priorities != after.priorities:

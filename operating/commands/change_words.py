@@ -24,7 +24,7 @@ from .quota_change import commands, typed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.quotas import Quotas
+    from proxy.quotas import QuotaFile, Quotas, RateSource
 
     from ..editing.changing import Effect, QuotaChange, ShadowedError
     from ..editing.facts import Place
@@ -42,7 +42,7 @@ class Told:
         source: the file's name.
         where: the options that name the file, for the command that takes the change back.
         now: with an offset.
-        warned: the broker whose new warnings are told; None: no warnings are told.
+        warned: the broker whose new warnings are told; None: those of each broker for which something changes.
     """
 
     change: QuotaChange
@@ -125,6 +125,8 @@ class Told:
         groups: dict[tuple[str, ...], list[Effect]] = {}
         for effect in self.change.effects:
             groups.setdefault((_change_in_words(effect), *self._ahead(effect)), []).append(effect)
+        if not groups:
+            return ["every broker: nothing changes now"]
         everybody = len(self.change.brokers.every)
         return [
             line
@@ -141,16 +143,25 @@ class Told:
 
     def warnings(self) -> list[str]:
         """The warnings about the file after the change that were not true of the file before it."""
-        if self.warned is None or self._was_wrong() is not None:
+        if self._was_wrong() is not None:
             return []
-        old, new = (
-            advise(parse_quotas(content), self.warned, self.now) for content in (self.change.before, self.change.after)
-        )
-        return [warning for warning in new if warning not in old]
+        old, new = (parse_quotas(content) for content in (self.change.before, self.change.after))
+        if self.warned is not None:
+            return _new_warnings(old, new, self.warned, self.now)
+        ids = dict(self.change.brokers.every)
+        found: dict[str, list[Effect]] = {}
+        for effect in self.change.effects:
+            broker_id = ids[effect.broker]
+            for warning in _new_warnings(old, new, broker_id, self.now):
+                # A warning that names its broker is about lists, and a file of many brokers lists what only one has.
+                if f" {broker_id}:" not in warning:
+                    found.setdefault(warning, []).append(effect)
+        return [f"{_whom(effects, len(ids))}: {warning}" for warning, effects in found.items()]
 
     def as_json(self) -> Json:
-        """The change as `--json` prints it. Rates are in bytes per second, null for one without limit. `broker` null
-        stands for every broker that the file does not name."""
+        """The change as `--json` prints it. Rates are in bytes per second, null for one without limit, the most that it
+        may be for one that sets itself (`rate_source`). `broker` null stands for every broker that the file does not
+        name."""
         return {
             "file": self.source,
             "changed": self.change.changes_something,
@@ -174,6 +185,11 @@ class Told:
             "warnings": self.warnings(),
             "undo": self.undo(),
         }
+
+
+def _new_warnings(old: QuotaFile, new: QuotaFile, broker_id: int, now: datetime) -> list[str]:
+    known = advise(old, broker_id, now)
+    return [warning for warning in advise(new, broker_id, now) if warning not in known]
 
 
 def refusal_lines(error: ShadowedError, where: Sequence[str]) -> list[str]:
@@ -217,15 +233,29 @@ def _quotas(quotas: Quotas) -> Json:
         "enforce": quotas.enforce,
         **{
             role.value: {
-                "bytes_per_second": None
-                if math.isinf(quotas.of(role).bytes_per_second)
-                else quotas.of(role).bytes_per_second,
-                "inside": {str(entity): rate for entity, rate in quotas.of(role).finer.bounds()},
+                "bytes_per_second": _finite(quotas.of(role).bytes_per_second),
+                "rate_source": _source(quotas.of(role).source),
+                "inside": {str(entity): _finite(rate) for entity, rate in quotas.of(role).finer.said()},
                 "replicas": quotas.of(role).listed(),
             }
             for role in Role
         },
     }
+
+
+def _source(source: RateSource | None) -> Json | None:
+    """What `check` says of it as well, without by when it is to end: that is for the sidecar that takes it to say."""
+    if source is None:
+        return None
+    return {
+        "words": str(source),
+        "least_bytes_per_second": source.least,
+        "most_bytes_per_second": source.most,
+    }
+
+
+def _finite(bytes_per_second: float) -> float | None:
+    return None if math.isinf(bytes_per_second) else bytes_per_second
 
 
 def _change_in_words(effect: Effect) -> str:

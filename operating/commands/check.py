@@ -15,15 +15,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from admission.token_bucket import TokenBucket
-from proxy.config.last_good import kept_starts
 from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import is_directory
 from proxy.quotas import (
     QuotaFile,
-    RateSource,
-    RateStarts,
     RoleQuota,
     advise,
     changes_ahead,
@@ -33,11 +30,13 @@ from proxy.quotas import (
 )
 from proxy.quotas.priorities import DEFAULT_PRIORITIES
 from proxy.roles import Role
+from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
 
 from ..asking import refuse_silent_files
 from ..configuration import load_configuration
 from ..quota_words import differences, format_distance, format_time, parse_moment
 from ..terminal import encoded, say, say_json
+from .check_sources import Moments, source_lines, source_report, state_of, take_finish_by
 from .health import url_of
 from .live_check import ask_live, live_lines
 from .options import FILE, SIDECAR_URL, config_option, set_option
@@ -91,7 +90,8 @@ def command(
 
     With --live or --url the running sidecar says whether it has this file, and what only it can see: that no broker
     connects though there is a quota, that a list names a topic or partition the cluster does not have, that traffic
-    passes which it does not understand.
+    passes which it does not understand. It also knows by when catch-up is to end, if that counts from when it read
+    the file.
 
     Exit status 0: both files are right. 1: one is not. 3: they are, but the sidecar that was to be asked does not
     answer.
@@ -104,8 +104,10 @@ def command(
       throttle-sidecar check --config proxy.toml --quotas quotas.new.toml && mv quotas.new.toml quotas.toml
     """
     try:
-        now = datetime.now(UTC) if at is None else _parse_at(at)
+        now = datetime.now(UTC)
+        moment = now if at is None else _parse_at(at)
         settings, quota_file, path, keys = _load(config_path, overrides, quotas_path)
+        moments = Moments(moment, now, state_of(settings, overrides))
         if live or url is not None:
             refuse_silent_files()
     except ConfigurationError as error:
@@ -113,11 +115,13 @@ def command(
             raise
         say_json(encoded({"ok": False, "problems": error.problems}))
         raise click.exceptions.Exit(1) from error
-    report = report_on(settings, quota_file, path, now=now, keys=keys)
+    report = report_on(settings, quota_file, path, moments, keys=keys)
     asked = None
     if live or url is not None:
         asked = ask_live(url or url_of(settings.http), settings.broker.id, quota_file.hash)
         report["live"] = asdict(asked)
+        if at is None:
+            take_finish_by(report, asked)
     if as_json:
         say_json(encoded(report))
     else:
@@ -172,9 +176,10 @@ def _about_journal(settings: Settings) -> list[str]:
 
 
 def report_on(
-    settings: Settings, quota_file: QuotaFile, quotas_path: Path, *, now: datetime, keys: Mapping[str, Loaded] = {}
+    settings: Settings, quota_file: QuotaFile, quotas_path: Path, moments: Moments, *, keys: Mapping[str, Loaded] = {}
 ) -> Json:
     """What ``--json`` prints: sizes in bytes, times in seconds, null for a rate without limit."""
+    now = moments.at
     quotas = effective(quota_file, settings.broker.id, now)
     served = [role for role in Role if _is_served(role, settings)]
     return {
@@ -198,7 +203,7 @@ def report_on(
             for change in islice(changes_ahead(quota_file, settings.broker.id, now), MOST_CHANGES)
         ],
         "roles": {
-            role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas, now)} for role in Role
+            role.value: {"served": role in served, **_role(quotas.of(role), settings.quotas, moments)} for role in Role
         },
         "tls": keys_report(keys),
         "warnings": [
@@ -212,20 +217,7 @@ def _is_served(role: Role, settings: Settings) -> bool:
     return (settings.ingress if role is Role.LEADER else settings.egress) is not None
 
 
-def _source(source: RateSource, settings: QuotaSettings, now: datetime) -> Json:
-    """A rate that sets itself. When a start was kept that the deadline counts from, it is that one."""
-    starts = RateStarts(kept_starts(settings.state))
-    ends = None if source.deadline is None else source.deadline.moment(source.since(starts.of(source, now), now))
-    return {
-        "words": str(source),
-        "least_bytes_per_second": source.least,
-        "most_bytes_per_second": source.most,
-        "finish_by": ends,
-        "counts_from": "now, if the sidecar reads it now" if source.start_key not in (None, *starts.kept) else None,
-    }
-
-
-def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
+def _role(quota: RoleQuota, settings: QuotaSettings, moments: Moments) -> Json:
     unlimited = math.isinf(quota.bytes_per_second)
     role: Json = {
         "quota_bytes_per_second": None if unlimited else quota.bytes_per_second,
@@ -233,15 +225,16 @@ def _role(quota: RoleQuota, settings: QuotaSettings, now: datetime) -> Json:
     }
     if quota.finer:
         role["finer"] = [
-            {"kind": entity.kind, "name": entity.name, "quota_bytes_per_second": rate}
-            for entity, rate in quota.finer.bounds()
+            {"kind": entity.kind, "name": entity.name, "quota_bytes_per_second": None if math.isinf(rate) else rate}
+            for entity, rate in quota.finer.said()
         ]
     if quota.source is not None:
-        role["rate_source"] = _source(quota.source, settings, now)
+        role["rate_source"] = source_report(quota.source, moments)
     if settings.policy is Policy.STRICT and not unlimited:
+        is_auto = quota.source is not None and quota.source.auto
         bucket = TokenBucket(
             rate=quota.bytes_per_second,
-            gate_seconds=settings.gate_seconds,
+            gate_seconds=min(settings.gate_seconds, AUTO_GATE_SECONDS) if is_auto else settings.gate_seconds,
             burst_seconds=settings.burst_seconds,
             now=0.0,
         )
@@ -279,15 +272,14 @@ def _role_lines(name: str, role: Json) -> list[str]:
     source = role.get("rate_source")
     lines = [f"{name}: {format_rate(math.inf if rate is None else rate)}"]
     if source is not None:
-        lines = [f"{name}: sets itself: {source['words']}"]
-    if source is not None and source["finish_by"] is not None:
-        counted = f", counted from {source['counts_from']}" if source["counts_from"] else ""
-        lines.append(f"  to end by {format_time(source['finish_by'])}{counted}")
+        lines = [f"{name}: sets itself: {source['words']}", *source_lines(source)]
     if "gate_bytes" in role:
-        lines.append(f"  gate {_exact(role['gate_bytes'])}, burst {_exact(role['burst_bytes'])}")
+        # Of a rate that sets itself they are those of the most that it may be.
+        most = "" if source is None else "at most "
+        lines.append(f"  gate {most}{_exact(role['gate_bytes'])}, burst {most}{_exact(role['burst_bytes'])}")
     finer = {f"{each['kind']} {each['name']}": each["quota_bytes_per_second"] for each in role.get("finer", ())}
     wide = max(map(len, finer), default=0)
-    lines += [f"  {name:{wide}}  {format_rate(bytes_per_second)}" for name, bytes_per_second in finer.items()]
+    lines += [f"  {name:{wide}}  {format_rate(math.inf if rate is None else rate)}" for name, rate in finer.items()]
     listed = role["replicas"] or {"*": ""}
     width = max(map(len, listed))
     lines += [f"  {topic:{width}}  {_partitions(partitions)}" for topic, partitions in listed.items()]

@@ -6,7 +6,7 @@ taken for one without doubts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proxy.errors import UnreachableError
@@ -15,6 +15,7 @@ from .page import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from proxy.observing.throttle_page import Page
 
@@ -28,6 +29,8 @@ class Live:
     hash: str | None = None
     has_these: bool = False
     warnings: tuple[str, ...] = ()
+    finish_by: dict[str, datetime] = field(default_factory=dict)
+    """By role, of rates that set themselves, if it is this broker's and has these quotas: when catch-up is to end."""
 
 
 def ask_live(url: str, broker_id: int, hash: str) -> Live:  # noqa: A002 - what it is called everywhere
@@ -36,7 +39,14 @@ def ask_live(url: str, broker_id: int, hash: str) -> Live:  # noqa: A002 - what 
         page = read(url)
     except UnreachableError as error:
         return Live(url, error=str(error))
-    return Live(url, None, page.quotas.hash, page.quotas.hash == hash, tuple(_warnings(page, broker_id)))
+    has_these = page.quotas.hash == hash
+    ends = _ends(page) if has_these and page.broker == broker_id else {}
+    return Live(url, None, page.quotas.hash, has_these, tuple(_warnings(page, broker_id)), ends)
+
+
+def _ends(page: Page) -> dict[str, datetime]:
+    rates = {name: role.rate for name, role in page.roles.items()}
+    return {name: rate.finish_by for name, rate in rates.items() if rate is not None and rate.finish_by is not None}
 
 
 def _warnings(page: Page, broker_id: int) -> Iterator[str]:

@@ -90,7 +90,7 @@ def _about_schedule(schedule: Schedule, base: Layer, broker_id: int, now: dateti
     for section in schedule.layer.sections():
         yield from _about_section(section, broker_id, now)
     default, own = schedule.layer.broker_default, base.brokers.get(broker_id)
-    if default is None or own is None:
+    if default is None or own is None or not own.holds(now):
         return
     said = schedule.layer.brokers.get(broker_id, default)
     for role in default.rates.keys() & own.rates.keys() - (said.rates.keys() if said is not default else set()):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from .globs import glob_of
-from .units import format_rate
+from .units import UNLIMITED, format_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 PEER = "peer"
 RACK = "rack"
@@ -53,6 +53,10 @@ class FinerRates:
 
     def bounds(self) -> Iterator[tuple[Entity, float]]:
         """What is bounded, and by how many bytes per second."""
+        return ((entity, rate) for entity, rate in self.said() if not math.isinf(rate))
+
+    def said(self) -> Iterator[tuple[Entity, float]]:
+        """The same, and with `math.inf` the topics and globs that say ``unlimited``, which keep a glob's rate away."""
         of_kinds = (
             (RACK, self.racks.items()),
             (PEER, self.peers.items()),
@@ -60,21 +64,59 @@ class FinerRates:
         )
         for kind, rates in of_kinds:
             for name, rate in rates:
-                if not math.isinf(rate):
+                if kind == TOPIC or not math.isinf(rate):
                     yield Entity(kind, str(name)), rate
+
+    def meant(self) -> FinerRates:
+        """Return the same without each ``unlimited`` that keeps no other rate away. A section that begins or ends to
+        say it is then no change, since traffic meets none."""
+        globs = tuple(
+            (glob, rate)
+            for number, (glob, rate) in enumerate(self.globs, 1)
+            if not math.isinf(rate) or _any_bounds(self.globs[number:])
+        )
+        return FinerRates(
+            peers={peer: rate for peer, rate in self.peers.items() if not math.isinf(rate)},
+            topics={
+                topic: rate
+                for topic, rate in self.topics.items()
+                if not math.isinf(rate) or not math.isinf(self._by_glob(topic)[1])
+            },
+            globs=globs,
+            racks={rack: rate for rack, rate in self.racks.items() if not math.isinf(rate)},
+        )
 
     def of_topic(self, topic: str) -> Entity | None:
         """Return the topic or glob whose rate bounds this topic; None: no rate of a topic or glob does."""
         rate, found = self.topics.get(topic), topic
         if rate is None:
-            found, rate = next(
-                ((glob, rate) for glob, rate in self.globs if glob_of(glob).matches(topic)), (topic, math.inf)
-            )
+            found, rate = self._by_glob(topic)
         return None if math.isinf(rate) else Entity(TOPIC, found)
 
-    def in_words(self) -> dict[str, str]:
-        """``{"peer 102": "10.0 MiB/s (10485760 B/s)"}``."""
-        return {str(entity): format_rate(rate) for entity, rate in self.bounds()}
+    def _by_glob(self, topic: str) -> tuple[str, float]:
+        """Return the most specific glob that matches the topic, and its rate; without one the topic and `math.inf`."""
+        return next(((glob, rate) for glob, rate in self.globs if glob_of(glob).matches(topic)), (topic, math.inf))
+
+    def in_words(self, entity: Entity) -> str:
+        """Say what bounds it, also where no section of its own says anything: ``10.00 MiB/s (10485760 B/s)``."""
+        kind, name = entity
+        if kind != TOPIC:
+            of_kind: Mapping[str, float] = {str(peer): rate for peer, rate in self.peers.items()}
+            return format_rate((of_kind if kind == PEER else self.racks).get(name, math.inf))
+        own = self.topics.get(name, dict(self.globs).get(name))
+        if own is not None:
+            return format_rate(own)
+        if not _any_bounds(self.globs):
+            return UNLIMITED
+        if any(each in name for each in "*?["):
+            # Some of its topics may have the rate of another glob, others none.
+            return "no rate of its own"
+        glob, rate = self._by_glob(name)
+        return UNLIMITED if math.isinf(rate) else f"{format_rate(rate)} shared with topic {glob}"
+
+
+def _any_bounds(globs: Iterable[tuple[str, float]]) -> bool:
+    return any(not math.isinf(rate) for _, rate in globs)
 
 
 NO_FINER_RATES = FinerRates()

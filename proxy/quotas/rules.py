@@ -290,7 +290,7 @@ class _Sought:
             topics={name: section.rates[role] for name, section in self._topic_rates.items()},
             globs=tuple((name, globs[name].rates[role]) for name in sorted(globs, key=_specificity)),
             racks={name: section.rates[role] for name, section in self._rack_rates.items()},
-        )
+        ).meant()
 
     def _listed(self, section: Section) -> Partitions:
         return section.replicas[self._role].partitions_on(self._broker_id)

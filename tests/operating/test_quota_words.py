@@ -16,9 +16,11 @@ from operating.quota_words import (
     parse_moment,
 )
 from proxy.errors import InvalidValueError
-from proxy.quotas import Partitions, Quotas, RoleQuota
+from proxy.quotas import Partitions, Quotas, RoleQuota, changes_ahead
+from proxy.quotas.reading import parse_quotas
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC)
+RATE = "leader.replication.throttled.rate"
 
 
 def test_what_differs_is_told_with_units() -> None:
@@ -36,6 +38,43 @@ def test_what_differs_is_told_with_units() -> None:
         'follower replicas none -> *="*"',
         "enforcing -> observing only",
     ]
+
+
+@pytest.mark.parametrize(
+    ("always", "at_night", "told"),
+    [
+        ({"o*": 5}, {"orders": "unlimited"}, ["leader topic orders 5 B/s shared with topic o* -> unlimited"]),
+        ({"o*": 5}, {"orders": 5}, ["leader topic orders 5 B/s shared with topic o* -> 5 B/s"]),
+        ({"o*": 5, "orders": 2}, {"orders": "unlimited"}, ["leader topic orders 2 B/s -> unlimited"]),
+        ({"o*": 5}, {"or*": "unlimited"}, ["leader topic or* no rate of its own -> unlimited"]),
+        ({"o*": 5, "or*": "unlimited"}, {"orders": 2}, ["leader topic orders unlimited -> 2 B/s"]),
+        ({"o*": 5, "orders": "unlimited"}, {"o*": "unlimited"}, ["leader topic o* 5 B/s -> unlimited"]),
+        ({"orders": "unlimited"}, {"o*": 5}, ["leader topic o* unlimited -> 5 B/s"]),
+        ({}, {"orders": "unlimited"}, None),
+        ({"o*": 5}, {"payments": "unlimited"}, None),
+        ({"or*": 5}, {"o*": "unlimited"}, None),
+    ],
+)
+def test_every_change_ahead_has_words(
+    always: dict[str, object], at_night: dict[str, object], told: list[str] | None
+) -> None:
+    """Or it is none that traffic meets. `told`: when the night begins."""
+
+    def sections(of: str, rates: dict[str, object]) -> str:
+        said = {name: f'"{rate}"' if isinstance(rate, str) else rate for name, rate in rates.items()}
+        return "".join(f'[{of}topics."{name}"]\n{RATE} = {rate}\n' for name, rate in said.items())
+
+    file = f"{sections('', always)}[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n{sections('schedules.', at_night)}"
+    changes = changes_ahead(parse_quotas(file.encode()), 101, NOON, moments=2)
+    words = [differences(change.before, change.after) for change in changes]
+    assert all(words)
+    assert words[:1] == ([] if told is None else [told])
+
+
+@pytest.mark.parametrize("of", ["peers.102", 'racks."eu-1b"'])
+def test_an_unlimited_peer_or_rack_is_no_change(of: str) -> None:
+    file = f'[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n[schedules.{of}]\n{RATE} = "unlimited"\n'
+    assert list(changes_ahead(parse_quotas(file.encode()), 101, NOON, moments=2)) == []
 
 
 @pytest.mark.parametrize(

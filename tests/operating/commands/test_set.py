@@ -210,8 +210,16 @@ PLANNED = FILE + f"[brokers.101]\n{RATE} = 5\n"
 
 
 def nightly(section: str, value: str) -> str:
-    """A schedule by the clock that holds at any time but one second to midnight."""
-    return f'[[schedules]]\nfrom = 00:00:00\nto = 23:59:59\n[schedules.{section}]\n{RATE} = "{value}"\n'
+    """A schedule by the clock; the test says when it begins and ends, since processes that share the tests out have to
+    find the same parameters."""
+    return f'[[schedules]]\nfrom = BEGINS\nto = ENDS\n[schedules.{section}]\n{RATE} = "{value}"\n'
+
+
+def holding_now(text: str) -> str:
+    """All day long but for one second, which is half a day away."""
+    ends = datetime.now(UTC) + timedelta(hours=12)
+    begins = ends + timedelta(seconds=1)
+    return text.replace("BEGINS", f"{begins:%H:%M:%S}").replace("ENDS", f"{ends:%H:%M:%S}")
 
 
 @pytest.mark.parametrize(
@@ -229,6 +237,7 @@ def nightly(section: str, value: str) -> str:
 def test_what_would_not_hold_is_refused_with_the_command_that_does_it(
     sidecar: Sidecar, config: Path, quotas: Path, before: str, arguments: list[str], first: str, rate: float
 ) -> None:
+    before = holding_now(before)
     quotas.write_text(before)
     result = sidecar("set", *arguments, "--quotas", quotas)
     assert (result.exit_code, quotas.read_text()) == (1, before), result.output
@@ -269,13 +278,14 @@ def test_the_schedules_entry_that_is_changed_too_is_said(sidecar: Sidecar, quota
 
 
 def test_what_will_hold_later_is_written_if_that_is_said(sidecar: Sidecar, quotas: Path) -> None:
-    quotas.write_text(PLANNED + nightly("brokers.101", "9MiB/s"))
+    before = holding_now(PLANNED + nightly("brokers.101", "9MiB/s"))
+    quotas.write_text(before)
     result = sidecar("set", RATE, "1MiB/s", "--broker", "101", "--later", "--quotas", quotas)
     assert result.exit_code == 0
     assert "  note: nothing changes yet: schedules[0].brokers.101 goes first on broker 101 until" in result.output
     assert "broker 101: nothing changes now\n  then " in result.output
     assert undone(sidecar, result.output).exit_code == 0
-    assert quotas.read_text() == PLANNED + nightly("brokers.101", "9MiB/s")
+    assert quotas.read_text() == before
 
 
 def test_several_brokers_and_keys_at_once(sidecar: Sidecar, quotas: Path) -> None:

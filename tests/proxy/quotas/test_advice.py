@@ -69,6 +69,13 @@ OWN = f"[brokers.1]\n{RATE} = 5000000\n{LIST} = '*'\n"
             ],
         ),
         (
+            (
+                f"{OWN}until = 2026-01-01T00:00:00Z\n[brokers.default]\n{LIST} = '*'\n"
+                f"[[schedules]]\nuntil = 2027-01-01T00:00:00Z\n[schedules.brokers.default]\n{RATE} = '200MiB/s'"
+            ),
+            ["brokers.1: until 2026-01-01 00:00:00+00:00 has passed, the section does not count"],
+        ),
+        (
             "[[schedules]]\ndays = ['mon']\n[schedules.topics.__cluster_metadata]",
             ["schedules[0].topics.__cluster_metadata: the metadata log is never throttled"],
         ),

@@ -1,0 +1,111 @@
+"""What ``check`` says of a rate that sets itself: above all, by when catch-up is to end.
+
+A `within` counts from when the sidecar first read it, which the sidecar keeps where an operator may not be able to
+look. Invariant: no time is told but one that the sidecar goes by; where it is not known here, that is what is said.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from proxy.config.last_good import kept_starts
+from proxy.config.settings import load_settings
+
+from ..configuration import PACKAGED
+from ..quota_words import format_time
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.config.settings import Settings
+    from proxy.quotas import RateSource
+
+    from .live_check import Live
+
+Json = dict[str, Any]
+
+UNIT_STATE = Path("/var/lib/kafka-throttle-sidecar")
+"""StateDirectory= of the packages' unit."""
+SCHEDULE = "schedule"
+RUNNING = "running sidecar"
+
+
+class Moments(NamedTuple):
+    """What `check` goes by. `at`: the time that is asked about; `now`: the wall clock's; both with an offset."""
+
+    at: datetime
+    now: datetime
+    state: Path
+    """Where the sidecar keeps its starts."""
+
+
+def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
+    """Where the sidecar of this configuration keeps its starts. The packages' unit says so to the sidecar by a variable
+    that an operator's shell does not have."""
+    if settings.path.absolute() != PACKAGED or "STATE_DIRECTORY" in os.environ:
+        return settings.quotas.state
+    environ = {**os.environ, "STATE_DIRECTORY": str(UNIT_STATE)}
+    return load_settings(settings.path, overrides, environ).quotas.state
+
+
+def source_report(source: RateSource, moments: Moments) -> Json:
+    """`known_from`: what the start of a `within` is known from: the file that keeps it, or `SCHEDULE`."""
+    report = {
+        "words": str(source),
+        "least_bytes_per_second": source.least,
+        "most_bytes_per_second": source.most,
+        "finish_by": None,
+        "counts_from": None,
+        "known_from": None,
+    }
+    if source.deadline is None:
+        return report
+    if source.start_key is None:
+        return report | {"finish_by": source.deadline.moment(moments.at)}
+    began = None if source.window is None else source.window.began(moments.at)
+    kept = kept_starts(moments.state).get(source.start_key)
+    if began is not None and began >= moments.now:
+        # Whenever the sidecar reads the file, if it does so before then.
+        since, known_from = began, SCHEDULE
+    elif kept is not None and kept <= moments.now.timestamp():
+        since = source.since(datetime.fromtimestamp(kept, UTC), moments.at)
+        known_from = SCHEDULE if since == began else str(moments.state)
+    else:
+        return report | {"unknown": _unknown(began, moments.state)}
+    return report | {"finish_by": source.deadline.moment(since), "counts_from": since, "known_from": known_from}
+
+
+def _unknown(began: datetime | None, state: Path) -> str:
+    later = "" if began is None else f", or from {format_time(began)} if that is later"
+    return (
+        f"when it is to end is not known here: it counts from when the sidecar first read this{later}; no start is "
+        f"kept in {state} (--live asks the sidecar)"
+    )
+
+
+def take_finish_by(report: Json, live: Live) -> None:
+    """Have the report say what the running sidecar says, which knows."""
+    for name, finish_by in live.finish_by.items():
+        source = report["roles"].get(name, {}).get("rate_source")
+        if source is not None:
+            source |= {"finish_by": finish_by, "counts_from": None, "known_from": RUNNING}
+            source.pop("unknown", None)
+
+
+def source_lines(source: Json) -> list[str]:
+    """For people: by when it is to end."""
+    if "unknown" in source:
+        return [f"  {source['unknown']}"]
+    if source["finish_by"] is None:
+        return []
+    known_from, counts_from = source["known_from"], source["counts_from"]
+    told = f"  to end by {format_time(source['finish_by'])}"
+    if known_from == RUNNING:
+        return [f"{told}, as the {RUNNING} says"]
+    if counts_from is None:
+        return [told]
+    how = "when the schedule begins" if known_from == SCHEDULE else f"kept in {known_from}"
+    return [f"{told}, counted from {format_time(counts_from)} ({how})"]

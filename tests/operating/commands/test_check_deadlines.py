@@ -1,0 +1,154 @@
+"""By when ``check`` says that catch-up is to end: never a time that the sidecar does not go by."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from operating.commands import check_sources
+from proxy.config.last_good import keep_last_good
+from proxy.quotas import hash_of
+from tests.proxy.fake_sidecar import PAGE, ROLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from tests.proxy.fake_sidecar import FakeSidecar
+
+    Sidecar = Callable[..., Result]
+
+RATE = "leader.replication.throttled.rate"
+WITHIN = f'[brokers.101]\n{RATE} = {{ within = "2h", max = "20MiB/s" }}\nleader.replication.throttled.replicas = "*"\n'
+KEY = f"brokers.101.{RATE} within 2h"
+NIGHT = (
+    '[brokers.101]\nleader.replication.throttled.replicas = "*"\n[[schedules]]\nfrom = 22:00:00\nto = 06:00:00\n'
+    f'[schedules.brokers.101]\n{RATE} = {{ within = "2h", max = "20MiB/s" }}\n'
+)
+UNKNOWN = "  when it is to end is not known here: it counts from when the sidecar first read this"
+BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def quotas(config: Path) -> Path:
+    path = config.parent / "quotas.toml"
+    path.write_text(WITHIN)
+    return path
+
+
+def keep(state: Path) -> None:
+    state.parent.mkdir(exist_ok=True)
+    keep_last_good(state, WITHIN.encode(), BEGAN.timestamp(), {KEY: BEGAN.timestamp()})
+
+
+def source(sidecar: Sidecar, config: Path, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(sidecar("check", "--config", config, "--json", *options).output)
+    return {key: found["roles"]["leader"]["rate_source"][key] for key in ("finish_by", "counts_from", "known_from")}
+
+
+def test_in_a_schedule_it_counts_from_the_beginning_of_its_stretch(
+    sidecar: Sidecar, config: Path, quotas: Path
+) -> None:
+    quotas.write_text(NIGHT)
+    tomorrow = datetime.now(UTC).date() + timedelta(days=2)
+    evening, at = tomorrow - timedelta(days=1), f"{tomorrow}T05:30:00Z"
+    output = sidecar("check", "--config", config, "--at", at).output
+    begins = f"counted from {evening} 22:00:00 UTC (when the schedule begins)"
+    assert f"  to end by {tomorrow} 00:00:00 UTC, {begins}\n" in output
+    assert source(sidecar, config, "--at", at) == {
+        "finish_by": f"{tomorrow}T00:00:00Z",
+        "counts_from": f"{evening}T22:00:00Z",
+        "known_from": "schedule",
+    }
+
+
+def test_a_stretch_in_which_the_file_may_have_been_read_tells_none(
+    sidecar: Sidecar, config: Path, quotas: Path
+) -> None:
+    quotas.write_text(NIGHT)
+    output = sidecar("check", "--config", config, "--at", "2020-12-02T05:30:00Z").output
+    assert f"{UNKNOWN}, or from 2020-12-01 22:00:00 UTC if that is later; " in output
+
+
+@pytest.mark.parametrize("at", [(), ("--at", "2020-01-01T00:00:00Z"), ("--at", "2100-01-01T00:00:00Z")])
+def test_a_start_that_is_kept_is_told_with_its_place(
+    sidecar: Sidecar, config: Path, quotas: Path, at: tuple[str, ...]
+) -> None:
+    state = quotas.with_name(".quotas.toml.last-good")
+    keep(state)
+    output = sidecar("check", "--config", config, *at).output
+    assert f"  to end by 2026-01-01 14:00:00 UTC, counted from 2026-01-01 12:00:00 UTC (kept in {state})\n" in output
+    assert source(sidecar, config, *at)["known_from"] == str(state)
+
+
+@pytest.mark.parametrize("at", [(), ("--at", "2100-01-01T00:00:00Z")])
+def test_a_state_that_only_the_environment_names(
+    sidecar: Sidecar, config: Path, quotas: Path, monkeypatch: pytest.MonkeyPatch, at: tuple[str, ...]
+) -> None:
+    """An operator's shell has no STATE_DIRECTORY: no time is told that would be off by as long as the sidecar runs."""
+    folder = config.parent / "state"
+    keep(folder / "quotas.toml.last-good")
+    output = sidecar("check", "--config", config, *at).output
+    assert f"{UNKNOWN}; no start is kept in {config.parent / '.quotas.toml.last-good'} (--live asks " in output
+    assert "to end by" not in output
+    assert set(source(sidecar, config, *at).values()) == {None}
+    monkeypatch.setenv("STATE_DIRECTORY", str(folder))
+    assert "  to end by 2026-01-01 14:00:00 UTC, " in sidecar("check", "--config", config, *at).output
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_packages_configuration_has_its_state_where_the_unit_keeps_it(
+    sidecar: Sidecar, config: Path, quotas: Path, monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    unit = config.parent / "unit"
+    keep(unit / "quotas.toml.last-good")
+    monkeypatch.setattr(check_sources, "PACKAGED", config)
+    monkeypatch.setattr(check_sources, "UNIT_STATE", unit)
+    if named:
+        config.write_text(config.read_text() + '[quotas]\nstate = "other"\n')
+    known_from = source(sidecar, config)["known_from"]
+    assert known_from == (None if named else str(unit / "quotas.toml.last-good"))
+
+
+@pytest.mark.parametrize(
+    ("hash", "broker", "options", "told"),
+    [
+        (hash_of(WITHIN.encode()), 101, (), True),
+        ("another", 101, (), False),
+        (hash_of(WITHIN.encode()), 102, (), False),
+        (hash_of(WITHIN.encode()), 101, ("--at", "2100-01-01T00:00:00Z"), False),
+    ],
+)
+def test_the_running_sidecar_knows(
+    sidecar: Sidecar,
+    config: Path,
+    quotas: Path,
+    fake: FakeSidecar,
+    hash: str,  # noqa: A002 - what it is called everywhere
+    broker: int,
+    options: tuple[str, ...],
+    *,
+    told: bool,
+) -> None:
+    rate = {"source": "", "least_bytes_per_second": 1, "most_bytes_per_second": 2, "finish_by": "2026-11-26T14:00:05Z"}
+    roles = {"leader": {**ROLE, "rate": rate}}
+    fake.content = json.dumps({**PAGE, "broker": broker, "quotas": {"hash": hash}, "roles": roles}).encode()
+    output = sidecar("check", "--config", config, "--url", fake.url, *options).output
+    assert ("  to end by 2026-11-26 14:00:05 UTC, as the running sidecar says\n" in output) is told
+    assert (UNKNOWN in output) is not told
+    expected = ("2026-11-26T14:00:05Z", "running sidecar") if told else (None, None)
+    found = source(sidecar, config, "--url", fake.url, *options)
+    assert (found["finish_by"], found["known_from"]) == expected
+
+
+def test_a_deadline_that_counts_from_nothing_is_told_as_it_is(sidecar: Sidecar, config: Path, quotas: Path) -> None:
+    quotas.write_text(WITHIN.replace('within = "2h"', "finish_by = 2100-01-01T06:00:00Z"))
+    assert "  to end by 2100-01-01 06:00:00 UTC\n" in sidecar("check", "--config", config).output
+    quotas.write_text(WITHIN.replace('within = "2h"', 'finish_by = "06:00"'))
+    output = sidecar("check", "--config", config, "--at", "2100-01-01T07:00:00Z").output
+    assert "  to end by 2100-01-02 06:00:00 UTC\n" in output
