@@ -18,8 +18,8 @@ from proxy.roles import Role
 
 from ..editing.facts import facts, written
 from ..editing.layout import as_inline
+from ..editing.quota_change import commands, typed
 from ..quota_words import differences, format_distance, format_time
-from .quota_change import commands, typed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ from proxy.quotas.section_reading import SCHEDULES
 
 from ..configuration import DEFAULT_CONFIG, load_configuration
 from ..editing.facts import facts
-from .quota_change import DEFAULT_BROKER, KEYS
+from ..editing.quota_change import DEFAULT_BROKER, KEYS
 
 if TYPE_CHECKING:
     import click

@@ -7,6 +7,7 @@ What moves and at which rates is decided in `operating.moves.planning`. Invarian
 from __future__ import annotations
 
 import math
+import shlex
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from reassignment import (
 )
 
 from ..moves.in_force import in_force
-from ..moves.options import CAPACITY, FILE, RATE, SIZE, SPAN, cluster_options, connected
+from ..moves.options import CAPACITY, FILE, LASTING, RATE, SIZE, SPAN, cluster_options, connected
 from ..moves.plan_report import plan_json, plan_table
 from ..moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
 from ..moves.settling import settled
@@ -39,10 +40,12 @@ from .plan_writing import write_files
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from proxy.quotas.rate_source import Deadline
     from reassignment import Document
 
     from ..moves.cluster import Cluster
     from ..moves.planning import MovePlan
+    from .fleet_plan import Written
 
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
@@ -94,7 +97,9 @@ class Asked:
 @click.option(
     "--fleet", "fleet_path", type=FILE, metavar="FILE", help="Write them wherever this fleet.toml says instead."
 )
-@click.option("--for", "lasting", type=SPAN, metavar="TIME", help="Let them end by themselves, such as 1d12h: `until`.")
+@click.option(
+    "--for", "lasting", type=LASTING, metavar="TIME", help="Let them end by themselves, such as 1d12h: `until`."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     *,
@@ -149,8 +154,8 @@ def command(
         _print(plan, as_json=as_json)
         raise
     if written.files:
-        plan = in_force(plan, written.files, datetime.now(UTC).replace(microsecond=0))
-        written.lines.append(_NEXT.format(reassignment=what.reassignment))
+        plan = _in_force(plan, written, deadline, fleet_path)
+        written.lines.append(_NEXT.format(reassignment=shlex.quote(str(what.reassignment))))
     _print(plan, as_json=as_json)
     for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *written.lines]:
         say(line, err=as_json)
@@ -204,6 +209,15 @@ def _planned(ground: Ground, rate: float | None, within: float | None, capacity:
     factor = max((len(move.sources) for move in moving(ground.moves).values()), default=_DEFAULT_REPLICATION_FACTOR)
     carries = Capacity(capacity, factor) if capacity is not None else Capacity(replication_factor=factor)
     return plan_move(ground, Wanted(rate, within, carries))
+
+
+def _in_force(plan: MovePlan, written: Written, deadline: Deadline | None, fleet_path: Path | None) -> MovePlan:
+    files = written.files
+    if fleet_path is not None:
+        # There may be no file that `set` could be given: quotas may be in a ConfigMap.
+        at = {broker: ("--fleet", str(fleet_path), "--at", str(broker)) for broker in files}
+        files = {broker: file._replace(where=at[broker]) for broker, file in files.items()}
+    return in_force(plan, files, datetime.now(UTC).replace(microsecond=0), deadline)
 
 
 def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:

@@ -22,6 +22,7 @@ from proxy.quotas.rate_reading import parse_rate_or_source
 from ..configuration import DEFAULT_CONFIG, load_configuration
 from ..editing.changing import QuotaChange, ShadowedError, change
 from ..editing.editing import Assign, End, Remove
+from ..editing.quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 from ..quota_words import parse_moment
 from ..terminal import encoded, say, say_json
 from . import fleet_set
@@ -32,7 +33,6 @@ from .deadline import refuse_past
 from .fleet_set import FleetSet
 from .health import url_of
 from .options import FILE, SIDECAR_URL, fleet_option
-from .quota_change import DEFAULT_BROKER, Whose, asks, parse_pairs, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from ..editing.asks import Ask
     from ..editing.editing import Wish
+    from ..editing.quota_change import Pair
     from .confirming import Confirmation
-    from .quota_change import Pair
 
 _T = TypeVar("_T")
 

@@ -8,6 +8,7 @@ sidecar itself looks. Pure; time is an argument. Invariant: no shadow is told fo
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.quotas.rate_reading import parse_rate_or_source
@@ -54,7 +55,7 @@ class Shadow(NamedTuple):
     def __str__(self) -> str:
         where = " on every other broker" if self.broker is None else f" on broker {self.broker}"
         where = where if self.place.section[0] == "brokers" else ""
-        ends = "" if self.ends is None else f" until {self.ends:%Y-%m-%dT%H:%M:%SZ}"
+        ends = "" if self.ends is None else f" until {self.ends.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
         if self.said == _NOTHING:
             return f"{self.section} has ended, so nothing sets this value"
         return f"{self.section} goes first{where}{ends}, and says {self.said}"
@@ -110,7 +111,7 @@ def shadowed(
     if found is None:
         return Shadow(place, broker, written(place.section), _NOTHING, None)
     section, said = found
-    return Shadow(place, broker, section.path, _shown(said), _ends(quota_file, section, now))
+    return Shadow(place, broker, section.path, _shown(said), ends_of(quota_file, section, now))
 
 
 def moments(quota_file: QuotaFile, broker_id: int, now: datetime, until: datetime | None) -> Iterator[datetime]:
@@ -135,7 +136,8 @@ def _behind_a_glob(
     return None if found is None else shadowed(quota_file, place, told, found, now)
 
 
-def _ends(quota_file: QuotaFile, section: Section, now: datetime) -> datetime | None:
+def ends_of(quota_file: QuotaFile, section: Section, now: datetime) -> datetime | None:
+    """Return when a section that holds stops doing so, by its own `until` or by its schedule; None: never."""
     ends = [section.until] if section.until is not None else []
     in_schedule = _OF_SCHEDULE.match(section.path)
     if in_schedule:

@@ -3,8 +3,8 @@ takes.
 
 Works by the sidecar's own rules (`quotas.effective`). Another section may go before the one that was written, a
 schedule may begin before the move ends, or `mode.enforce` may be false. Pure; time is an argument.
-Invariant: a time is promised only from rates that hold until then; where a rack's rate may come into it, a warning
-says so.
+Invariant: a time is promised only from rates that hold until then; of a rate that sets itself and is not the plan's own
+the least counts. Where a rack's rate may come into it, a warning says so.
 """
 
 from __future__ import annotations
@@ -12,29 +12,32 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
-from proxy.quotas import RATE_KEYS, effective, format_rate, parse_quotas
+from proxy.quotas import RATE_KEYS, RoleQuota, effective, format_rate, parse_quotas
+from proxy.quotas.rate_source import LEAST_RATE, RateSource
 from proxy.quotas.rules import governing_mode
 from proxy.roles import Role
 from reassignment import moving, throttle
 
 from ..editing.asks import Ask
-from ..editing.changing import change
-from ..editing.editing import End
+from ..editing.changing import ShadowedError, change
+from ..editing.editing import Assign, End
 from ..editing.facts import Place
-from ..editing.shadows import found_at
+from ..editing.quota_change import commands, typed
+from ..editing.shadows import ends_of, found_at
 from .displaced import displaced, dropped
 from .inner_rates import Moment, inner_parts, racks_below
 from .stretches import Stretch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from proxy.quotas import QuotaFile, Quotas
+    from proxy.quotas.rate_source import Deadline
     from reassignment import RoleName, TopicPartition
 
     from .planning import MovePlan
@@ -44,12 +47,14 @@ _KEYS = {role.value: key for key, role in RATE_KEYS.items()}
 
 
 class WrittenFile(NamedTuple):
-    """path: as messages name it. before: what it meant; None if there was no such file, or none that was good."""
+    """path: as messages name it. before: what it meant; None if there was no such file, or none that was good.
+    where: the options by which `set` finds it; empty: it is the file at `path`."""
 
     path: str
     content: bytes
     quotas: QuotaFile
     before: QuotaFile | None = None
+    where: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, path: str, before: bytes | None, content: bytes) -> WrittenFile:
@@ -59,22 +64,60 @@ class WrittenFile(NamedTuple):
             was = None if before is None else parse_quotas(before)
         return cls(path, content, parse_quotas(content, source=path), was)
 
+    def typed(self, lines: Iterable[Sequence[str]]) -> str:
+        """Return ``throttle-sidecar set …`` commands as a shell takes them, for this file."""
+        return typed([*line, *(self.where or ("--quotas", self.path))] for line in lines)
 
-def in_force(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> MovePlan:
+
+class _Held(NamedTuple):
+    """From `begins`, seconds from now, a rate holds. bytes_per_second: that are sure; infinite: nothing is throttled.
+    words: as the file says it."""
+
+    begins: float
+    bytes_per_second: float
+    words: str
+
+
+def in_force(
+    plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime, deadline: Deadline | None = None
+) -> MovePlan:
     """Return the plan with the rates that hold once the sidecars have read `files` (by broker), and with a warning for
-    each rate that is another one than planned, and for each standing list that throttles less than before."""
+    each rate that is another one than planned, and for each standing list that throttles less than before.
+
+    `deadline`: by which the sidecars find the rates; the planned ones are then the most that they may be.
+    """
     moments = {broker: _moments(file.quotas, broker, now) for broker, file in files.items()}
-    written = [key for key in plan.rates if key[0] in files]
-    holds = {key: _stretches(plan, key, moments[key[0]]) for key in written}
-    inside = {key: inner_parts(plan.ground, key, moments[key[0]]) for key in written}
-    found = replace(plan, holds=holds, inside=inside)
+    planned = {key: _planned(rate, deadline) for key, rate in plan.rates.items() if key[0] in files}
+    held = {key: _held(plan, key, quota, moments[key[0]]) for key, quota in planned.items()}
+    found = replace(
+        plan,
+        holds={key: tuple(Stretch(*each[:2]) for each in rates) for key, rates in held.items()},
+        inside={key: inner_parts(plan.ground, key, moments[key[0]]) for key in planned},
+    )
+    ends = _ends(found, deadline, now)
     warnings = [*_not_enforced(files, now), *_displaced(plan, files, now)]
-    for key in holds:
-        warnings += _about(found, key, files[key[0]], now)
-        warnings += _about_inside(
-            found, key, f"{files[key[0]].path}: broker {key[0]} as {key[1]}", moments[key[0]], now
-        )
+    for key, quota in planned.items():
+        who = f"{files[key[0]].path}: broker {key[0]} as {key[1]}"
+        warnings += _about(found, key, quota, files[key[0]], now)
+        if moments[key[0]][0].quotas.enforce:
+            warnings += _about_later(found, held[key], who, now, ends)
+            warnings += _about_inside(found, key, who, moments[key[0]], now, ends)
     return replace(found, warnings=(*plan.warnings, *dict.fromkeys(warnings)))
+
+
+def _planned(bytes_per_second: float, deadline: Deadline | None) -> RoleQuota:
+    """What the plan wrote for a role, as the sidecar reads it."""
+    if deadline is None:
+        return RoleQuota(bytes_per_second)
+    return RoleQuota(bytes_per_second, source=RateSource(bytes_per_second, min(LEAST_RATE, bytes_per_second), deadline))
+
+
+def _ends(plan: MovePlan, deadline: Deadline | None, now: datetime) -> float:
+    """Return for how many seconds something may be left to move; NaN if nobody knows. With a deadline the sidecars
+    choose the least rates that will do, so a move takes all the time it is given."""
+    if deadline is None or math.isnan(plan.total_seconds):
+        return plan.total_seconds
+    return max(plan.total_seconds, (deadline.moment(now) - now).total_seconds())
 
 
 def _moments(quota_file: QuotaFile, broker: int, now: datetime) -> list[Moment]:
@@ -88,19 +131,27 @@ def _moments(quota_file: QuotaFile, broker: int, now: datetime) -> list[Moment]:
     return found
 
 
-def _stretches(plan: MovePlan, key: tuple[int, RoleName], moments: Sequence[Moment]) -> tuple[Stretch, ...]:
-    found: list[Stretch] = []
+def _held(
+    plan: MovePlan, key: tuple[int, RoleName], planned: RoleQuota, moments: Sequence[Moment]
+) -> tuple[_Held, ...]:
+    found: list[_Held] = []
+    listed = _listed(plan, key)
     for begins, quotas in moments:
-        rate = _rate(quotas, key[1], _listed(plan, key))
-        if not found or found[-1].bytes_per_second != rate:
-            found.append(Stretch(begins, rate))
+        held = _Held(begins, *_rate(quotas, key[1], listed, planned))
+        if not found or found[-1][1:] != held[1:]:
+            found.append(held)
     return tuple(found)
 
 
-def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition]) -> float:
+def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition], planned: RoleQuota) -> tuple[float, str]:
+    """Return the rate that is sure, and what holds, in words."""
     quota = quotas.of(Role(role))
     throttled = quotas.enforce and all(quota.selects(*partition) for partition in listed)
-    return quota.bytes_per_second if throttled else math.inf
+    if not throttled or math.isinf(quota.bytes_per_second):
+        return math.inf, "nothing is throttled any more"
+    source = quota.source
+    sure = quota.bytes_per_second if source is None or source == planned.source else source.least
+    return sure, f"{quota.rate_in_words()} holds"
 
 
 def _listed(plan: MovePlan, key: tuple[int, RoleName]) -> list[TopicPartition]:
@@ -116,11 +167,24 @@ def _not_enforced(files: Mapping[int, WrittenFile], now: datetime) -> Iterator[s
     for written in {file.path: file for file in files.values()}.values():
         mode = governing_mode(written.quotas, now)
         if mode is not None and mode.enforce is False:
-            until = "" if mode.until is None else f" until {mode.until:%Y-%m-%dT%H:%M:%SZ}"
-            yield (
-                f"{written.path}: {mode.path}.enforce is false{until}: nothing is throttled, only observed:"
-                f" throttle-sidecar set mode.enforce true --quotas {written.path}"
-            )
+            ends = ends_of(written.quotas, mode, now)
+            until = "" if ends is None else f" until {_at(ends)}"
+            asks = _to_enforce(written, now)
+            does_it = written.typed(commands(asks, ())) if asks else "no command changes that: edit it by hand"
+            yield f"{written.path}: {mode.path}.enforce is false{until}: nothing is throttled, only observed: {does_it}"
+
+
+def _to_enforce(written: WrittenFile, now: datetime) -> tuple[Ask, ...]:
+    """What to ask for so that quotas are enforced; empty if no command does it. Before a schedule by the clock only a
+    value goes that ends with it."""
+    ask = Ask(Place(("mode",), "enforce"), Assign(value=True))
+    try:
+        change(written.content, [ask], now)
+    except ShadowedError as error:
+        return error.instead
+    except ConfigurationError:
+        return ()
+    return (ask,)
 
 
 def _displaced(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) -> Iterator[str]:
@@ -133,8 +197,10 @@ def _displaced(plan: MovePlan, files: Mapping[int, WrittenFile], now: datetime) 
             yield from (f"{path}: {warning}" for warning in (*found, *others))
 
 
-def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> Iterator[str]:
-    """Yield a warning wherever something else holds than the plan says, until its end."""
+def _about(
+    plan: MovePlan, key: tuple[int, RoleName], planned: RoleQuota, written: WrittenFile, now: datetime
+) -> Iterator[str]:
+    """Yield a warning wherever something else holds now than the plan says."""
     broker, role = key
     who = f"{written.path}: broker {broker} as {role}"
     quotas = effective(written.quotas, broker, now)
@@ -142,29 +208,32 @@ def _about(plan: MovePlan, key: tuple[int, RoleName], written: WrittenFile, now:
     missing = [str(partition) for partition in _listed(plan, key) if not quota.selects(*partition)]
     if missing:
         yield f"{who}: {missing[0]} is not throttled: another list of that topic goes first"
-    if quota.bytes_per_second != plan.rates[key]:
-        holds, planned = format_rate(quota.bytes_per_second), format_rate(plan.rates[key])
-        yield f"{who}: {holds} holds, not {planned}: {_first(key, written, now)}"
-    ends = plan.total_seconds
-    later = [stretch for stretch in plan.holding(key)[1:] if math.isnan(ends) or stretch.begins < ends]
-    if later and quotas.enforce:
-        begins, rate = later[0]
-        at = f"{now + timedelta(seconds=begins):%Y-%m-%dT%H:%M:%SZ}"
-        what = "nothing is throttled any more" if math.isinf(rate) else f"{format_rate(rate)} holds"
-        yield f"{who}: from {at} {what}, and the move is not done by then"
+    if (quota.bytes_per_second, quota.source) != (planned.bytes_per_second, planned.source):
+        # A rate that sets itself may stay at its least all the time.
+        least = quota.source is not None and not math.isnan(plan.total_seconds)
+        by = "; the time is by the least that it may be" if least else ""
+        yield f"{who}: {quota.rate_in_words()} holds, not {planned.rate_in_words()}: {_first(key, written, now)}{by}"
+
+
+def _about_later(plan: MovePlan, held: tuple[_Held, ...], who: str, now: datetime, ends: float) -> Iterator[str]:
+    """Yield a warning if something else holds before the move is sure to be done: of what comes first, and of the
+    first time in which nothing is throttled, which the other must not hide."""
+    later = [each for each in held[1:] if math.isnan(ends) or each.begins < ends]
+    for begins, _, what in dict.fromkeys([*later[:1], *[each for each in later if math.isinf(each[1])][:1]]):
+        surely = math.isnan(ends) or begins < plan.total_seconds
+        then = "is not done by then" if surely else "may not be done by then: it may take until its deadline"
+        yield f"{who}: from {_at(now + timedelta(seconds=begins))} {what}, and the move {then}"
 
 
 def _about_inside(
-    plan: MovePlan, key: tuple[int, RoleName], who: str, moments: Sequence[Moment], now: datetime
+    plan: MovePlan, key: tuple[int, RoleName], who: str, moments: Sequence[Moment], now: datetime, ends: float
 ) -> Iterator[str]:
     """Yield a warning for each rate inside the planned one that is below it before the move ends."""
-    planned, ends = plan.rates[key], plan.total_seconds
-    if not moments[0].quotas.enforce:
-        return
+    planned = plan.rates[key]
     for part in plan.inside[key]:
         begins, rate = part.first
         if rate < planned and (not begins or math.isnan(ends) or begins < ends):
-            at = f" from {now + timedelta(seconds=begins):%Y-%m-%dT%H:%M:%SZ}" if begins else ""
+            at = f" from {_at(now + timedelta(seconds=begins))}" if begins else ""
             yield f"{who}: inside the planned {format_rate(planned)}, {part.name} has {format_rate(rate)}{at}"
     for rack, rack_rate in racks_below(key[1], planned, moments).items():
         yield (
@@ -185,4 +254,9 @@ def _first(key: tuple[int, RoleName], written: WrittenFile, now: datetime) -> st
         change(written.content, [Ask(place, End())], now, readers=[broker])
     except ConfigurationError:
         return first
-    return f"{first}; throttle-sidecar set {place.key} --broker {broker} --end --quotas {written.path} ends it"
+    does_it = written.typed([["throttle-sidecar", "set", place.key, "--broker", str(broker), "--end"]])
+    return f"{first}; {does_it} ends it"
+
+
+def _at(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"

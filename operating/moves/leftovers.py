@@ -170,12 +170,15 @@ class _Search:
         """Whether a rate has nothing left to throttle: on its own broker, or, if it is a default, on any broker."""
         role = next(role for role in Role if place.key.startswith(role.value))
         if _name(place) == DEFAULT:
-            return not any(throttles_ever(rest, broker, role, self._now) for broker in self._every_broker())
+            return not any(throttles_ever(rest, broker, role, self._now) for broker in self._every_broker(rest, role))
         return not throttles_ever(rest, int(_name(place)), role, self._now)
 
-    def _every_broker(self) -> set[int]:
+    def _every_broker(self, rest: QuotaFile, role: Role) -> set[int]:
+        """Return the brokers of the move, and all that the file names. A default rate may be the only one that bounds a
+        broker which has no section and stands in the lists of topics alone."""
         named = {int(_name(place)) for place, _ in self._places("brokers") if _name(place) != DEFAULT}
-        return self._brokers | named
+        lists = (section.replicas[role] for section in rest.sections() if role in section.replicas)
+        return self._brokers | named | {broker for found in lists for _, broker in found.entries}
 
     def _of_rates(self) -> Iterator[tuple[Place, Any]]:
         """Yield the rates of the move's brokers, and default rates that are in schedules."""

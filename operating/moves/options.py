@@ -60,6 +60,10 @@ def _parse_span(value: object) -> float:
     return seconds
 
 
+def _parse_lasting(value: object) -> float:
+    return parse_span(value).total_seconds()
+
+
 def _parse_capacity(value: object) -> float:
     found = parse_rate(value)
     if found <= 0 or math.isinf(found):
@@ -74,6 +78,9 @@ SIZE = Quantity("size", parse_size)
 DURATION = Quantity("duration", _parse_duration)
 SPAN = Quantity("duration", _parse_span)
 """A duration of more than nothing, since no move takes no time."""
+LASTING = Quantity("duration", _parse_lasting)
+"""How long something holds, as `set --for` takes it. Ends are in whole seconds, so less than one would be over at
+once."""
 FILE = click.Path(path_type=Path, readable=False)
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[^]]+)\]|[^][:/\s]+)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 """Without a port, 9092 is meant."""

@@ -95,15 +95,15 @@ def _nested(settings: list[tuple[str, str, str, Value]]) -> Json:
 def plan_table(plan: MovePlan) -> RenderableType:
     """What people see."""
     really = moving(plan.ground.moves)
+    # Each warning stays on one line, however narrow the terminal: it may contain a command to be copied.
+    warnings = [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]
     if not really:
-        return Text("Nothing moves: every replica that is wanted is there already.")
+        return Group(Text("Nothing moves between brokers: every replica that is wanted is there already."), *warnings)
     size = format_bytes(plan.total_bytes) if plan.ground.sizes else "of unknown size"
     partitions = f"{len(really)} partition{'s' if len(really) > 1 else ''}"
     parts: list[RenderableType] = [Text(f"{partitions} to move, {size} over the network{_end(plan)}"), Text()]
     parts += [_brokers(plan), Text(), _lists(throttle(plan.ground.moves, plan.rates).settings())]
-    # Each warning stays on one line, however narrow the terminal: it may contain a command to be copied.
-    parts += [Text(f"warning: {warning}", "yellow", no_wrap=True, overflow="ignore") for warning in plan.warnings]
-    return Group(*parts)
+    return Group(*parts, *warnings)
 
 
 def _end(plan: MovePlan) -> str:

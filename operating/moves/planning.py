@@ -78,7 +78,8 @@ class MovePlan:
     """Args:
     rates: empty if none were wanted.
     loads: of every broker that sends or fetches.
-    holds: what really holds where the rates were written, as far as that is known.
+    holds: what really holds where the rates were written, as far as that is known; of a rate that sets itself, and
+        is not the plan's own, the least.
     inside: the parts of a share that hold less than the share's rate there.
     """
 

@@ -70,11 +70,13 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
 
 
 def summary(found: Verification) -> str:
-    """`3 of 4 partitions are in place, 3.10 MiB left`."""
-    done = sum(progress.stage is Stage.DONE for progress in found.progress)
-    line = f"{done} of {len(found.progress)} partitions are in place"
+    """`3 of 4 partitions are in place, 3.10 MiB left`; at least so much if nobody knows it of a partition that is
+    not."""
+    waiting = [progress.left_bytes for progress in found.progress if progress.stage is not Stage.DONE]
+    line = f"{len(found.progress) - len(waiting)} of {len(found.progress)} partitions are in place"
     left = [progress.left_bytes for progress in found.progress if progress.left_bytes]
-    return f"{line}, {format_bytes(sum(left))} left" if left else line
+    least = "at least " if None in waiting else ""
+    return f"{line}, {least}{format_bytes(sum(left))} left" if left else line
 
 
 def left_behind(found: Verification) -> list[str]:

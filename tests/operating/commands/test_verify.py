@@ -13,6 +13,7 @@ from operating.moves.cluster import Cluster
 from operating.moves.kafka_python import KafkaError
 from operating.moves.verification import SidecarLeftover
 from proxy.errors import UnreachableError
+from proxy.quotas import effective, parse_quotas
 from tests.operating.moves.fake_client import FakeClient
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Sidecar = Callable[..., Result]
 
 LEADER_RATE = "leader.replication.throttled.rate"
+LEADER_LIST = "leader.replication.throttled.replicas"
 FOLLOWER_LIST = "follower.replication.throttled.replicas"
 QUOTAS = f"""\
 # ours
@@ -132,6 +134,22 @@ def test_what_is_left_behind_is_removed_when_told(bench: Bench) -> None:
     assert sum(line.startswith("removed: ") for line in result.stdout.splitlines()) == 4
     assert result.stdout.splitlines()[-1] == "done, and nothing is left behind"
     assert (bench.quotas.read_text(), bench.client.configs) == ("# ours\n", {})
+
+
+def test_a_rate_for_a_time_stays_where_a_broker_is_under_it_that_only_a_list_names(
+    bench: Bench, sidecar: Sidecar
+) -> None:
+    """Broker 107 would have gone from 5 to 50 MiB/s, without a word."""
+    ours = f'[brokers.default]\n{LEADER_RATE} = "50MiB/s"\n[topics.payments]\n{LEADER_LIST} = "0:107"\n'
+    bench.quotas.write_text(
+        f'{ours}[brokers.101]\n{LEADER_RATE} = "50MiB/s"\n[topics.orders]\n{LEADER_LIST} = "0:101"\n'
+    )
+    setting = ("set", LEADER_RATE, "5MiB/s", "--broker", "default", "--for", "6h", "--quotas", bench.quotas)
+    assert sidecar(*setting).exit_code == 0
+    result = bench.verify("--remove")
+    assert result.exit_code == 0, result.output
+    assert sum(line.startswith("removed: ") for line in result.stdout.splitlines()) == 2
+    assert effective(parse_quotas(bench.quotas.read_bytes()), 107, datetime.now(UTC)).leader.bytes_per_second == 5 << 20
 
 
 def test_a_cancelled_move_is_not_done_but_can_be_cleaned_up(bench: Bench) -> None:

@@ -21,6 +21,10 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
          "brokers.101 has ended, so nothing sets this value"),
         (f"[brokers.101]\n{RATE} = 5\n[[schedules]]\ndays = ['mon-sun']\n[schedules.brokers.101]\n{RATE} = 7\n",
          "schedules[0].brokers.101 goes first on broker 101, and says 7 B/s"),
+        # Told in UTC, wherever the operator is who wrote it.
+        ((f"[brokers.101]\n{RATE} = 5\n[[schedules]]\nuntil = 2027-12-01T06:00:00+05:00\n"
+          f"[schedules.brokers.101]\n{RATE} = 7\n"),
+         "schedules[0].brokers.101 goes first on broker 101 until 2027-12-01T01:00:00Z, and says 7 B/s"),
     ],
 )  # fmt: skip
 def test_what_goes_before_a_value_is_told(content: str, said: str | None) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from operating.commands.quota_change import Whose, asks
 from operating.editing.editing import Assign
+from operating.editing.quota_change import Whose, asks
 from operating.fleet.changing import (
     PartlyWrittenError,
     Place,

@@ -147,6 +147,15 @@ OVER = "until = 2026-11-20T12:00:00Z"
         (MOVE + schedule("brokers.109", LEADER_RATE, 9, OVER), []),
         (MOVE + schedule("brokers.101", LEADER_RATE, 9, AT_NIGHT), []),
         (MOVE + schedule("topics.clicks", LEADER_LIST, '"0:101"') + schedule("brokers.101", LEADER_RATE, 9), []),
+        # The default's, by which a broker is throttled that only stands in a list.
+        *((f"[brokers.default]\n{LEADER_RATE} = 50\n[topics.{topic}]\n{LEADER_LIST} = '0:107'\n" + MOVE
+           + schedule("brokers.default", LEADER_RATE, 5), [])
+          for topic in ("payments", '"pay*"')),
+        (MOVE + schedule("brokers.default", LEADER_RATE, 9)
+         + schedule("topics.payments", LEADER_LIST, '"0:107"', AT_NIGHT), []),
+        # That broker does so as a leader, and not as a follower.
+        (MOVE + f"[topics.payments]\n{LEADER_LIST} = '0:107'\n" + schedule("brokers.default", FOLLOWER_RATE, 9),
+         [f"schedules[0].brokers.default.{FOLLOWER_RATE}"]),
         # What `set mode.enforce false --for` made ends by itself, and throttles nobody.
         (MOVE + schedule("mode", "enforce", "false"), []),
     ],

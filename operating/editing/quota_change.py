@@ -16,16 +16,16 @@ from proxy.quotas import RATE_KEYS, REPLICAS_KEYS, shown
 from proxy.quotas.keys import RACK, TOPIC_OR_GLOB, is_broker_id
 from proxy.suggestions import did_you_mean
 
-from ..editing.asks import Ask
-from ..editing.editing import Assign, End, Remove
-from ..editing.facts import Place
-from ..editing.layout import as_inline
+from .asks import Ask
+from .editing import Assign, End, Remove
+from .facts import Place
+from .layout import as_inline
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ..editing.editing import Wish
-    from ..editing.facts import Value
+    from .editing import Wish
+    from .facts import Value
 
 ENFORCE = "mode.enforce"
 KEYS = (*RATE_KEYS, *REPLICAS_KEYS, ENFORCE)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from operating.commands.quota_change import ENFORCE, Pair, Whose, parse_pairs, parse_value, places
 from operating.editing.facts import Place
+from operating.editing.quota_change import ENFORCE, Pair, Whose, parse_pairs, parse_value, places
 from proxy.errors import InvalidValueError
 
 RATE = "leader.replication.throttled.rate"
