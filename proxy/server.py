@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
-from math import inf
 from typing import TYPE_CHECKING
 
 import trio
@@ -202,7 +201,9 @@ class Server:
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in self._served}, log)
         turn = Turn()
         self._surveyor = Surveyor(self._throttles, turn, partitions=settings.http.partition_rates)
-        self._steering = Steering(quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log)
+        self._steering = Steering(
+            quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log, served=self._served
+        )
         for role in Role:
             self._quota_holds(role, "start")
         self.site = self._site(statistics, turn)
@@ -268,8 +269,8 @@ class Server:
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
             lost_signals=self._steering.lost_signals,
-            # Of a role that is not served there is none: alerts would miss its traffic.
-            limit_bytes_per_second=lambda r: self._throttles[r].quota.bytes_per_second if r in self._served else inf,
+            served=self._served,
+            limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
             bounds=lambda role: () if (finer := self._throttles[role].finer) is None else finer.bounds.values(),
             chosen=self._steering.choice,
             upcoming=lambda: self._watch.upcoming,

@@ -76,10 +76,11 @@ def command(
     """Show quota, rate, lag and time left of each role, its connections, and the partitions furthest behind.
 
     Rates are bytes per second over the last 11 seconds, lag is messages between where followers fetch and their
-    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" is red above the 105 % that
-    are promised. "unthrottled beside it" is what passes that no list names or the sidecar does not understand; "of it
-    in sync" counts against the quota and is never held back. "!" marks what is amiss: below the first table it is said,
-    with what holds and what will change by itself.
+    leaders' high watermark. ETA is the lag over the speed at which it shrinks. "of quota" is yellow above 105 %, as it
+    may be with replicas in sync, with batches larger than a small quota, and until 11 seconds after a quota was
+    lowered; more than that is amiss. "unthrottled beside it" is what passes that no list names or the sidecar does not
+    understand; "of it in sync" counts against the quota and is never held back. "!" marks what is amiss: below the
+    first table it is said, with what holds and what will change by itself.
 
     Of several sidecars (--url, or --fleet with a fleet.toml) the worst comes first, after the totals. --topic looks at
     the 20 partitions furthest behind that each role tells of.
@@ -93,7 +94,7 @@ def command(
       throttle-sidecar status --fleet fleet.toml --role follower --sort eta
       throttle-sidecar status --fleet fleet.toml --topic 'orders*'
       throttle-sidecar status --json | jq .roles.leader.rate_bytes_per_second
-      throttle-sidecar status --json | jq -e '.roles.follower.lag_messages == 0'      is it done?
+      throttle-sidecar verify move.json --bootstrap kafka-101:9092      is it done? (no lag is no proof)
     """
     if as_json:
         _refuse_what_is_of_the_table(roles, topics, watch=watch)
@@ -108,9 +109,8 @@ def command(
     if as_json:
         answers = _ask(asked)
         for answer in answers:
-            if answer.page is not None and not which.has_sidecar(answer):
-                continue
-            say_json(answer.content or encoded({"url": answer.url, "error": answer.error}))
+            if answer.page is None or which.has_sidecar(answer):
+                say_json(answer.content or encoded({"url": answer.url, "error": answer.error}))
     elif watch or (watch is None and console.is_terminal):
         _watch(asked, console, which, Sort(sort))
         return

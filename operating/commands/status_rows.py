@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from .status_amiss import amiss_at, amiss_in, share_of
 
 if TYPE_CHECKING:
@@ -107,8 +109,13 @@ class Rows(NamedTuple):
 
     @property
     def pages(self) -> tuple[Page, ...]:
-        """Of the sidecars of which a role is shown, once each."""
-        return tuple({id(row.page): row.page for row in self.roles}.values())
+        """Of the sidecars of which a role is shown, once each, with the roles that are shown."""
+        pages = {id(row.page): row.page for row in self.roles}
+        shown = {(id(row.page), row.name) for row in self.roles}
+        return tuple(
+            replace(page, roles={name: role for name, role in page.roles.items() if (key, name) in shown})
+            for key, page in pages.items()
+        )
 
 
 def rows(sidecars: Sequence[Sidecar], which: Filter = Filter(), sort: Sort = Sort.WORST) -> Rows:
@@ -169,7 +176,7 @@ class Total(NamedTuple):
 
     Args:
         quota: of those that have one; None if nobody has.
-        limited_rate: what those use of it.
+        limited_rate: what those with more than 0 use of it; what passes at 0 is of replicas in sync.
         in_sync, unthrottled: of those that say so; None if nobody does.
         eta: the longest; None if one gets nowhere.
     """
@@ -192,15 +199,15 @@ def totals(found: Sequence[RoleRow]) -> Iterator[Total]:
     """One for each role that is shown, leader first."""
     for name in sorted({row.name for row in found}, reverse=True):
         mine = [row for row in found if row.name == name]
-        limited = [row for row in mine if row.share is not None]
+        quotas = [quota for row in mine if not math.isinf(quota := _quota(row))]
         passing = [state for row in mine if (state := row.role.passing_bytes_per_second) is not None]
         etas = [_eta(row) for row in mine]
         yield Total(
             name=name,
             sidecars=len(mine),
-            quota=sum(row.role.quota_bytes_per_second or 0.0 for row in limited) if limited else None,
+            quota=sum(quotas) if quotas else None,
             rate=sum(row.role.rate_bytes_per_second for row in mine),
-            limited_rate=sum(row.role.rate_bytes_per_second for row in limited),
+            limited_rate=sum(row.role.rate_bytes_per_second for row in mine if row.share is not None),
             in_sync=sum(state.in_sync for state in passing) if passing else None,
             unthrottled=sum(state.other for state in passing) if passing else None,
             lag_messages=sum(row.role.lag_messages for row in mine),

@@ -143,7 +143,7 @@ def _total_cells(total: Total) -> tuple[str | Text, ...]:
 def _share(share: float | None) -> Text:
     if share is None:
         return Text("-")
-    return Text(f"{min(share, 99.99):.0%}", style="red" if share > OVER else "green")
+    return Text(f"{min(share, 99.99):.0%}", style="yellow" if share > OVER else "green")
 
 
 def _rate_or_none(bytes_per_second: float | None) -> str:

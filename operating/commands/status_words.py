@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
+    from proxy.observing.throttle_page import (
+        ChangeState,
+        Page,
+        RateState,
+        RoleChangeState,
+        RoleState,
+    )
 
     from .status_amiss import Amiss
     from .status_rows import RoleRow
@@ -49,10 +55,10 @@ def whom(brokers: Iterable[int], role: str | None = None) -> str:
 
 def holding(pages: Sequence[Page], now: datetime) -> list[str]:
     """Which quotas are in effect where, until when, and what comes next."""
-    same: dict[tuple[str, str, str | None], list[Page]] = {}
+    same: dict[tuple[str, str, str | None, bool], list[Page]] = {}
     lines: dict[str, list[int]] = {}
     for page in pages:
-        same.setdefault((page.policy, page.quotas.hash, page.version), []).append(page)
+        same.setdefault((page.policy, page.quotas.hash, page.version, _are_kept(page)), []).append(page)
         for line in _ahead(page, now):
             lines.setdefault(line, []).append(page.broker)
     told = [_facts(group, now) for group in same.values()]
@@ -61,12 +67,7 @@ def holding(pages: Sequence[Page], now: datetime) -> list[str]:
 
 def _facts(pages: Sequence[Page], now: datetime) -> str:
     page = pages[0]
-    facts = [f"policy {page.policy}", f"quotas {page.quotas.hash}"]
-    read = [each.quotas.last_success_timestamp_seconds for each in pages]
-    ages = [max(now.timestamp() - at, 0) for at in read if at is not None]
-    if ages:
-        age = format_duration(max(ages))
-        facts[-1] += f" read {age} ago" if len(pages) == 1 else f", all read within the last {age}"
+    facts = [f"policy {page.policy}", f"quotas {page.quotas.hash}{_age(pages, now)}"]
     journals = [each.journal for each in pages if each.journal is not None]
     if journals:
         lines, dropped = sum(j.lines_total for j in journals), sum(j.dropped_total for j in journals)
@@ -74,6 +75,21 @@ def _facts(pages: Sequence[Page], now: datetime) -> str:
     if page.version:
         facts.append(f"version {page.version}")
     return f"{whom(each.broker for each in pages)}: {', '.join(facts)}"
+
+
+def _are_kept(page: Page) -> bool:
+    """The quotas that hold are of an earlier run: since when they were kept is no time at which they were read."""
+    return page.quotas.source == "last_good"
+
+
+def _age(pages: Sequence[Page], now: datetime) -> str:
+    # Where no quotas hold, an older sidecar says that they were read in 1970.
+    read = [each.quotas.last_success_timestamp_seconds for each in pages]
+    ages = [max(now.timestamp() - at, 0) for at in read if at]
+    if not ages:
+        return ""
+    done, age = "first kept on disk" if _are_kept(pages[0]) else "read", format_duration(max(ages))
+    return f" {done} {age} ago" if len(pages) == 1 else f", all {done} within the last {age}"
 
 
 def _ahead(page: Page, now: datetime) -> Iterator[str]:
@@ -88,9 +104,10 @@ def _ahead(page: Page, now: datetime) -> Iterator[str]:
         for text in _bounds(role):
             yield f", {name}: {text}"
     change = page.quotas.next_change
-    if change is not None:
+    told = [] if change is None else list(_changes(page, change))
+    if change is not None and told:
         when = f"{format_time(change.at)} ({format_distance(change.at, now)})"
-        yield f": next change {when}: {', '.join(_changes(page, change))}"
+        yield f": next change {when}: {', '.join(told)}"
 
 
 def _bounds(role: RoleState) -> Iterator[str]:
@@ -117,17 +134,28 @@ def _chosen(role: RoleState, rate: RateState) -> str:
 
 
 def _changes(page: Page, change: ChangeState) -> Iterator[str]:
-    for name, after in change.roles.items():
-        before = page.roles.get(name)
-        if before is not None:
-            source = None if before.rate is None else before.rate.source
-            old, new = _in_words(before, source), _in_words(after, after.rate_source)
-            if old != new:
-                yield f"{name} {old} -> {new}"
-        if after.replicas_change:
-            yield f"other replicas ({name})"
+    """What changes for the roles of the page; nothing if none of it is theirs."""
+    shown = {name: after for name, after in change.roles.items() if name in page.roles}
+    told = [text for name, after in shown.items() for text in _role_changes(name, page.roles[name], after)]
     if change.enforce != page.enforce:
-        yield "enforcing" if change.enforce else "observing only"
+        told.append("enforcing" if change.enforce else "observing only")
+    if not told and any(after.bounds is None for after in shown.values()):
+        told.append("an older sidecar does not say what, `throttle-sidecar check` does")
+    yield from told
+
+
+def _role_changes(name: str, before: RoleState, after: RoleChangeState) -> Iterator[str]:
+    source = None if before.rate is None else before.rate.source
+    old, new = _in_words(before, source), _in_words(after, after.rate_source)
+    if old != new:
+        yield f"{name} {old} -> {new}"
+    bounds = after.bounds or ()
+    for bound in bounds[:MOST_NAMED]:
+        yield f"{name} {bound.kind} {bound.name} {bound.before} -> {bound.after}"
+    if len(bounds) > MOST_NAMED:
+        yield f"{len(bounds) - MOST_NAMED} more rates inside {name}"
+    if after.replicas_change:
+        yield f"other replicas ({name})"
 
 
 def _in_words(quota: RoleState | RoleChangeState, source: str | None) -> str:

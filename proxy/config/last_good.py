@@ -57,7 +57,7 @@ class LastGood(NamedTuple):
     content: bytes
     quota_file: QuotaFile
     saved_at: float
-    """Seconds since 1970."""
+    """When this content was first kept, in seconds since 1970."""
     starts: Mapping[str, float] = {}
 
 

@@ -79,7 +79,9 @@ class ReloadStatistics:
 
     outcomes: Counter[ReloadResult] = field(default_factory=Counter)
     last_reload_successful: bool = True
-    last_success_timestamp_seconds: float = 0.0
+    last_success_timestamp_seconds: float | None = None
+    """When the file was last read and found good. After a start with a bad one: since when the quotas in force have
+    been kept, which is not when they were read last; None where there were none to keep."""
     last_error: str | None = None
 
 
@@ -135,7 +137,7 @@ class QuotaWatch:
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
             watch.statistics.last_reload_successful = False
-            watch.statistics.last_success_timestamp_seconds = start.saved_at or 0.0
+            watch.statistics.last_success_timestamp_seconds = start.saved_at
             watch.statistics.last_error = start.error
             in_force = {"in_force": start.source.value, "hash": start.quota_file.hash, "saved_at": start.saved_at}
             log.error("quotas_bad_at_start", path=str(path), error=start.error, state=start.state_said, **in_force)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def _of_each(read: Callable[[Bound], float]) -> Read:
     def samples(sources: Sources) -> list[tuple[tuple[str, ...], float]]:
-        return [((role.value, *bound.entity), read(bound)) for role in Role for bound in sources.bounds(role)]
+        return [((role.value, *bound.entity), read(bound)) for role in sources.served for bound in sources.bounds(role)]
 
     return samples
 

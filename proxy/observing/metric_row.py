@@ -7,7 +7,7 @@ from memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,6 +54,8 @@ class Sources:
     """The last look at every replica."""
     version: Callable[[], str]
     task_restarts: Mapping[Task, int]
+    served: Collection[Role] = tuple(Role)
+    """The roles that proxy.toml has. Of another there is no quota to tell of: alerts would miss its traffic."""
     limit_bytes_per_second: Callable[[Role], float] = lambda _: math.inf
     """The quota in force; of a rate that sets itself what was chosen."""
     bounds: Callable[[Role], Iterable[Bound]] = lambda _: ()

@@ -5,6 +5,7 @@ Rows like those of `metrics`. Invariant: they tell of the quotas that hold, what
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..config.reload import ReloadResult
@@ -28,16 +29,22 @@ def _doubts(sources: Sources) -> Iterator[Sample]:
 
 def _quota_until(sources: Sources) -> Iterator[Sample]:
     for role, until in sources.quotas().until.items():
-        yield (role.value,), until.timestamp()
+        if role in sources.served:
+            yield (role.value,), until.timestamp()
 
 
 def _quota_next_change(sources: Sources) -> Iterator[Sample]:
     change = sources.upcoming()
     if change is None:
         return
-    for role in Role:
+    for role in sources.served:
         if change.after.of(role) != change.before.of(role) or change.after.enforce != change.before.enforce:
             yield (role.value,), change.at.timestamp()
+
+
+def _last_success(sources: Sources) -> Iterator[Sample]:
+    if sources.reloads.last_success_timestamp_seconds is not None:
+        yield (), sources.reloads.last_success_timestamp_seconds
 
 
 QUOTA_METRICS = (
@@ -46,7 +53,7 @@ QUOTA_METRICS = (
         "gauge",
         ("role",),
         "The quota in effect, of a rate that sets itself the one chosen; +Inf if unlimited.",
-        per_role(lambda sources, role: sources.limit_bytes_per_second(role)),
+        per_role(lambda sources, role: sources.limit_bytes_per_second(role) if role in sources.served else math.inf),
     ),
     Metric(
         PREFIX + "quota_until_timestamp_seconds",
@@ -94,8 +101,8 @@ QUOTA_METRICS = (
         PREFIX + "config_last_reload_success_timestamp_seconds",
         "gauge",
         (),
-        "When quotas.toml was last read and found good.",
-        one(lambda sources: sources.reloads.last_success_timestamp_seconds),
+        "When quotas.toml was last read and found good; of quotas kept from an earlier run since when they were kept.",
+        _last_success,
     ),
     Metric(
         PREFIX + "quotas_in_force",

@@ -56,8 +56,8 @@ RATE_METRICS = (
         PREFIX + "auto_rate_bytes_per_second",
         "gauge",
         ("role",),
-        "The rate chosen as one that does not hurt; no sample where the rate is another.",
-        _chosen(lambda choice: choice.bytes_per_second if choice.auto else None),
+        "The rate chosen as one that does not hurt; no sample where the rate is another, as what a deadline needs.",
+        _chosen(lambda choice: choice.bytes_per_second if choice.auto and not choice.may_hurt else None),
     ),
     Metric(
         PREFIX + "auto_limited_by",
@@ -70,7 +70,8 @@ RATE_METRICS = (
         PREFIX + "auto_signal_lost",
         "gauge",
         ("signal",),
-        "1 for a signal of [auto.signals] without a good value for 15 s, so that rates are at their least; else 0.",
+        "1 for a signal of [auto.signals] without a good value for 15 s: rates are at `min`, or at what a deadline "
+        "needs; else 0.",
         _lost,
     ),
     Metric(

@@ -20,6 +20,7 @@ from ..roles import Role
 from ..throttle.passing import Passing
 from ..throttle.survey import RoleSurvey
 from .throttle_page import (
+    BoundChangeState,
     BoundState,
     ChangeState,
     DoubtState,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ..config.settings import Settings
     from ..journal.writer import JournalStatistics
     from ..quotas import Change, RateSource, RoleQuota
+    from ..quotas.finer_rates import FinerRates
     from ..rates.choice import Choice
     from ..throttle.doubts import Doubt
     from ..throttle.role_throttle import RoleThrottle
@@ -127,6 +129,7 @@ class StatusPage:
             passing_bytes_per_second=PassingState(*self._passing(role)),
             behind_in_need=dict(survey.in_need),
             bounds=tuple(_bounds(throttle, now)),
+            lowered_seconds=_finite(now - throttle.lowered_at),
             served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
             links=survey.links,
             partitions=survey.partitions,
@@ -244,8 +247,20 @@ def _change(change: Change) -> Generator[None, None, ChangeState]:
         after, before = change.after.of(role), change.before.of(role)
         differ = (yield from _listed(after)) != (yield from _listed(before))
         source = None if after.source is None else str(after.source)
-        roles[role.value] = RoleChangeState(_finite(after.bytes_per_second), replicas_change=differ, rate_source=source)
+        roles[role.value] = RoleChangeState(
+            _finite(after.bytes_per_second),
+            replicas_change=differ,
+            rate_source=source,
+            bounds=tuple(_bound_changes(before.finer, after.finer)),
+        )
     return ChangeState(change.at.astimezone(UTC), change.after.enforce, roles)
+
+
+def _bound_changes(before: FinerRates, after: FinerRates) -> Iterator[BoundChangeState]:
+    for entity in dict(before.said()) | dict(after.said()):
+        old, new = before.in_words(entity), after.in_words(entity)
+        if old != new:
+            yield BoundChangeState(*entity, old, new)
 
 
 def _listed(quota: RoleQuota) -> Steps:

@@ -97,9 +97,21 @@ class RoleState(msgspec.Struct, frozen=True):
     "under-replicated"."""
     bounds: tuple[BoundState, ...] = ()
     """Empty: there are none, or an older sidecar."""
+    lowered_seconds: float | None = None
+    """How long ago the quota was lowered last; None: never, or an older sidecar, which does not say."""
     served: bool = True
     links: tuple[LinkSurvey, ...] = ()
     partitions: tuple[PartitionSurvey, ...] = ()
+
+
+class BoundChangeState(msgspec.Struct, frozen=True):
+    """A rate inside a role's that changes; `kind` and `name` are those of `BoundState`."""
+
+    kind: str
+    name: str
+    before: str
+    after: str
+    """In words, as a number cannot say that a topic comes to share the rate of a glob."""
 
 
 class RoleChangeState(msgspec.Struct, frozen=True):
@@ -108,6 +120,8 @@ class RoleChangeState(msgspec.Struct, frozen=True):
     replicas_change: bool = False
     rate_source: str | None = None
     """What a rate that sets itself is to reach, in words; None: the file says the rate, or an older sidecar."""
+    bounds: tuple[BoundChangeState, ...] | None = None
+    """Those of the rates inside it that change; None: an older sidecar, which does not say."""
 
 
 class ChangeState(msgspec.Struct, frozen=True):
@@ -125,6 +139,8 @@ class QuotasState(msgspec.Struct, frozen=True):
     last_reload_successful: bool = True
     last_error: str | None = None
     last_success_timestamp_seconds: float | None = None
+    """When the file was last read and found good; of the source "last_good" since when the quotas have been kept. None:
+    no quotas are in force, or an older sidecar, which may also say 0 then."""
     next_change: ChangeState | None = None
 
     @property

@@ -76,3 +76,5 @@ class Choice(NamedTuple):
     """What keeps a rate that does not hurt from being more; None: nothing does, or it is another rate."""
     auto: bool = False
     """The rate was chosen by signals, or the deadline's need was its floor."""
+    may_hurt: bool = False
+    """It is what the deadline needs, which is more than what signals allow."""

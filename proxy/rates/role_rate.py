@@ -66,7 +66,10 @@ class RoleRate:
             late=least.late,
         )
         above = least.held_by == HeldBy.NOTHING_BEHIND or does_not_hurt.bytes_per_second >= least.bytes_per_second
-        return told if above else least._replace(signal=does_not_hurt.signal, auto=True)
+        if above:
+            return told
+        words = f"{least.words}; {observed.lost}" if does_not_hurt.held_by == HeldBy.SIGNAL_LOST else least.words
+        return least._replace(words=words, signal=does_not_hurt.signal, auto=True, may_hurt=True)
 
     def _by_deadline(self, source: RateSource, observed: Observed, held: float, need: Need) -> Choice:
         wanted, held_by = _wanted(source, need, held)

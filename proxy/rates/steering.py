@@ -25,7 +25,7 @@ from .role_rate import RoleRate
 from .signals import Measured, Signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from ..config.reload import QuotaWatch
     from ..logs.log import Log
@@ -86,13 +86,17 @@ class Steering:
         oversight: Overseen,
         changed: Callable[[Role, str], None],
         log: Log,
+        *,
+        served: Collection[Role] = tuple(Role),
     ) -> None:
         """`changed` is called for each role whose quota has changed, with the reason: ``change`` (of the file, or by
-        the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over)."""
+        the clock), ``rate`` (another rate was chosen) or ``pressed`` (the same, before a second was over). `served`:
+        the roles that have traffic; for another no rate is chosen, and no signal is asked for."""
         self._watch = watch
         self._applied = dict.fromkeys(Role, watch.current)
         self._looked_at = -math.inf
         self._roles = {role: _Steered(throttle) for role, throttle in throttles.items()}
+        self._served = served
         self._pressed: set[Role] = set()
         """Roles whose in-sync followers were too late since the last look."""
         self._woken = Changes()
@@ -164,7 +168,11 @@ class Steering:
             self._changed(role, "pressed")
 
     def _sources(self) -> list[RateSource | None]:
-        return [steered.throttle.quota.source for steered in self._roles.values()]
+        return [self._source(role) for role in self._roles]
+
+    def _source(self, role: Role) -> RateSource | None:
+        """What chooses the rate of this role; None: nothing does."""
+        return self._roles[role].throttle.quota.source if role in self._served else None
 
     def step(self, now: float, *, fresh: bool = True) -> None:
         """Choose both roles' rates, and put them in force. `now`: by the monotonic clock."""
@@ -176,8 +184,7 @@ class Steering:
 
     def _choose(self, role: Role, now: float, *, fresh: bool, pressed: bool = False) -> bool:
         """Return whether another rate holds now. `pressed`: between two looks, for the sake of in-sync followers."""
-        steered = self._roles[role]
-        source = steered.throttle.quota.source
+        steered, source = self._roles[role], self._source(role)
         if source is None:
             if steered.choice is not None:
                 # Without a rate source nobody sees that this catch-up ends and another one begins, so what is known of

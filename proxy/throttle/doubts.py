@@ -18,7 +18,7 @@ from ..roles import Role
 from .racks import NO_RACK_DOUBTS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Set
+    from collections.abc import Iterator, Mapping, Set
 
     from ..quotas import RoleQuota
     from .racks import RackDoubts
@@ -50,7 +50,8 @@ class Reason(enum.StrEnum):
 class Doubt(NamedTuple):
     reason: Reason
     size: int
-    """How many topics of the lists, or brokers and racks, are doubtful; 1 where the quota itself is."""
+    """How many topics of the lists, or brokers and racks, or rates, are doubtful; 0 where there is only something to
+    say, which nobody need be woken for."""
     text: str
     """For people: what was found, and what to look at."""
 
@@ -73,15 +74,14 @@ class RoleDoubts:
             self._alone_since = None
         elif self._alone_since is None:
             self._alone_since = now
-        found = []
+        found: list[Doubt] = []
         if self._alone_since is not None and now - self._alone_since >= ALONE_SECONDS:
             rate = format_rate(quota.bytes_per_second)
             text = f"a quota of {rate} holds, and no connection has come through here in this role for a minute"
             found.append(Doubt(Reason.NO_CONNECTION, 1, f"{text}: {_WHO_GOES_AROUND[self._role]}"))
         if unknown:
             found.append(Doubt(Reason.UNKNOWN_REPLICAS, len(unknown), _about_unknown(unknown)))
-        if in_force and 0 < quota.bytes_per_second < LEAST_RATE:
-            found.append(Doubt(Reason.TINY_RATE, 1, about_tiny_rate(quota.bytes_per_second)))
+        found += _about_rates(quota)
         if racks.in_words():
             found.append(Doubt(Reason.UNKNOWN_RACKS, len(racks.unknown) + len(racks.missing), racks.in_words()))
         self.found = tuple(found)
@@ -105,6 +105,31 @@ def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]
             numbers = ", ".join(map(str, missing[:MOST_NAMED])) + (", …" if len(missing) > MOST_NAMED else "")
             found.append(f"{topic} partition {numbers} (it has {min(partitions)} to {max(partitions)})")
     return found
+
+
+def _about_rates(quota: RoleQuota) -> Iterator[Doubt]:
+    """At most one, of the role's rate and those inside it. A rate of 0 inside hides among many others, so it is said;
+    but nobody writes it by mistake, so it is not counted."""
+    if quota.selects_nothing:
+        return
+    own = 0 < quota.bytes_per_second < LEAST_RATE
+    tiny = [f"{entity} has {format_rate(rate)}" for entity, rate in quota.finer.bounds() if 0 < rate < LEAST_RATE]
+    stopped = [str(entity) for entity, rate in quota.finer.bounds() if rate == 0]
+    told = [about_tiny_rate(quota.bytes_per_second)] if own else []
+    if tiny:
+        told.append(
+            "rates inside the quota are less than the 64 KiB that are asked for at a time, and catch-up all but stands "
+            f"still there. Was a unit forgotten? {_first_of(tiny)}"
+        )
+    if stopped:
+        told.append(f"catch-up is stopped on purpose, by a rate of 0, for {_first_of(stopped)}")
+    if told:
+        yield Doubt(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
+
+
+def _first_of(texts: list[str]) -> str:
+    more = f" and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    return ", ".join(texts[:MOST_NAMED]) + more
 
 
 def _about_unknown(unknown: list[str]) -> str:

@@ -97,6 +97,8 @@ class RoleThrottle:
         """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
         self.finer: FinerBudgets | None = None
         """What racks, peers and topics may have of it; None: the quotas have no such rate."""
+        self.lowered_at = -math.inf
+        """When the rate was lowered last, on the clock of `now`."""
         self._put_in_force(quota, now)
 
     def apply(self, quotas: Quotas, now: float) -> None:
@@ -106,8 +108,13 @@ class RoleThrottle:
         self.enforce = quotas.enforce
         self.selection.apply(quota)
         self.needs.apply(quotas.priorities)
+        self._note_lowering(quota.bytes_per_second, now)
         self.budget.change_rate(quota.bytes_per_second, now)
         self._put_in_force(quota, now)
+
+    def _note_lowering(self, bytes_per_second: float, now: float) -> None:
+        if bytes_per_second < self.quota.bytes_per_second:
+            self.lowered_at = now
 
     def _put_in_force(self, quota: RoleQuota, now: float) -> None:
         self.quota = quota
@@ -147,6 +154,7 @@ class RoleThrottle:
 
     def change_rate(self, bytes_per_second: float, now: float) -> None:
         """Put a rate in force that was chosen within the bounds of the quota's source; the lists stay as they are."""
+        self._note_lowering(bytes_per_second, now)
         self.quota = self.quota.at(bytes_per_second)
         self.budget.change_rate(bytes_per_second, now)
         self._bound()

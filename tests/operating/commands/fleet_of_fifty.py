@@ -34,12 +34,13 @@ def role(n: int, *, leads: bool) -> dict[str, Any]:
     lag = 0 if n % 3 else 1_000 * (n + 1) ** 2
     quota: float | None = None if n == 33 else 50.0 * MIB
     rate = min(lag * 1000.0, 49.5 * MIB)
+    passes = 58.0 * MIB if n == 9 and leads else rate
     stalled = n == 21
     return {
         "served": leads or n != 7,
         "quota_bytes_per_second": 300.0 if n == 44 and leads else quota,
-        "rate_bytes_per_second": 58.0 * MIB if n == 9 and leads else rate,
-        "passing_bytes_per_second": {"catching_up": rate, "in_sync": 3.5 * MIB, "other": (1 + n) * 10_000.0},
+        "rate_bytes_per_second": passes,
+        "passing_bytes_per_second": {"catching_up": passes, "in_sync": 3.5 * MIB, "other": (1 + n) * 10_000.0},
         "omitted_partitions_total": 17 * n,
         "connections": 0 if n == 26 else 6,
         "connections_without_fetches": 0,

@@ -127,3 +127,10 @@ def test_where_the_configuration_cannot_be_looked_for_it_is_said(
     monkeypatch.setattr("operating.commands.status.DEFAULT_CONFIG", Path("p" * 300))
     result = sidecar("status", "--once")
     assert (result.exit_code, result.output) == (1, f"Error: {'p' * 300}: cannot be read: File name too long\n")
+
+
+def test_whether_a_move_is_done_is_not_asked_of_one_sidecar(sidecar: Sidecar) -> None:
+    """One that has just started knows of no lag, and a replica that nobody has asked for in 30 seconds has none."""
+    examples = sidecar("status", "--help").output.partition("Examples:")[2]
+    assert "lag_messages == 0" not in examples
+    assert "throttle-sidecar verify move.json --bootstrap kafka-101:9092" in examples

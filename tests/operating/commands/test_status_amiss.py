@@ -6,9 +6,18 @@ import pytest
 
 from operating.commands.status_rows import Sidecar, rows
 from operating.commands.status_words import warnings
-from proxy.observing.throttle_page import DoubtState, JournalState, Page, QuotasState, RateState, RoleState
+from proxy.observing.throttle_page import (
+    DoubtState,
+    JournalState,
+    Page,
+    PassingState,
+    QuotasState,
+    RateState,
+    RoleState,
+)
 
 MIB = 2.0**20
+TOO_MUCH = "broker 1, leader: more than 105 % of the quota has passed to replicas behind in the last 11 seconds"
 LATE = RateState("x", 1.0, 9.0, late=True, reason="it will be late")
 
 
@@ -24,8 +33,9 @@ def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
     ("role", "page", "warning"),
     [
         ({"quota_bytes_per_second": 0.0}, {}, "broker 1, leader: the quota is 0, catch-up stands still"),
-        ({"rate_bytes_per_second": 4.3 * MIB}, {},
-         "broker 1, leader: more than 105 % of the quota has passed in the last 11 seconds"),
+        ({"passing_bytes_per_second": PassingState(4.3 * MIB)}, {}, TOO_MUCH),
+        ({"passing_bytes_per_second": PassingState(4.3 * MIB), "lowered_seconds": 12.0}, {}, TOO_MUCH),
+        ({"passing_bytes_per_second": PassingState(5 * MIB), "connections": 4}, {}, TOO_MUCH),
         ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x), not throttled"),
         ({"doubts": (DoubtState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
         ({"connections_without_fetches": 2}, {},
@@ -48,9 +58,14 @@ def test_what_is_warned_of_is_marked(role: dict[str, Any], page: dict[str, Any],
     [
         {},
         {"quota_bytes_per_second": None, "rate_bytes_per_second": 900 * MIB},
-        {"rate_bytes_per_second": 4.1 * MIB},
-        # One that sets itself may have been higher within those eleven seconds.
-        {"rate_bytes_per_second": 8 * MIB, "rate": RateState("x", 1.0, 9.0)},
+        {"passing_bytes_per_second": PassingState(4.1 * MIB)},
+        # The quota was higher within those eleven seconds, or may have been.
+        {"passing_bytes_per_second": PassingState(8 * MIB), "lowered_seconds": 10.0},
+        {"passing_bytes_per_second": PassingState(8 * MIB), "rate": RateState("x", 1.0, 9.0)},
+        # Nothing holds back what goes to replicas in sync, and a batch comes whole.
+        {"rate_bytes_per_second": 8 * MIB, "passing_bytes_per_second": PassingState(0.0, 8 * MIB)},
+        {"quota_bytes_per_second": MIB / 16, "passing_bytes_per_second": PassingState(MIB / 7), "connections": 1},
+        {"rate_bytes_per_second": 8 * MIB},  # an older sidecar, which does not say what passes
         {"quota_bytes_per_second": None, "connections_without_fetches": 2},
     ],
 )
@@ -58,7 +73,14 @@ def test_what_is_as_it_should_be_is_neither_marked_nor_warned_of(role: dict[str,
     assert found(role, {}) == (False, [])
 
 
-@pytest.mark.parametrize("role", [{"quota_bytes_per_second": 0.0}, {"rate": LATE}])
+@pytest.mark.parametrize(
+    "role",
+    [
+        {"quota_bytes_per_second": 0.0},
+        {"rate": LATE},
+        {"passing_bytes_per_second": PassingState(900 * MIB)},
+    ],
+)
 def test_a_quota_that_is_only_observed_holds_nothing_back(role: dict[str, Any]) -> None:
     _, told = found(role, {"enforce": False})
     assert told == ["broker 1: observing only, nothing is throttled (mode.enforce is false)"]

@@ -52,6 +52,18 @@ def test_a_role_that_is_not_served_is_no_row() -> None:
     assert (3, "follower") not in [(row.page.broker, row.name) for row in rows(FLEET).roles]
 
 
+@pytest.mark.parametrize(
+    ("which", "pages"),
+    [
+        (Filter(), [(1, ["leader", "follower"]), (2, ["leader", "follower"]), (3, ["leader"]), (4, ["leader"])]),
+        (Filter(roles=frozenset({"follower"})), [(1, ["follower"]), (2, ["follower"])]),
+    ],
+)
+def test_a_page_has_the_roles_that_are_shown(which: Filter, pages: list[tuple[int, list[str]]]) -> None:
+    """Of others nothing is to be said: neither until when they hold nor what changes."""
+    assert sorted((page.broker, list(page.roles)) for page in rows(FLEET, which).pages) == pages
+
+
 def test_a_topic_chooses_its_partitions_and_the_roles_that_have_some() -> None:
     found = rows(FLEET, Filter(topics=("ord*",)))
     assert [(row.page.broker, row.name) for row in found.roles] == [(4, "leader")]
@@ -72,6 +84,19 @@ def test_totals_are_of_those_that_are_shown() -> None:
     assert (leader.quota, leader.rate, leader.lag_messages) == (15 * MIB, 2 * MIB, 517)
     assert (leader.in_sync, leader.unthrottled) == (2.0, 1.0)
     assert leader.eta is None  # one gets nowhere
-    assert (follower.quota, follower.rate, follower.limited_rate, follower.eta) == (None, 2 * MIB, 0.0, 0.0)
+    assert (follower.quota, follower.rate, follower.limited_rate, follower.eta) == (0.0, 2 * MIB, 0.0, 0.0)
     (only,) = totals(rows(FLEET, Filter(frozenset({"leader"}), frozenset({1, 2}))).roles)
     assert (only.eta, only.quota) == (50.0, 6 * MIB)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "total", "limited_rate"),
+    [((0.0, 0.0), 0.0, 0.0), ((0.0, 4.0), 4.0, 1.0), ((None, 4.0), 4.0, 1.0), ((None, None), None, 0.0)],
+)
+def test_a_quota_of_nothing_is_no_missing_one(
+    quotas: tuple[float | None, ...], total: float | None, limited_rate: float
+) -> None:
+    """What passes at a quota of 0 is of replicas in sync, and no part of the others' quota."""
+    fleet = [sidecar(n, leader=RoleState(quota, 1.0)) for n, quota in enumerate(quotas)]
+    (found,) = totals(rows(fleet).roles)
+    assert (found.quota, found.limited_rate) == (total, limited_rate)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,15 +16,17 @@ from proxy.observing.exposition import Exposition
 from proxy.observing.metrics import Sources
 from proxy.observing.pages import lists_openmetrics
 from proxy.process.supervision import Task
-from proxy.quotas import Change, Quotas, RoleQuota
+from proxy.quotas import Change, Deadline, Quotas, RateSource, RoleQuota
 from proxy.quotas.finer_rates import Entity
 from proxy.quotas.query_signals import Signal
-from proxy.rates.choice import Choice, HeldBy
+from proxy.rates.choice import Choice, HeldBy, Observed
+from proxy.rates.role_rate import RoleRate
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics, Statistics
 from proxy.throttle.doubts import Doubt, Reason
 from proxy.throttle.finer import Bound
 from proxy.throttle.survey import RoleSurvey
+from tests.proxy.conversation import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +72,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     )
     return Sources(
         statistics=Statistics(leader=leader, follower=follower),
-        reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), last_reload_successful=False),
+        reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), False, last_success_timestamp_seconds=1234.0),
         quotas=lambda: QUOTAS,
         limit_bytes_per_second=lambda role: QUOTAS.of(role).bytes_per_second,
         bounds=lambda role: [BOUND] if role is Role.LEADER else [],
@@ -175,7 +177,7 @@ PREFIX = "replication_throttle_"
         (PREFIX + "config_reloads_total", {"outcome": "failed"}, 2),
         (PREFIX + "config_reloads_total", {"outcome": "changed"}, 0),
         (PREFIX + "config_last_reload_successful", {}, 0),
-        (PREFIX + "config_last_reload_success_timestamp_seconds", {}, 0),
+        (PREFIX + "config_last_reload_success_timestamp_seconds", {}, 1234),
         (PREFIX + "config_info", {"hash": "abc"}, 1),
         (PREFIX + "task_restarts_total", {"task": "journal"}, 3),
         (PREFIX + "task_restarts_total", {"task": "http"}, 0),
@@ -192,7 +194,36 @@ def test_what_does_not_end_has_no_time() -> None:
     assert (PREFIX + "quota_next_change_timestamp_seconds", (("role", "follower"),)) not in names
 
 
+def test_quotas_that_are_none_were_never_read() -> None:
+    """A sample of 0 was an age of fifty years."""
+    of = replace(sources(), reloads=ReloadStatistics(last_reload_successful=False))
+    assert (PREFIX + "config_last_reload_success_timestamp_seconds", ()) not in scrape(of)
+
+
 def test_a_change_of_the_mode_is_one_of_both_roles() -> None:
     of = replace(sources(), upcoming=lambda: Change(SOON, QUOTAS, replace(QUOTAS, enforce=True)))
     roles = {dict(labels)["role"] for name, labels in scrape(of) if "next_change" in name}
     assert roles == {"leader", "follower"}
+
+
+LOST = "p99: no good value for 20 s"
+WITHIN_AN_HOUR = RateSource(800 * MIB, MIB, Deadline(within=timedelta(hours=1)), auto=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "rate", "held_by", "words", "auto_rates"),
+    [
+        (WITHIN_AN_HOUR, 360e9 / 3480, HeldBy.DEADLINE, f"the least that ends by 2026-11-01 01:00:00 UTC; {LOST}", []),
+        (replace(WITHIN_AN_HOUR, deadline=None), MIB, HeldBy.SIGNAL_LOST, LOST, [MIB]),
+    ],
+    ids=["what the deadline needs", "min"],
+)
+def test_without_its_signal_a_rate_is_at_min_or_at_what_a_deadline_needs(
+    source: RateSource, rate: float, held_by: HeldBy, words: str, auto_rates: list[float]
+) -> None:
+    """A rate that the deadline needs is not one that was found to hurt nobody."""
+    observed = Observed(behind=1, lag_messages=1000, lag_bytes=360e9, lost=LOST)
+    found = RoleRate().choose(source, observed, MIB, since=SOON, wall=SOON, now=0.0)
+    assert (found.bytes_per_second, found.held_by, found.words) == (pytest.approx(rate), held_by, words)
+    shown = scrape(replace(sources(), chosen=lambda role: found if role is Role.LEADER else None))
+    assert [value for (name, _), value in shown.items() if name.endswith("auto_rate_bytes_per_second")] == auto_rates

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trio
 
+from proxy.config.last_good import keep_last_good
 from proxy.config.pushed_quotas import LATE_SECONDS
 from proxy.config.quota_file import read_quotas_file
 from proxy.config.reload import QuotaWatch
@@ -275,6 +276,18 @@ async def test_a_bad_file_is_a_warning(tmp_path: Path, page: StatusPage, watch: 
     assert "quotas.toml" in shown["last_error"]
 
 
+@pytest.mark.parametrize(("kept_at", "source"), [((1000.0, 2000.0), "last_good"), ((), "none")])
+def test_after_a_start_with_a_bad_file_it_is_told_since_when_the_quotas_were_kept(
+    tmp_path: Path, page: StatusPage, kept_at: tuple[float, ...], source: str
+) -> None:
+    for now in kept_at:
+        keep_last_good(tmp_path / "state", QUOTAS.encode(), now)
+    (tmp_path / "quotas.toml").write_text("no")
+    watch = QuotaWatch.open(tmp_path / "quotas.toml", broker_id=101, log=RecordedLog(), state=tmp_path / "state")
+    shown = encoded(StatusPage(load_settings(tmp_path / "proxy.toml"), watch, {}).throttle(0.0))["quotas"]
+    assert (shown["source"], shown["last_success_timestamp_seconds"]) == (source, kept_at[0] if kept_at else None)
+
+
 def test_a_quota_that_was_lifted_is_null(page: StatusPage, throttles: dict[Role, RoleThrottle]) -> None:
     quota = RoleQuota(math.inf)
     throttles[Role.LEADER].apply(Quotas(leader=quota, follower=quota), 1.0)
@@ -316,10 +329,38 @@ async def test_what_changes_by_the_clock_is_told_ahead(tmp_path: Path, page: Sta
         "at": "2100-01-01T00:00:00Z",
         "enforce": True,
         "roles": {
-            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False, "rate_source": None},
-            "follower": {"quota_bytes_per_second": None, "replicas_change": False, "rate_source": None},
+            "leader": {"quota_bytes_per_second": 4 * MIB, "replicas_change": False, "rate_source": None, "bounds": []},
+            "follower": {"quota_bytes_per_second": None, "replicas_change": False, "rate_source": None, "bounds": []},
         },
     }
+
+
+RATE = "leader.replication.throttled.rate"
+PEER_UNTIL = f'[peers.102]\n{RATE} = "10MiB/s"\nuntil = 2100-01-01T00:00:00Z\n'
+PEER_IN_SCHEDULE = f'[[schedules]]\nuntil = 2100-01-01T00:00:00Z\n[schedules.peers.102]\n{RATE} = "5MiB/s"\n'
+FIVE = "5.00 MiB/s (5242880 B/s)"
+EXEMPT_UNTIL = f'[topics.x]\n{RATE} = "unlimited"\nuntil = 2100-01-01T00:00:00Z\n[topics."*"]\n{RATE} = "5MiB/s"\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "name", "before", "after"),
+    [
+        (PEER_UNTIL, "peer", "102", "10.00 MiB/s (10485760 B/s)", "unlimited"),
+        (PEER_IN_SCHEDULE, "peer", "102", FIVE, "unlimited"),
+        (f"[peers.102]\n{RATE} = 7\n{PEER_IN_SCHEDULE}", "peer", "102", FIVE, "7 B/s"),
+        (EXEMPT_UNTIL, "topic", "x", "unlimited", f"{FIVE} shared with topic *"),
+    ],
+    ids=["until", "schedule", "schedule over a section", "a topic exempt from a glob's rate"],
+)
+async def test_of_the_rates_inside_those_that_change_by_the_clock_are_told_ahead(
+    tmp_path: Path, page: StatusPage, watch: QuotaWatch, more: str, kind: str, name: str,
+    before: str, after: str,
+) -> None:  # fmt: skip
+    (tmp_path / "quotas.toml").write_text(f'{QUOTAS}[peers.103]\n{RATE} = "1MiB/s"\n{more}')
+    await watch.reload("test")
+    roles = encoded(page.throttle(0.0))["quotas"]["next_change"]["roles"]
+    assert roles["follower"]["bounds"] == []
+    assert roles["leader"]["bounds"] == [{"kind": kind, "name": name, "before": before, "after": after}]
 
 
 def test_the_journal_is_told_of_if_there_is_one(page: StatusPage, tmp_path: Path, watch: QuotaWatch) -> None:

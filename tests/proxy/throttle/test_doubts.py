@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
-from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota
+from proxy.quotas import EVERY_PARTITION, NO_PARTITION, Partitions, RoleQuota, effective, parse_quotas
 from proxy.roles import Role
 from proxy.throttle.doubts import ALONE_SECONDS, MOST_NAMED, Reason, RoleDoubts, unknown_replicas
 from proxy.throttle.racks import RackDoubts
 
 MIB = 2**20
 QUOTA = RoleQuota.of_every_topic(MIB)
+RATE = "leader.replication.throttled.rate"
 
 
 def reasons(doubts: RoleDoubts) -> list[Reason]:
@@ -66,6 +69,46 @@ def test_a_rate_whose_unit_was_forgotten(rate: int, *, doubted: bool) -> None:
     doubts = RoleDoubts(Role.LEADER)
     doubts.look(RoleQuota.of_every_topic(rate), 1, [], 0.0)
     assert reasons(doubts) == ([Reason.TINY_RATE] if doubted else [])
+
+
+def quota_of(*sections: str, broker: str = '"1GiB/s"') -> RoleQuota:
+    """Broker 101's as a leader, with every replica listed."""
+    text = f'[brokers.default]\n{RATE} = {broker}\nleader.replication.throttled.replicas = "*"\n'
+    content = "\n".join((text, *sections)).encode()
+    return effective(parse_quotas(content, source="x"), 101, datetime(2026, 11, 1, tzinfo=UTC)).leader
+
+
+@pytest.mark.parametrize("broker", ['"1GiB/s"', '"unlimited"'])
+def test_rates_inside_are_doubted_as_the_brokers_is_and_a_stop_is_called_one(broker: str) -> None:
+    quota = quota_of(f"[peers.102]\n{RATE} = 50", f"[peers.103]\n{RATE} = 0", broker=broker)
+    (doubt,) = RoleDoubts(Role.LEADER).look(quota, 1, [], 0.0)
+    assert (doubt.reason, doubt.size) == (Reason.TINY_RATE, 1)
+    tiny, stop = doubt.text.split("; ")
+    assert tiny.startswith("rates inside the quota are less than the 64 KiB that are asked for at a time")
+    assert tiny.endswith("Was a unit forgotten? peer 102 has 50 B/s")
+    assert stop == "catch-up is stopped on purpose, by a rate of 0, for peer 103"
+
+
+@pytest.mark.parametrize(
+    ("inside", "broker", "size", "ends"),
+    [
+        ((f"[topics.x]\n{RATE} = 0",), '"1GiB/s"', 0, "by a rate of 0, for topic x"),
+        ((f"[peers.102]\n{RATE} = 50",), "60", 2, "peer 102 has 50 B/s"),
+        (tuple(f"[peers.{n}]\n{RATE} = 9" for n in range(MOST_NAMED + 7)), '"1GiB/s"', 12, "has 9 B/s and 7 more"),
+    ],
+    ids=["a stop alone is no doubt to count", "inside a tiny one", "many"],
+)
+def test_how_many_rates_are_doubted(inside: tuple[str, ...], broker: str, size: int, ends: str) -> None:
+    (doubt,) = RoleDoubts(Role.LEADER).look(quota_of(*inside, broker=broker), 1, [], 0.0)
+    assert doubt.size == size
+    assert doubt.text.endswith(ends)
+
+
+def test_rates_inside_that_bound_nothing_are_not_doubted() -> None:
+    """No list selects anything; or the rate is as large as what is asked for at a time."""
+    tiny = quota_of(f"[peers.102]\n{RATE} = 50")
+    assert RoleDoubts(Role.LEADER).look(replace(tiny, otherwise=NO_PARTITION), 1, [], 0.0) == ()
+    assert RoleDoubts(Role.LEADER).look(quota_of(f"[peers.102]\n{RATE} = 65536"), 1, [], 0.0) == ()
 
 
 def test_lists_are_compared_with_what_the_cluster_has() -> None:

@@ -29,6 +29,17 @@ def test_requests_are_shaped_only_under_a_quota_that_is_enforced(rate: float, *,
     assert subject.shapes is shapes
 
 
+def test_when_a_rate_was_lowered_is_known() -> None:
+    subject = throttle(4 * MIB)
+    assert math.isinf(subject.lowered_at)
+    for now, rate in ((1.0, 8 * MIB), (2.0, 8 * MIB), (3.0, 2 * MIB), (4.0, 2 * MIB)):
+        subject.apply(quotas(rate), now)
+    assert subject.lowered_at == 3.0
+    subject.change_rate(MIB, 5.0)
+    subject.change_rate(3 * MIB, 6.0)
+    assert subject.lowered_at == 5.0
+
+
 def test_a_rate_with_auto_is_granted_in_small_portions() -> None:
     """acks=all records on the same connection wait for what catches up before them."""
     fixed, auto = RoleQuota(100.0 * MIB), RoleQuota(source=RateSource(400.0 * MIB, 100.0 * MIB, auto=True))
