@@ -17,13 +17,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from lab.addresses import held_ports
 from lab.authority import Authority
 from lab.processes import dies_with_us
 
@@ -73,20 +73,16 @@ def tree_of(commit: str, into: Path) -> Path:
 
 def started(programs: Path, home: Path, *, tls: bool) -> float:
     """CPU seconds of one start, with the two milliseconds of what has it end with us."""
-    with ExitStack() as kept:
-        # The ports are free until these sockets are closed. If somebody takes one before the sidecar does, the start
-        # fails.
-        sockets = [kept.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
-        listen, port = (each.getsockname()[1] for each in sockets)
-    config = f'[broker]\nid = 101\n[http]\nlisten = "127.0.0.1:{port}"\n[quotas]\nfile = "quotas.toml"\n'
-    config += f'[ingress]\nlisten = "127.0.0.1:{listen}"\nupstream = "127.0.0.1:19092"\n{KEYS if tls else ""}'
-    (home / "proxy.toml").write_text(config)
     command = [*dies_with_us(), str(programs / "throttle-sidecar"), "run", "--config", str(home / "proxy.toml")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            return _cpu_until_ready(process, port)
-        finally:
-            process.kill()
+    with held_ports(2) as (listen, port):
+        config = f'[broker]\nid = 101\n[http]\nlisten = "127.0.0.1:{port}"\n[quotas]\nfile = "quotas.toml"\n'
+        config += f'[ingress]\nlisten = "127.0.0.1:{listen}"\nupstream = "127.0.0.1:19092"\n{KEYS if tls else ""}'
+        (home / "proxy.toml").write_text(config)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            try:
+                return _cpu_until_ready(process, port)
+            finally:
+                process.kill()
 
 
 def _cpu_until_ready(process: subprocess.Popen[bytes], port: int) -> float:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from lab.addresses import free_ports
+from lab.addresses import free_ports, held_ports
 from lab.exposition import parse_exposition
 from lab.processes import Process, accepts_connections, wait_until
 
@@ -52,10 +52,12 @@ class Program:
 class Sidecar:
     """One sidecar process with its files."""
 
-    def __init__(self, program: Program, mode: Mode, home: Path, leaders: Mapping[str, int]) -> None:
+    def __init__(
+        self, program: Program, mode: Mode, home: Path, leaders: Mapping[str, int], ports: Mapping[str, int]
+    ) -> None:
         self.mode = mode
         self.home = home
-        self.ports = dict(zip((*DOORS, "http"), free_ports(len(DOORS) + 1), strict=True))
+        self.ports = ports
         self.config = home / "proxy.toml"
         self.quotas = home / "quotas" / "quotas.toml"
         home.mkdir(parents=True)
@@ -192,11 +194,14 @@ async def _leading(leader: StrangeLeader, handed_over: socket.socket) -> AsyncIt
 async def _running(
     program: Program, mode: Mode, home: Path, party: Party, strange_leader: int
 ) -> AsyncIterator[Sidecar]:
-    sidecar = Sidecar(program, mode, home, {**party.leaders, "strange": strange_leader})
-    try:
-        await sidecar.start()
-        await party.begin(sidecar.ports)
-        yield sidecar
-    finally:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
-            await sidecar.process.kill()
+    # Held all the time, so that nobody takes them while the sidecar is away between two starts.
+    with held_ports(len(DOORS) + 1) as held:
+        ports = dict(zip((*DOORS, "http"), held, strict=True))
+        sidecar = Sidecar(program, mode, home, {**party.leaders, "strange": strange_leader}, ports)
+        try:
+            await sidecar.start()
+            await party.begin(sidecar.ports)
+            yield sidecar
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 10):
+                await sidecar.process.kill()

@@ -2,7 +2,8 @@
 
 Names and ports are the same for everybody (brokers advertise `kafka-101:9092`). The *address* of a name depends on who
 asks, because each party has a hosts file of its own. That is how traffic between brokers is led through sidecars and
-taps without privileges. Pure but for `free_subnet` and `free_ports`. Invariant: no two parties share an address.
+taps without privileges. Pure but for `free_subnet`, `free_ports` and `held_ports`. Invariant: no two parties share an
+address.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from .errors import LabError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
 KAFKA_PORT = 9092
@@ -167,6 +168,22 @@ def free_ports(count: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@contextlib.contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports of 127.0.0.1 that the system gives to nobody who asks for any, until the block ends.
+
+    Whoever is told one, and binds with SO_REUSEADDR, listens there meanwhile, as often as it likes: the sockets that
+    hold them do not listen, so no connection reaches them. A port that is let go before its program listens may be
+    another process's by then.
+    """
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", 0))
+        yield [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _free(address: str, port: int) -> bool:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PACKAGE = "prometheus"
 """Debian's: server and promtool."""
 _START_SECONDS = 30.0
-_HTTP_SECONDS = 5.0
+_HTTP_SECONDS = 20.0
 
 
 class Sample(NamedTuple):

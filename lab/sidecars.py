@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .security import Secured
 
 _START_SECONDS = 30.0
-_HTTP_SECONDS = 2.0
+_HTTP_SECONDS = 20.0
 _EFFECT_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _TAKEN_OVER = '"taken_over"'

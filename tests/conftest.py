@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -22,7 +23,23 @@ settings.register_profile("same", settings.get_profile("new"), derandomize=True,
 settings.load_profile("same")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile") in (None, "same"):
+        _draw_no_constants_of_ours()
+    _end_on_sigterm_as_on_ctrl_c()
+
+
+def _draw_no_constants_of_ours() -> None:
+    """Hypothesis draws constants that stand in the local modules that are imported by then, also where it is to draw
+    the same examples each time. So these depended on which tests had run before in the same process."""
+    assert hasattr(providers, "is_local_module_file"), (
+        "expected Hypothesis to ask `is_local_module_file` whose constants it draws: see where this version does, or "
+        "the examples of a test depend on the tests before it (tests/test_same_examples.py)"
+    )
+    providers.is_local_module_file = lambda _: False
+
+
+def _end_on_sigterm_as_on_ctrl_c() -> None:
     """SIGTERM ends a run of tests as Ctrl-C does: mounts, network namespaces and rules of iptables are undone, which
     Python would leave behind, since it ends on the spot.
 

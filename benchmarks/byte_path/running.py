@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lab.addresses import free_ports
+from lab.addresses import held_ports
 from lab.processes import Process, accepts_connections, dies_with_us, kill_all
 
 from .follower import Order, encode
@@ -122,26 +122,28 @@ def running(peers: Sequence[Peer], home: Path) -> Iterator[tuple[Pair, list[Cont
     Raises BenchError if one that is here does not start.
     """
     pair, contenders, missing = Pair(), [], {}
-    try:
-        for peer in peers:
-            try:
-                contenders.append(_start(peer, home, pair.leader_port))
-            except MissingError as why:
-                missing[peer.name] = str(why)
-        for contender in contenders:
-            _wait_listening(contender)
-        yield pair, contenders, missing
-    finally:
-        kill_all(contender.process for contender in contenders if contender.process is not None)
-        pair.close()
+    with contextlib.ExitStack() as held:
+        try:
+            for peer in peers:
+                try:
+                    contenders.append(_start(peer, home, pair.leader_port, held))
+                except MissingError as why:
+                    missing[peer.name] = str(why)
+            for contender in contenders:
+                _wait_listening(contender)
+            yield pair, contenders, missing
+        finally:
+            kill_all(contender.process for contender in contenders if contender.process is not None)
+            pair.close()
 
 
-def _start(peer: Peer, home: Path, leader_port: int) -> Contender:
+def _start(peer: Peer, home: Path, leader_port: int, held: contextlib.ExitStack) -> Contender:
+    """Its ports are held until `held` is closed."""
     if peer.command is None:
         return Contender(peer, [leader_port], None)
     own = home / peer.name
     own.mkdir()
-    http, *ports = free_ports(1 + peer.listeners)
+    http, *ports = held.enter_context(held_ports(1 + peer.listeners))
     process = Process(peer.name, peer.command(Place(own, ports, leader_port, http)), output=own / "output.log")
     process.start()
     return Contender(peer, ports, process)

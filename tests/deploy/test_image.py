@@ -38,7 +38,7 @@ BROKERS = (101, 102)
 QUOTA = 4 * MIB
 MOVE = Move("sidecar strict", "both", QUOTA, partitions=4, bytes_per_partition=6 * MIB)
 MOST_BYTES_OVER_BASE = 150 * MIB
-STOP_SECONDS = 5.0
+STOP_SECONDS = 10.0
 """A drain ends as soon as nothing is in flight: a fetch at most (500 ms), and HTTP's second."""
 TRANSPARENT = "transparent"
 OVERLAY = "overlays/transparent"
@@ -190,8 +190,8 @@ async def test_sigterm_ends_it_within_the_grace_period(deployed: Deployed, conta
         await trio.to_thread.run_sync(stop)
         assert time.monotonic() - began < STOP_SECONDS
         assert containers.inspect(deployed.name)["State"]["ExitCode"] == 0
+        await sidecar.process.wait_exit()  # the last line may come after podman has said that it stopped
         assert '"event":"stopped"' in sidecar.log_lines()[-1].replace('": "', '":"')
-        await sidecar.process.wait_exit()
         await sidecar.start()
         outcome = await move.finish(timeout_seconds=60)
         assert outcome.equal, outcome.comparisons

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 UV = ROOT / ".tools" / "bin" / "uv"
+
+pytestmark = pytest.mark.timeout(300)  # the first test is charged with the installation
 START_SECONDS = 30.0
 CONFIG = """
 [broker]
@@ -33,12 +35,17 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("install")
     locked = home / "locked.txt"
     plain = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    for arguments in (
-        ["venv", "--python", sys.executable, home / "venv"],
-        ["export", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", "--output-file", locked],
-        ["pip", "install", "--python", home / "venv" / "bin" / "python", "--constraint", locked, ROOT],
-    ):
-        subprocess.run([UV, "--quiet", *arguments], cwd=ROOT, env=plain, check=True, stdout=subprocess.DEVNULL)
+
+    def uv(*arguments: object, check: bool = True) -> bool:
+        done = subprocess.run([UV, "--quiet", *arguments], cwd=ROOT, env=plain, check=check, stdout=subprocess.DEVNULL)
+        return done.returncode == 0
+
+    uv("venv", "--python", sys.executable, home / "venv")
+    uv("export", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", "--output-file", locked)
+    install = ("pip", "install", "--python", home / "venv" / "bin" / "python", "--constraint", locked, ROOT)
+    # The index is asked only for what this machine does not have yet: at times it does not answer.
+    if not uv(*install, "--offline", check=False):
+        uv(*install)
     return home / "venv" / "bin"
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.addresses import Addresses, Route, after_egress, after_tap, first_hop, free_subnet, hosts_file
+from lab.addresses import Addresses, Route, after_egress, after_tap, first_hop, free_subnet, held_ports, hosts_file
 from lab.errors import LabError
 
 if TYPE_CHECKING:
@@ -73,3 +73,15 @@ def test_somebody_on_every_address_is_an_error() -> None:
         pytest.raises(LabError, match=r"127\.77\.77\.250"),
     ):
         free_subnet((1,), choice=Stuck())
+
+
+def test_a_held_port_is_for_whoever_was_told_it_alone() -> None:
+    with held_ports(2) as (port, other):
+        assert port != other
+        with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
+            stranger.bind(("127.0.0.1", port))
+        for _ in range(2):  # as a program that is started again
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)) as server, socket.create_connection(("127.0.0.1", port)):
+                server.accept()[0].close()

@@ -33,7 +33,7 @@ def test_a_refused_batch_is_an_error() -> None:
 
 def test_a_leader_that_does_not_know_the_topic_yet_is_sent_the_same_batches_again() -> None:
     """Metadata reaches it after it has been made the leader: it lists offsets by then, and takes no records."""
-    with FakeBroker("127.88.5.1", errors=(3, 3, 0)) as broker:
+    with FakeBroker("127.88.10.1", errors=(3, 3, 0)) as broker:
         done = fill("orders", {0: broker.address}, bytes_per_partition=10_000)
     first, second, third = broker.received[:3]
     assert done.batches == 1
@@ -44,7 +44,7 @@ def test_a_leader_that_does_not_know_the_topic_yet_is_sent_the_same_batches_agai
 def test_a_leader_that_never_knows_the_topic_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.load.KNOWN_SECONDS", 0.2)
     with (
-        FakeBroker("127.88.6.1", errors=(3,) * 100) as broker,
+        FakeBroker("127.88.11.1", errors=(3,) * 100) as broker,
         pytest.raises(LabError, match=r"refused a batch.*error_code=3"),
     ):
         fill("orders", {0: broker.address}, bytes_per_partition=10_000)

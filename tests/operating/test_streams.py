@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
+
+from lab.addresses import held_ports
 
 from .commands.conftest import PROXY, QUOTAS
 
@@ -35,18 +37,17 @@ def shell(line: str, *arguments: object, **environment: str) -> subprocess.Compl
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_sidecar_runs_and_takes_no_socket_for_its_output(config: Path, closed: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = "{}:{}".format(*free.getsockname())
-    run = ["run", "--config", str(config), "--set", f"http.listen={address}"]
-    command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", PROGRAM, *run]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        try:
-            assert _healthy(f"http://{address}/healthz")
-            standard = [str(Path(f"/proc/{process.pid}/fd/{number}").readlink()) for number in range(3)]
-            process.send_signal(signal.SIGTERM)
-            _, errors = process.communicate(timeout=LIMIT_SECONDS)
-        finally:
-            process.kill()
+    with held_ports(1) as (port,):
+        run = ["run", "--config", str(config), "--set", f"http.listen=127.0.0.1:{port}"]
+        command = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", PROGRAM, *run]
+        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+            try:
+                assert _healthy(f"http://127.0.0.1:{port}/healthz")
+                standard = [str(Path(f"/proc/{process.pid}/fd/{number}").readlink()) for number in range(3)]
+                process.send_signal(signal.SIGTERM)
+                _, errors = process.communicate(timeout=LIMIT_SECONDS)
+            finally:
+                process.kill()
     assert (process.returncode, errors) == (0, b"")
     assert standard.count("/dev/null") == closed.count("&-"), standard
     assert all(each.startswith(("pipe:", "/dev/null")) for each in standard), standard

@@ -15,11 +15,15 @@ from proxy.config.settings import load_settings
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, read_all
 from tests.proxy.test_server import running, until
-from tests.proxy.tls_stage import DIALS, KAFKA, NAME, SETTINGS, Keys, counted_all, waits
+from tests.proxy.tls_stage import DIALS, KAFKA, NAME, PATIENT_SECONDS, SETTINGS, Keys, counted_all, waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+IMPATIENT_SECONDS = 0.3
+"""Of a handshake for which the leader does nothing."""
 
 
 @pytest.fixture
@@ -76,11 +80,13 @@ async def test_a_leader_that_is_not_who_it_should_be_gets_nothing(tmp_path: Path
     seen = bytearray()
     with socket.create_server(("127.0.0.1", 0)) as impostor:
         path = tmp_path / "proxy.toml"
-        path.write_text(SETTINGS.format(upstream=impostor.getsockname()[1], tls=DIALS))
+        seconds = IMPATIENT_SECONDS if reason == "timeout" else PATIENT_SECONDS
+        upstream = impostor.getsockname()[1]
+        path.write_text(SETTINGS.format(upstream=upstream, tls=DIALS, handshake_seconds=seconds))
 
         def leads() -> None:
             with impostor.accept()[0] as sock:
-                sock.settimeout(5)
+                sock.settimeout(PATIENT_SECONDS)
                 seen.extend(sock.recv(4096, socket.MSG_PEEK))
                 attack(keys, sock)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,12 +16,15 @@ import warnings
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
 import pytest
 import trio
 import trio.testing
 
+from lab.addresses import held_ports
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings
 from lab.embedded.leader import EmbeddedLeader
 from protocol.wire.framing import with_length
@@ -38,7 +42,6 @@ from tests.proxy.relay.wire import T0, T1, answer, entry, parsed, read_all, read
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from proxy.config.settings import Address, Settings
 
@@ -64,6 +67,10 @@ drain = "{drain}"
 """
 TWO = {T0: 0, T1: 0}
 TAKES_EFFECT_SECONDS = 0.25
+LIMIT_SECONDS = 30.0
+"""Against a test that hangs: a machine that is busy with other tests stands still for seconds now and then."""
+HOLD_MS = 60_000
+"""Longer than any test: a hold that ends was ended by what the test did."""
 
 
 def write_quotas(folder: Path, rate: str) -> None:
@@ -124,7 +131,7 @@ def port(of: trio.SocketListener) -> int:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(2):
+    with trio.fail_after(LIMIT_SECONDS):
         while not condition():
             await trio.testing.wait_all_tasks_blocked(0.001)
 
@@ -137,7 +144,7 @@ async def hold(sidecar: Running, leader: trio.SocketListener, folder: Path) -> t
     await read_frame(ours)
     await ours.send_all(with_length(answer([entry(0), entry(1)])))
     await read_frame(follower)
-    await follower.send_all(with_length(fetch_frame(TWO, max_wait_ms=10_000)))
+    await follower.send_all(with_length(fetch_frame(TWO, max_wait_ms=HOLD_MS)))
     await until(lambda: sidecar.statistics.leader.held_requests > 0)
     return follower, ours
 
@@ -146,8 +153,9 @@ async def hold(sidecar: Running, leader: trio.SocketListener, folder: Path) -> t
 async def test_a_port_in_use_is_an_error_at_start_and_leaves_nothing_open(taken: str, tmp_path: Path) -> None:
     write_quotas(tmp_path, "0")
     with socket.create_server(("127.0.0.1", 0)) as other, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()  # what an earlier test left open is none of this one's
         warnings.simplefilter("error", ResourceWarning)
-        gc.collect()
         before = open_files()
         in_use = other.getsockname()[1]
         of = settings(tmp_path, upstream=9, **{taken: in_use})
@@ -174,16 +182,20 @@ async def test_both_roles_are_relayed_and_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rate", ['"1GiB/s"', '"unlimited"'])
 async def test_a_new_file_ends_a_hold_in_time(rate: str, tmp_path: Path) -> None:
-    write_quotas(tmp_path, "0")
-    async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
-        follower, ours = await hold(sidecar, leader, tmp_path)
-        await trio.sleep(0.1)
-        write_quotas(tmp_path, rate)
-        written = trio.current_time()
-        await read_frame(ours)
-        assert trio.current_time() - written < TAKES_EFFECT_SECONDS
-        await follower.aclose()
-        await ours.aclose()
+    """The median of five: in one alone the machine may have had something else to do."""
+    took = []
+    for _ in range(5):
+        write_quotas(tmp_path, "0")
+        async with listener() as leader, running(settings(tmp_path, upstream=port(leader))) as sidecar:
+            follower, ours = await hold(sidecar, leader, tmp_path)
+            await trio.sleep(0.1)
+            write_quotas(tmp_path, rate)
+            written = trio.current_time()
+            await read_frame(ours)
+            took.append(trio.current_time() - written)
+            await follower.aclose()
+            await ours.aclose()
+    assert median(took) < TAKES_EFFECT_SECONDS
 
 
 async def test_names_have_threads_of_their_own(tmp_path: Path) -> None:
@@ -221,7 +233,7 @@ async def test_files_that_change_under_load_lose_nothing(tmp_path: Path) -> None
             write_quotas(tmp_path, ["0", '"4MiB/s"', '"nonsense"', '"64KiB/s"', '"40MiB/s"'][turn % 5])
             await trio.sleep(0.005)
         write_quotas(tmp_path, '"unlimited"')
-        with trio.fail_after(5):
+        with trio.fail_after(LIMIT_SECONDS):
             await follower.wait_caught_up({key: log.log_end_offset for key, log in leader.logs.items()})
         nursery.cancel_scope.cancel()
     assert {k: log.digest() for k, log in follower.logs.items()} == {k: log.digest() for k, log in leader.logs.items()}
@@ -231,20 +243,22 @@ async def test_files_that_change_under_load_lose_nothing(tmp_path: Path) -> None
 async def test_sigterm_drains(tmp_path: Path) -> None:
     """What is held is answered, what is idle is closed, nothing new is accepted, and then it is over."""
     write_quotas(tmp_path, "0")
-    async with listener() as leader, running(settings(tmp_path, upstream=port(leader)), signals=True) as sidecar:
-        held, *ends = await hold(sidecar, leader, tmp_path)
-        idle = await sidecar.dial()
-        ends += [held, idle, await leader.accept()]
-        began = trio.current_time()
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert len(parsed(await read_frame(held))) == 2
-        assert await read_all(held) == await read_all(idle) == b""
-        await sidecar.finished.wait()
-        assert trio.current_time() - began < 1.5  # HTTP has a second of its own
-        with pytest.raises(OSError, match="connect"):
-            await sidecar.dial()
-        for end in ends:
-            await end.aclose()
+    async with listener() as leader:
+        of = settings(tmp_path, upstream=port(leader), drain="30s")
+        async with running(of, signals=True) as sidecar:
+            held, *ends = await hold(sidecar, leader, tmp_path)
+            idle = await sidecar.dial()
+            ends += [held, idle, await leader.accept()]
+            began = trio.current_time()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert len(parsed(await read_frame(held))) == 2
+            assert await read_all(held) == await read_all(idle) == b""
+            await sidecar.finished.wait()
+            assert trio.current_time() - began < 15  # half of what it has; HTTP has a second of its own
+            with pytest.raises(OSError, match="connect"):
+                await sidecar.dial()
+            for end in ends:
+                await end.aclose()
     causes = [line["cause"] for line in sidecar.log.lines if line["event"] == "connection_closed"]
     assert causes == ["drained", "drained"]
     assert sidecar.log.events[-1] == "stopped"
@@ -261,7 +275,7 @@ async def test_a_drain_ends_at_its_deadline(tmp_path: Path) -> None:
             began = trio.current_time()
             os.kill(os.getpid(), signal.SIGINT)
             assert await read_all(follower) == b""
-            assert 0.25 < trio.current_time() - began < 1
+            assert 0.25 < trio.current_time() - began < 10  # it would wait for the leader, who never answers
             await sidecar.finished.wait()
             await ours.aclose()
     causes = [line["cause"] for line in sidecar.log.lines if line["event"] == "connection_closed"]
@@ -275,6 +289,17 @@ async def test_sighup_reads_the_file_again(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGHUP)
         await trio.sleep(0.05)
         assert not sidecar.finished.is_set()
+
+
+def wait_deadly(pid: int, number: int) -> None:
+    """Until the process does not catch this signal any more: it does so right after it has told of the first one."""
+    over = time.monotonic() + LIMIT_SECONDS
+    while True:
+        (caught,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt"))
+        if not int(caught.split()[1], 16) & 1 << number - 1:
+            return
+        assert time.monotonic() < over, "it still catches it"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(("first", "second"), [("SIGTERM", "SIGTERM"), ("SIGTERM", "SIGINT")])
@@ -301,9 +326,9 @@ def test_a_second_signal_ends_at_once(first: str, second: str, tmp_path: Path) -
                     ours.recv(1000)
                     process.send_signal(getattr(signal, first))
                     assert json.loads(process.stdout.readline())["event"] == "drain_started"
-                    time.sleep(0.05)
+                    wait_deadly(process.pid, getattr(signal, second))
                     process.send_signal(getattr(signal, second))
-                    assert process.wait(2) == -getattr(signal, second)
+                    assert process.wait(LIMIT_SECONDS) == -getattr(signal, second)
             finally:
                 process.kill()
 
@@ -316,12 +341,11 @@ async def test_a_follower_that_is_gone_before_it_is_served_costs_nothing(tmp_pat
             follower.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
             follower.socket.close()
         async with await sidecar.dial() as follower:
-            while True:
+            await follower.send_all(with_length(fetch_frame({T0: len(TWO) * MIB})))
+            served = b""
+            while not served:
                 async with await leader.accept() as ours:
-                    with trio.move_on_after(0.2):
-                        await follower.send_all(with_length(fetch_frame({T0: len(TWO) * MIB})))
-                        if await ours.receive_some(1):
-                            break
+                    served = await ours.receive_some(1)  # nothing but the end of one that is gone
 
 
 async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once(tmp_path: Path) -> None:
@@ -344,21 +368,44 @@ async def test_who_dials_a_transparent_egress_itself_is_refused_and_told_of_once
     assert "3 connections refused (not_redirected)" in ready
 
 
-async def test_a_role_that_is_left_out_has_no_limit_for_an_alert_to_find(tmp_path: Path) -> None:
-    """quotas.toml may have a quota for it, as for every broker; nothing passes here that it could hold for."""
-    write_quotas(tmp_path, "4194304")
+LEADER_ALONE = """
+[brokers.default]
+leader.replication.throttled.rate = { auto = true, min = "1MiB/s", max = "9MiB/s" }
+leader.replication.throttled.replicas = "*"
+follower.replication.throttled.rate = "4MiB/s"
+follower.replication.throttled.replicas = "*"
+[peers.102]
+leader.replication.throttled.rate = "2MiB/s"
+until = 2100-01-01T00:00:00Z
+[auto.signals.p99]
+url = "http://127.0.0.1:1"
+query = "x"
+target = 1
+"""
+
+
+async def test_a_role_that_is_left_out_has_nothing_for_an_alert_to_find(tmp_path: Path) -> None:
+    """quotas.toml may have a quota for it, as for every broker; nothing passes here that it could hold for. For a rate
+    that sets itself in that role alone, a signal was asked for and told to be lost."""
+    (tmp_path / "quotas.toml").write_text(LEADER_ALONE)
     path = tmp_path / "proxy.toml"
     path.write_text(
         '[broker]\nid = 101\n[egress]\nmode = "transparent"\nlisten = "[::]:0"\n[http]\nlisten = "127.0.0.1:0"\n'
     )
     async with running(load_settings(path)) as sidecar:
+        await trio.sleep(1.5)  # rates are chosen once a second
         metrics = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/metrics")
-    assert 'replication_throttle_limit_bytes_per_second{role="follower"} 4.194304e+06' in metrics
-    assert 'replication_throttle_limit_bytes_per_second{role="leader"} +Inf' in metrics
+        page = await trio.to_thread.run_sync(get, sidecar.addresses["http.listen"], "/throttle")
+    samples = [line for line in metrics.splitlines() if not line.startswith("#")]
+    assert 'replication_throttle_limit_bytes_per_second{role="follower"} 4.194304e+06' in samples
+    assert 'replication_throttle_limit_bytes_per_second{role="leader"} +Inf' in samples
+    own = r"\w+_(auto|bound|deadline_needed|quota_until|quota_next)_"
+    assert [line for line in samples if re.match(own, line)] == []
+    assert json.loads(page)["roles"]["leader"]["rate"]["held_by"] == ""
 
 
 def get(http: Address, path: str) -> str:
-    with urllib.request.urlopen(f"http://{http}{path}", timeout=5) as answer:
+    with urllib.request.urlopen(f"http://{http}{path}", timeout=LIMIT_SECONDS) as answer:
         return str(answer.read().decode())
 
 
@@ -380,12 +427,12 @@ async def test_a_journal_that_is_not_written_is_a_warning_while_it_is_so(
 
 async def test_nobody_behind_it(tmp_path: Path) -> None:
     write_quotas(tmp_path, "0")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        free = closed.getsockname()[1]
-    async with running(settings(tmp_path, upstream=free)) as sidecar:
-        for _ in range(3):
-            async with await sidecar.dial() as follower:
-                assert await read_all(follower) == b""
+    with held_ports(1) as (free,):
+        of = settings(tmp_path, upstream=free)
+        async with running(of) as sidecar:
+            for _ in range(3):
+                async with await sidecar.dial() as follower:
+                    assert await read_all(follower) == b""
     ends = [(line["cause"], line["level"]) for line in sidecar.log.lines if line["event"] == "connection_closed"]
     assert ends == [("connect_failed", "warning")] * 3
 
@@ -393,16 +440,16 @@ async def test_nobody_behind_it(tmp_path: Path) -> None:
 async def test_an_upstream_that_leads_back_here_is_told_of_and_dials_nobody(tmp_path: Path) -> None:
     """Each connection dialled the next one, as fast as it went, until descriptors ran out."""
     write_quotas(tmp_path, "0")
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        free = closed.getsockname()[1]
-    path = settings(tmp_path, upstream=1, peer=free).path
-    path.write_text(path.read_text().replace('"127.0.0.1:1"\n[quotas]', f'"kafka-102:{free}"\n[quotas]'))
-    async with running(load_settings(path)) as sidecar:
-        trio.socket.set_custom_hostname_resolver(NameLookups(lambda _, *rest: socket.getaddrinfo("127.0.0.1", *rest)))
-        async with await sidecar.dial("egress.peers[0].listen") as follower:
-            assert await read_all(follower) == b""
-        await until(lambda: sidecar.statistics.follower.connections == 0)
-        ends = [line for line in sidecar.log.lines if line["event"] == "connection_closed"]
+    lookups = NameLookups(lambda _, *rest: socket.getaddrinfo("127.0.0.1", *rest))
+    with held_ports(1) as (free,):
+        path = settings(tmp_path, upstream=1, peer=free).path
+        path.write_text(path.read_text().replace('"127.0.0.1:1"\n[quotas]', f'"kafka-102:{free}"\n[quotas]'))
+        async with running(load_settings(path)) as sidecar:
+            trio.socket.set_custom_hostname_resolver(lookups)
+            async with await sidecar.dial("egress.peers[0].listen") as follower:
+                assert await read_all(follower) == b""
+            await until(lambda: sidecar.statistics.follower.connections == 0)
+    ends = [line for line in sidecar.log.lines if line["event"] == "connection_closed"]
     (end,) = ends
     assert end["cause"] == "connect_failed"
     assert f"expected another address than that of egress.peers[0].listen, found 127.0.0.1:{free}" in end["error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 WARM_UP = Move("unthrottled", bytes_per_partition=MIB, followers=(102, 103))
 """Brokers that have just started take 0.54 to 0.72 s from the request of their first move to its first byte, without
 sidecars as well; later ones take 0.08 s. That would be 5 % of a move's time, and say nothing of the quota."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first test that needs a cluster is charged with its start and its first move: 14 s on an idle machine, of the
+    60 s that every other test has."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(240))
 
 
 def _started(plan: ClusterPlan, *, first: Move | None = None) -> Iterator[Cluster]:

@@ -169,4 +169,4 @@ async def test_nor_of_the_consumer_group_protocol_of_kip_848(client: Client, rec
 async def test_librdkafka_on_the_shared_listener() -> None:
     """The short form."""
     async with cluster(plan("2.8")) as running:
-        await beside_a_throttled_move(Client(None), running, mebibytes=24, count=20)
+        await beside_a_throttled_move(Client(None), running, mebibytes=64, count=20)

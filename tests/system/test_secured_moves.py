@@ -7,6 +7,7 @@ came of each is added to build/secured_moves.jsonl.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -99,7 +100,7 @@ async def rest(_: Cluster) -> None:
     await trio.sleep(REST_SECONDS)
 
 
-async def moved(running: Cluster, side: Side, during: Callable[[Cluster], Awaitable[None]]) -> MoveResult:
+async def moved(running: Cluster, move: Move, during: Callable[[Cluster], Awaitable[None]]) -> MoveResult:
     """Carry a move out, and something beside it, which no connection may be lost over."""
     results: list[MoveResult] = []
     moving = trio.Event()
@@ -109,7 +110,7 @@ async def moved(running: Cluster, side: Side, during: Callable[[Cluster], Awaita
             moving.set()
 
     async def carry_out() -> None:
-        results.append(await Mover(running, tell=tell).run(at_every_version("sidecar strict", side)))
+        results.append(await Mover(running, tell=tell).run(move))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(carry_out)
@@ -153,7 +154,8 @@ async def test_secured_replication_keeps_to_the_quota(
     secured: Cluster, side: Side, record: Callable[..., None]
 ) -> None:
     chosen = secured.plan
-    result = await moved(secured, side, renew_twice if chosen.security.network_encrypts else rest)
+    during = renew_twice if chosen.security.network_encrypts else rest
+    result = await moved(secured, at_every_version("sidecar strict", side), during)
     about = {"protocol": chosen.release.name, "kafka": chosen.release.kafka, "security": chosen.security.value}
     record("secured_moves", **about, **result.summary())
     assert_kept(secured, chosen.release, result)
@@ -161,11 +163,13 @@ async def test_secured_replication_keeps_to_the_quota(
 
 @pytest.mark.brokers
 async def test_mutual_tls_keeps_to_the_quota_while_certificates_are_renewed() -> None:
-    """The short form: 3.9, Fetch v17, both legs encrypted, both sides at once."""
+    """The short form: 3.9, Fetch v17, both legs encrypted, both sides at once; twelve seconds, since both renewals may
+    take as long as they are allowed to."""
     row = release(protocol="3.9")
+    move = replace(at_every_version("sidecar strict", "both"), bytes_per_partition=6 * MIB)
     async with cluster(plan(row, Security.MTLS)) as running:
         await warm_up(running)
-        assert_kept(running, row, await moved(running, "both", renew_twice))
+        assert_kept(running, row, await moved(running, move, renew_twice))
 
 
 @pytest.mark.system
@@ -176,4 +180,4 @@ async def test_brokers_authenticate_again_while_partitions_move() -> None:
     row = release(protocol="3.9")
     again = {"connections.max.reauth.ms": "2000"}
     async with cluster(plan(row, Security.OAUTHBEARER, broker_overrides=again)) as running:
-        assert_kept(running, row, await moved(running, "both", rest))
+        assert_kept(running, row, await moved(running, at_every_version("sidecar strict", "both"), rest))

@@ -105,7 +105,7 @@ async def test_a_follower_catches_up_and_then_waits_at_the_leader(clock: MockClo
 async def test_a_broken_connection_costs_the_back_off(clock: MockClock) -> None:
     leader = leader_of({T0: 5})
     follower = EmbeddedFollower([T0], value_bytes=66)
-    async with leader.listening() as address:
+    async with leader.listening("127.88.41.1") as address:  # where nobody else takes the port while it is dead
         pass
     async with trio.open_nursery() as nursery:
         nursery.start_soon(follower.run, *address)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-LIMIT_SECONDS = 5.0
+LIMIT_SECONDS = 30.0
+"""Against a test that hangs."""
+MOST_SECONDS = 15.0
+"""Less than what hangs for 20 s would take, and more than a machine that is busy with other tests adds."""
 
 
 def edit_in_place(path: Path) -> None:
@@ -157,12 +160,15 @@ async def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
             pass
 
 
-async def test_cancelling_ends_the_thread_at_once(tmp_path: Path) -> None:
-    started = trio.current_time()
-    with trio.move_on_after(0.05):
-        async with FileWatch.open(tmp_path / "file") as watch:
+async def test_cancelling_ends_the_thread_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It neither goes on until its next look, nor is it left to itself."""
+    monkeypatch.setattr(watching, "_LOOK_AGAIN_MS", 20_000)
+    monkeypatch.setattr(watching, "PATIENCE_SECONDS", 20.0)
+    async with FileWatch.open(tmp_path / "file") as watch:
+        started = trio.current_time()
+        with trio.move_on_after(0.05):
             await watch.wait_changed()
-    assert trio.current_time() - started < 0.5
+    assert trio.current_time() - started < MOST_SECONDS
 
 
 async def test_a_disk_that_hangs_keeps_nobody_from_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +192,7 @@ async def test_a_disk_that_hangs_keeps_nobody_from_ending(tmp_path: Path, monkey
             await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
     answers.set()
-    assert trio.current_time() - started < 5.0
+    assert trio.current_time() - started < MOST_SECONDS
 
 
 async def test_a_disk_that_hangs_while_the_watch_begins_keeps_nobody_from_ending(
@@ -199,7 +205,7 @@ async def test_a_disk_that_hangs_while_the_watch_begins_keeps_nobody_from_ending
         async with FileWatch.open(tmp_path / "file"):
             pass
     answers.set()
-    assert trio.current_time() - started < 5.0
+    assert trio.current_time() - started < MOST_SECONDS
 
 
 async def test_a_change_of_which_the_kernel_says_nothing_is_seen(

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KEYS = [("t", 0), ("t", 1)]
-MESSAGES = 1300
+MESSAGES = 5200
+"""Of each partition, with 1 kB each: the quota lets them through in 40 s, so on a machine that is busy with more tests,
+too, something is left while the processes follow each other. Once nothing throttles, it takes a second."""
 QUOTA_BYTES_PER_SECOND = 260_000
 FILES = {
     "proxy.toml": """
@@ -41,8 +43,10 @@ leader.replication.throttled.rate = {quota}
 leader.replication.throttled.replicas = "*"
 """,
 }
-DRAIN = '[limits]\ndrain = "2s"\n'
-LIMIT_SECONDS = 40
+DRAIN = '[limits]\ndrain = "{}s"\n'
+LIMIT_SECONDS, STEP_SECONDS = 150, 60
+"""Against a test that hangs. To start a process takes half a second, and 20 s on two cores with six others at work."""
+pytestmark = pytest.mark.timeout(180)
 KEPT_SECONDS = 4.0
 """So long a move is still held to its quota after what happened to it; what is left of it then, nothing throttles."""
 
@@ -63,7 +67,10 @@ class Sidecar:
         before = len(self.events("started"))
         process.start()
         await wait_until(
-            lambda: len(self.events("started")) > before, process=process, what="it has started", timeout_seconds=20
+            lambda: len(self.events("started")) > before,
+            process=process,
+            what="it has started",
+            timeout_seconds=STEP_SECONDS,
         )
         return process
 
@@ -73,7 +80,7 @@ class Sidecar:
 
     async def logged(self, name: str, *, times: int = 1) -> None:
         await wait_until(
-            lambda: len(self.events(name)) >= times, process=self.processes[-1], what=name, timeout_seconds=20
+            lambda: len(self.events(name)) >= times, process=self.processes[-1], what=name, timeout_seconds=STEP_SECONDS
         )
 
     async def end(self) -> None:
@@ -110,11 +117,14 @@ class Secured:
 
 
 @asynccontextmanager
-async def served(leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | None) -> AsyncIterator[None]:
+async def served(
+    leader: EmbeddedLeader, sidecar: Sidecar, secured: Secured | None, *, drain_seconds: int
+) -> AsyncIterator[None]:
     """The leader listens, and the sidecar before it."""
+    drain = DRAIN.format(drain_seconds)
     listens = unsecured if secured is None else secured.listens
     async with leader.listening(secure=listens) as (_, port):
-        more = DRAIN if secured is None else DRAIN + MUTUAL_TLS
+        more = drain if secured is None else drain + MUTUAL_TLS
         await sidecar.configure(leader=port, quota=QUOTA_BYTES_PER_SECOND, more=more)
         await sidecar.start()
         yield
@@ -131,7 +141,7 @@ async def catching_up(folder: Path, secured: Secured | None = None) -> AsyncIter
     follower = EmbeddedFollower(KEYS, settings=FetcherSettings(backoff_seconds=0.05))
     try:
         with trio.fail_after(LIMIT_SECONDS):
-            async with served(leader, sidecar, secured), trio.open_nursery() as nursery:
+            async with served(leader, sidecar, secured, drain_seconds=20), trio.open_nursery() as nursery:
                 began = trio.current_time()
                 nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), dials)
                 while not follower.deliveries:
@@ -207,7 +217,7 @@ async def only_encrypting(folder: Path) -> AsyncIterator[tuple[Sidecar, Embedded
     follower = EmbeddedFollower(KEYS[:1], settings=FetcherSettings(backoff_seconds=0.05))
     try:
         with trio.fail_after(LIMIT_SECONDS):
-            async with served(leader, sidecar, secured), trio.open_nursery() as nursery:
+            async with served(leader, sidecar, secured, drain_seconds=2), trio.open_nursery() as nursery:
                 nursery.start_soon(follower.run, "127.0.0.1", sidecar.port(), secured.dials)
                 await follower.progress.wait()
                 await sidecar.start("--take-over")

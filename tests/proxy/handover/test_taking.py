@@ -25,6 +25,7 @@ from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Lis
 from proxy.handover.taking import inherit
 from proxy.process.service_manager import ServiceManager
 from proxy.relay.connection import Draining
+from tests.open_files import open_files
 
 from ..recorded_log import RecordedLog
 from .old_server import BROKER, OldServer
@@ -203,11 +204,11 @@ async def test_an_offer_that_cannot_be_taken_is_told_and_leaves_nothing_open(
     address = f"\0test/{uuid.uuid4().hex}"
     with trio.fail_after(LIMIT_SECONDS):
         await nursery.start(partial(answering, address, answers, ends=False))
-        before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208
+        before = open_files()
         with pytest.raises(ConfigurationError, match=told):
             await inherit(address, BROKER)
         await trio.testing.wait_all_tasks_blocked()
-        assert set(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+        assert open_files() - before == set()
         nursery.cancel_scope.cancel()
 
 

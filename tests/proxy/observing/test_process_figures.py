@@ -13,6 +13,7 @@ from proxy.observing.process_figures import FRESH_SECONDS, ProcessFigures
 if TYPE_CHECKING:
     import pytest
     from prometheus_client import Metric as Family
+    from trio.testing import MockClock
 
 
 async def test_what_the_kernel_says_of_this_process() -> None:
@@ -43,7 +44,7 @@ async def test_it_is_read_once_a_second_for_all() -> None:
     assert read == 1
 
 
-async def test_what_hangs_is_not_waited_for() -> None:
+async def test_what_hangs_is_not_waited_for(autojump_clock: MockClock) -> None:
     goes_on = threading.Event()
 
     def collect() -> tuple[Family, ...]:
@@ -53,7 +54,7 @@ async def test_what_hangs_is_not_waited_for() -> None:
     figures = ProcessFigures(collect)
     began = trio.current_time()
     assert await figures.read() == ()
-    assert trio.current_time() - began < 3 * FRESH_SECONDS
+    assert trio.current_time() - began == FRESH_SECONDS
     goes_on.set()
 
 
@@ -61,9 +62,10 @@ async def test_without_a_descriptor_or_a_thread_the_figures_are_those_of_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A scrape failed, and with it the only metrics that tell what is wanting."""
-    monkeypatch.setattr(process_figures, "FRESH_SECONDS", 0.2)
     figures = ProcessFigures()
-    before = await figures.read()
+    while not (before := await figures.read()):
+        pass  # the first one loads prometheus_client, which takes a busy machine longer than it is waited for
+    monkeypatch.setattr(process_figures, "FRESH_SECONDS", 0.2)
     await trio.sleep(0.3)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))

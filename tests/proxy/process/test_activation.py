@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.addresses import free_ports
+from lab.addresses import held_ports
 from lab.sidecars import throttle_sidecar_script
 from proxy.config.settings_values import Address
 from proxy.errors import ConfigurationError
@@ -132,8 +132,7 @@ def wait_listening(process: subprocess.Popen[str], sockets: int) -> None:
 
 
 def test_who_dials_before_it_runs_is_served_once_it_does(tmp_path: Path) -> None:
-    kafka, http = free_ports(2)
-    with activated(tmp_path, kafka, http, kafka=kafka, http=http) as process:
+    with held_ports(2) as (kafka, http), activated(tmp_path, kafka, http, kafka=kafka, http=http) as process:
         try:
             wait_listening(process, 2)
             with urllib.request.urlopen(f"http://{HERE}:{http}/healthz", timeout=20) as answer:
@@ -146,10 +145,10 @@ def test_who_dials_before_it_runs_is_served_once_it_does(tmp_path: Path) -> None
 
 
 def test_a_socket_that_no_setting_names_ends_the_start(tmp_path: Path) -> None:
-    kafka, http, stray = free_ports(3)
-    with activated(tmp_path, kafka, stray, kafka=kafka, http=http) as process:
+    held = held_ports(3)
+    with held as (kafka, http, stray), activated(tmp_path, kafka, stray, kafka=kafka, http=http) as process:
         wait_listening(process, 2)
-        with socket.create_connection((HERE, stray), timeout=5):
+        with socket.create_connection((HERE, stray), timeout=20):
             said, _ = process.communicate(timeout=20)
         assert process.returncode == 1
     assert f"systemd passed a socket that listens on 127.0.0.1:{stray}, which no setting names" in said

@@ -30,7 +30,7 @@ async def test_a_reload_that_hangs_keeps_no_drain_waiting(number: signal.Signals
         drained.set()
 
     before = {of: signal.getsignal(of) for of in DRAINING_SIGNALS}
-    with trio.fail_after(5), receive_signals() as received:
+    with trio.fail_after(30), receive_signals() as received:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow_signals, received, hang, drain, RecordedLog())
             for _ in range(5):
@@ -50,7 +50,7 @@ async def test_stray_signals_are_told_once_each() -> None:
     async def reload(_: str) -> None:
         raise AssertionError
 
-    with trio.fail_after(5), receive_signals() as received:
+    with trio.fail_after(30), receive_signals() as received:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow_signals, received, reload, lambda _: None, log)
             for number in 2 * IGNORED_SIGNALS:

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import trio
 
+from lab.addresses import held_ports
 from proxy.quotas.query_signals import QuerySignal
 from proxy.rates import querying
 from proxy.rates.query_state import GRACE_SECONDS
@@ -77,10 +78,8 @@ def test_a_refusal_is_read_and_a_redirect_is_not_followed() -> None:
 
 
 def test_nobody_there_is_an_error() -> None:
-    with prometheus(200, b"") as (url, _):
-        pass
-    with pytest.raises(OSError, match="refused"):
-        ask_prometheus(at(url))
+    with held_ports(1) as (port,), pytest.raises(OSError, match="refused"):
+        ask_prometheus(at(f"http://127.0.0.1:{port}"))
 
 
 @contextmanager
@@ -187,7 +186,7 @@ async def test_signals_that_hang_keep_no_other_from_being_asked(
     hanging = [QuerySignal(f"hangs{number}", "http://127.0.0.1:9", "up", 1.0) for number in range(10)]
     asks.want([*hanging, SIGNAL], trio.current_time())
     nursery.start_soon(asks.run)
-    with trio.fail_after(5):
+    with trio.fail_after(30):
         while len(answered) < 3:  # noqa: ASYNC110 - threads answer, which set no event of Trio's
             await trio.sleep(0.01)
     over.set()
@@ -223,5 +222,5 @@ def test_an_answer_that_trickles_is_given_up(begins: bytes, monkeypatch: pytest.
         began = time.monotonic()
         with pytest.raises(TimeoutError, match="all of the answer"):
             ask_prometheus(at(f"http://127.0.0.1:{listener.getsockname()[1]}"))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 8  # what it sends takes 10 s
         thread.join()

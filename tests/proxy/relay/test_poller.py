@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from proxy.relay.direction import Direction
 
+LIMIT_SECONDS = 30
+"""Against a test that hangs."""
+
 
 class Echo:
     """Both a connection and its one direction: sends back what it reads, at most `most` bytes a turn."""
@@ -81,7 +84,7 @@ def echo(poller: Poller, *, most: int = 1 << 30, spin_seconds: float = 0.0) -> I
         peer = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
     with peer, ours:
-        peer.settimeout(10)
+        peer.settimeout(LIMIT_SECONDS)
         made = Echo(poller, ours, most=most, spin_seconds=spin_seconds)
         yield made, peer
         poller.detach(made.transport)
@@ -107,14 +110,14 @@ async def settle(seconds: float = 3 * LINGER_SECONDS) -> None:
 
 async def test_what_came_before_and_after_is_not_missed(poller: Poller) -> None:
     """Edge-triggered: the kernel tells once, whether or not somebody listens."""
-    with echo(poller) as (_, peer), trio.fail_after(5):
+    with echo(poller) as (_, peer), trio.fail_after(LIMIT_SECONDS):
         for word in (b"one", b"two", b"three"):
             assert await ask(peer, word) == word
             await settle()
 
 
 async def test_what_was_told_to_somebody_who_wanted_something_else_is_remembered(poller: Poller) -> None:
-    with echo(poller) as (each, peer), trio.fail_after(5):
+    with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
         await settle()
         each.wants, each.transport.readable = Wait.HELD, False
         peer.sendall(b"held")
@@ -126,7 +129,7 @@ async def test_what_was_told_to_somebody_who_wanted_something_else_is_remembered
 
 
 async def test_an_end_that_was_announced_with_the_last_data_is_seen(poller: Poller) -> None:
-    with echo(poller) as (each, peer), trio.fail_after(5):
+    with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
         peer.sendall(b"last words")
         peer.shutdown(socket.SHUT_WR)
         while each.wants is not Wait.END:
@@ -136,7 +139,7 @@ async def test_an_end_that_was_announced_with_the_last_data_is_seen(poller: Poll
 
 async def test_a_peer_that_does_not_read_is_waited_for(poller: Poller) -> None:
     data = os.urandom(8 << 20)
-    with echo(poller) as (each, peer), trio.fail_after(20):
+    with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, peer.sendall, data)
             while each.wants is not Wait.WRITE:
@@ -159,7 +162,7 @@ async def test_a_reset_wakes_whoever_waits(poller: Poller) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
-    with ours, trio.fail_after(5):
+    with ours, trio.fail_after(LIMIT_SECONDS):
         each = Broken(poller, ours)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         peer.close()
@@ -171,7 +174,11 @@ async def test_a_reset_wakes_whoever_waits(poller: Poller) -> None:
 async def test_turns_are_taken_one_after_the_other(poller: Poller) -> None:
     """Two that never have to wait for the kernel: neither is far ahead of the other."""
     size = 1 << 20
-    with echo(poller, most=1000) as (one, first), echo(poller, most=1000) as (other, second), trio.fail_after(20):
+    with (
+        echo(poller, most=1000) as (one, first),
+        echo(poller, most=1000) as (other, second),
+        trio.fail_after(LIMIT_SECONDS),
+    ):
         async with trio.open_nursery() as nursery:
             for peer in (first, second):
                 nursery.start_soon(ask, peer, bytes(size))
@@ -184,7 +191,7 @@ async def test_who_has_had_little_goes_before_who_has_had_much(poller: Poller) -
     with (
         echo(poller, most=100, spin_seconds=TURN_SECONDS / 3) as (greedy, loud),
         echo(poller) as (easy, quiet),
-        trio.fail_after(20),
+        trio.fail_after(LIMIT_SECONDS),
     ):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask, loud, bytes(30_000))
@@ -210,7 +217,7 @@ async def test_trio_goes_on_while_directions_are_busy(poller: Poller) -> None:
             rounds += 1
         return rounds
 
-    with echo(poller) as (_, peer), trio.fail_after(10):
+    with echo(poller) as (_, peer), trio.fail_after(LIMIT_SECONDS):
         stop: list[bool] = []
         async with trio.open_nursery() as nursery:
 
@@ -237,7 +244,7 @@ async def test_an_error_of_the_poller_itself_costs_nobody_a_wake_up(
             poller._epoll.close() if loses_epoll else poller._epoll.poll(0)
             raise RuntimeError("in the poller")
 
-        with echo(poller) as (each, peer), trio.fail_after(5):
+        with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
             await settle()
             monkeypatch.setattr(poller, "_poll", fails_once)
             assert await ask(peer, b"hello") == b"hello"
@@ -252,7 +259,7 @@ async def test_where_no_epoll_is_to_be_had_those_who_wait_are_told(monkeypatch: 
 
     async with open_poller() as poller:
         assert poller is not None
-        with echo(poller) as (each, _), trio.fail_after(5):
+        with echo(poller) as (each, _), trio.fail_after(LIMIT_SECONDS):
             await settle()
             monkeypatch.setattr("proxy.relay.poller.select.epoll", refused)
             poller._renew(RuntimeError("in the poller"))
@@ -282,7 +289,7 @@ async def test_what_the_kernel_watches_no_more_is_detached_all_the_same(
 
 async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller: Poller) -> None:
     """Thirty that come at once, each with a turn's work, and one that has been here for long: all are told at once."""
-    with ExitStack() as stack, trio.fail_after(5):
+    with ExitStack() as stack, trio.fail_after(LIMIT_SECONDS):
         known, peer = stack.enter_context(echo(poller))
         known.share = Share(perf_counter() - 1)
         newcomers = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
@@ -300,7 +307,7 @@ async def test_who_was_easy_before_goes_before_those_that_have_just_come(poller:
 
 async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
     """A follower in sync that takes more than an easy share waited behind everybody who came before it."""
-    with ExitStack() as stack, trio.fail_after(5):
+    with ExitStack() as stack, trio.fail_after(LIMIT_SECONDS):
         greedy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS))[0] for _ in range(30)]
         modest, _ = stack.enter_context(echo(poller))
         await settle()
@@ -322,7 +329,7 @@ async def test_in_line_who_has_had_least_goes_first(poller: Poller) -> None:
 
 async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> None:
     """Thirty that were easy so far may not each have a whole turn in one go."""
-    with ExitStack() as stack, trio.fail_after(5):
+    with ExitStack() as stack, trio.fail_after(LIMIT_SECONDS):
         easy = [stack.enter_context(echo(poller, spin_seconds=TURN_SECONDS)) for _ in range(30)]
         await settle()
         for each, _ in easy:
@@ -336,7 +343,7 @@ async def test_where_many_have_much_to_do_each_has_a_little(poller: Poller) -> N
 
 
 async def test_time_that_others_had_the_core_for_is_not_held_against_a_connection(poller: Poller) -> None:
-    with echo(poller) as (each, peer), trio.fail_after(5):
+    with echo(poller) as (each, peer), trio.fail_after(LIMIT_SECONDS):
         each.share = Share(perf_counter() - 1)
         each.advanced = lambda: sleep(0.05)
         await ask(peer, b"x")
@@ -349,7 +356,7 @@ async def test_an_error_between_two_rounds_is_told_and_survived() -> None:
     told: list[BaseException] = []
     async with open_poller(told.append) as poller:
         assert poller is not None
-        with echo(poller, most=1) as (each, peer), trio.fail_after(5):
+        with echo(poller, most=1) as (each, peer), trio.fail_after(LIMIT_SECONDS):
             serve = poller._serve_line
             poller._serve_line = lambda _: 1 / 0
             poller.later(each, each.direction)

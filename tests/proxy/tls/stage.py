@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 
 NAME = "kafka-101"
+LIMIT_SECONDS = 30.0
+"""Of what is to succeed or to fail at once: only a test that hangs takes as long."""
 MUTUAL_TLS = """
 [ingress.tls.listen]
 ssl.keystore.location = "own.pem"
@@ -96,7 +98,7 @@ class Keys:
         return LegSettings(name, **(values | changed))
 
 
-def made(settings: LegSettings, *, most: int = 8, seconds: float = 5.0) -> tuple[Leg, RecordedLog]:
+def made(settings: LegSettings, *, most: int = 8, seconds: float = LIMIT_SECONDS) -> tuple[Leg, RecordedLog]:
     log = RecordedLog()
     return Leg(settings, load(settings), Handshakes(most, seconds), log), log
 
@@ -106,7 +108,7 @@ def pair() -> tuple[PlainSocket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = socket.create_connection(listener.getsockname())
         accepted, _ = listener.accept()
-    peer.settimeout(5)
+    peer.settimeout(LIMIT_SECONDS)
     return PlainSocket(accepted), peer
 
 

@@ -184,7 +184,7 @@ def test_a_disk_that_hangs_keeps_no_start_waiting(
     with hanging_disk(monkeypatch, lambda file: file == keys.own, most_seconds=0.2):
         with pytest.raises(ConfigurationError) as raised:
             open_legs(roles, limits=LIMITS, log=log)
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15  # it hangs for 20 s
     assert raised.value.problems == tuple(
         f"{leg}: {keys.own}: cannot be read: no answer within 0.2 s" for leg in ("ingress.listen", "ingress.upstream")
     )
@@ -219,13 +219,17 @@ async def test_a_disk_that_hangs_is_told_and_keeps_no_other_leg_from_its_new_key
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(module, "HANGS_SECONDS", 0.05)
     before = [leg.loaded for leg in legs]
+
+    def kept() -> list[bool]:
+        return [leg.loaded is old for leg, old in zip(legs, before, strict=True)]
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(legs.run)
         other.authority.issue("own.pem", [NAME])
-        with trio.fail_after(10):
-            while [leg.loaded is old for leg, old in zip(legs, before, strict=True)] != [True, False]:  # noqa: ASYNC110 - files
+        told = ["ingress.listen: last good keys kept: the disk of its files does not answer"]
+        with trio.fail_after(30):
+            while (kept(), legs.warnings) != ([True, False], told):  # noqa: ASYNC110 - files
                 await trio.sleep(0.02)
-            assert legs.warnings == ["ingress.listen: last good keys kept: the disk of its files does not answer"]
             answers.set()
             while legs.warnings:  # noqa: ASYNC110 - as above
                 await trio.sleep(0.02)
