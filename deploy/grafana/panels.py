@@ -57,11 +57,13 @@ AT_A_GLANCE = Row(
             "Undecoded, 1 h",
             "short",
             "Frames or connections that passed without being understood, so unthrottled. Anything but 0 needs a look.",
-            # What was counted before the first scrape is no increase.
+            # What was counted before the first scrape is no increase: of a counter that was not there an hour ago, all
+            # counts.
             (
                 Query(
-                    f"sum(increase({PREFIX}undecoded_total{{{ONE}}}[1h]) or ({PREFIX}undecoded_total{{{ONE}}} "
-                    f"unless {PREFIX}undecoded_total{{{ONE}}} offset 1h))",
+                    f"sum((increase({PREFIX}undecoded_total{{{ONE}}}[1h]) > 0)"
+                    f" or ({PREFIX}undecoded_total{{{ONE}}} unless {PREFIX}undecoded_total{{{ONE}}} offset 1h)"
+                    f" or increase({PREFIX}undecoded_total{{{ONE}}}[1h]))",
                     "undecoded",
                 ),
             ),

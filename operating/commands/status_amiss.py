@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 OVER = 1.05
 """The promise for any eleven seconds, but for one batch of records on each connection."""
 WINDOW_SECONDS = 11
+SETTLED_SECONDS = 13
+"""How long ago the quota has to have been lowered: the window is put together of samples of a second."""
 LARGEST_BATCH_BYTES = 2**20
 """message.max.bytes by default: what a batch, which comes whole or not at all, may have beyond a small quota."""
 
@@ -67,11 +69,12 @@ def amiss_in(page: Page, name: str, role: RoleState) -> Iterator[Amiss]:
 
 def _breaks_its_promise(role: RoleState) -> bool:
     """Tell whether more catch-up has passed than may. Records of replicas in sync are never held back. If the quota was
-    lowered within the window, as rates that set themselves are again and again, more was allowed in a part of it."""
+    lowered within the window, as rates that set themselves are again and again, more was allowed in a part of it. A
+    sidecar that has just begun has a window of less."""
     quota, passing = role.quota_bytes_per_second, role.passing_bytes_per_second
     if quota is None or passing is None or role.rate is not None:
         return False
-    if role.lowered_seconds is not None and role.lowered_seconds < WINDOW_SECONDS:
+    if role.lowered_seconds is None or role.lowered_seconds < SETTLED_SECONDS:
         return False
     allowed = OVER * quota * WINDOW_SECONDS + role.connections * LARGEST_BATCH_BYTES
     return passing.catching_up * WINDOW_SECONDS > allowed

@@ -24,7 +24,8 @@ def _doubts(sources: Sources) -> Iterator[Sample]:
     for role in Role:
         found = {doubt.reason: doubt.size for doubt in sources.doubts(role)}
         for reason in Reason:
-            yield (role.value, reason.value), found.get(reason, 0)
+            if reason is not Reason.STOPPED:
+                yield (role.value, reason.value), found.get(reason, 0)
 
 
 def _quota_until(sources: Sources) -> Iterator[Sample]:

@@ -129,7 +129,7 @@ class StatusPage:
             passing_bytes_per_second=PassingState(*self._passing(role)),
             behind_in_need=dict(survey.in_need),
             bounds=tuple(_bounds(throttle, now)),
-            lowered_seconds=_finite(now - throttle.lowered_at),
+            lowered_seconds=now - throttle.lowered_at,
             served=(self._settings.ingress if role is Role.LEADER else self._settings.egress) is not None,
             links=survey.links,
             partitions=survey.partitions,

@@ -98,7 +98,8 @@ class RoleState(msgspec.Struct, frozen=True):
     bounds: tuple[BoundState, ...] = ()
     """Empty: there are none, or an older sidecar."""
     lowered_seconds: float | None = None
-    """How long ago the quota was lowered last; None: never, or an older sidecar, which does not say."""
+    """How long ago the quota was lowered last, or was enforced again, or the sidecar began; None: an older sidecar,
+    which does not say."""
     served: bool = True
     links: tuple[LinkSurvey, ...] = ()
     partitions: tuple[PartitionSurvey, ...] = ()

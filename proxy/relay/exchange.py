@@ -270,10 +270,11 @@ class Exchange:
             self.log.warning("passed_undecoded", role=link.throttle.role.value, peer=link.peer, reason=reason.value)
 
     def turn_opaque(self, reason: Undecoded) -> None:
-        """Frames cannot be told apart any more: from here on both directions pass bytes as they come. Once only."""
+        """Frames cannot be told apart any more: from here on both directions pass bytes as they come. Either direction
+        may find that out, so it may be said twice."""
         self.pass_undecoded(reason)
+        self.statistics.opaque_connections += not self.opaque
         self.opaque, self.opaque_reason = True, reason
-        self.statistics.opaque_connections += 1
         self.settled.notify()
 
     def end(self, cause: Cause, error: str | None = None) -> None:

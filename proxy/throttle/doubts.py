@@ -45,13 +45,15 @@ class Reason(enum.StrEnum):
     UNKNOWN_REPLICAS = "unknown_replicas"
     TINY_RATE = "tiny_rate"
     UNKNOWN_RACKS = "unknown_racks"
+    STOPPED = "stopped"
+    """A rate of 0 inside the quota hides among many others, so it is said; but nobody writes it by mistake, so it is no
+    reason for an alert, and no sample of the metric."""
 
 
 class Doubt(NamedTuple):
     reason: Reason
     size: int
-    """How many topics of the lists, or brokers and racks, or rates, are doubtful; 0 where there is only something to
-    say, which nobody need be woken for."""
+    """How many topics of the lists, or brokers and racks, or rates it is about."""
     text: str
     """For people: what was found, and what to look at."""
 
@@ -108,8 +110,7 @@ def unknown_replicas(quota: RoleQuota, has: Mapping[str, Set[int]]) -> list[str]
 
 
 def _about_rates(quota: RoleQuota) -> Iterator[Doubt]:
-    """At most one, of the role's rate and those inside it. A rate of 0 inside hides among many others, so it is said;
-    but nobody writes it by mistake, so it is not counted."""
+    """Those about the role's rate and the rates inside it."""
     if quota.selects_nothing:
         return
     own = 0 < quota.bytes_per_second < LEAST_RATE
@@ -121,10 +122,11 @@ def _about_rates(quota: RoleQuota) -> Iterator[Doubt]:
             "rates inside the quota are less than the 64 KiB that are asked for at a time, and catch-up all but stands "
             f"still there. Was a unit forgotten? {_first_of(tiny)}"
         )
-    if stopped:
-        told.append(f"catch-up is stopped on purpose, by a rate of 0, for {_first_of(stopped)}")
     if told:
         yield Doubt(Reason.TINY_RATE, own + len(tiny), "; ".join(told))
+    if stopped:
+        text = f"catch-up is stopped on purpose, by a rate of 0, for {_first_of(stopped)}"
+        yield Doubt(Reason.STOPPED, len(stopped), text)
 
 
 def _first_of(texts: list[str]) -> str:

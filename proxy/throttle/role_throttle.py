@@ -97,14 +97,17 @@ class RoleThrottle:
         """Of a rate with `auto`: what catch-up is to have even where it hurts (its `min`, or what a deadline needs)."""
         self.finer: FinerBudgets | None = None
         """What racks, peers and topics may have of it; None: the quotas have no such rate."""
-        self.lowered_at = -math.inf
-        """When the rate was lowered last, on the clock of `now`."""
+        self.lowered_at = now
+        """Since when not more may pass than now: when this began, or the rate was lowered last, or was enforced again.
+        On the clock of `now`."""
         self._put_in_force(quota, now)
 
     def apply(self, quotas: Quotas, now: float) -> None:
         """Put a new snapshot of the quotas in force; requests that wait are decided again by their connection."""
         self.changes += 1
         quota = quota_in_force(quotas.of(self.role), self.quota.bytes_per_second)
+        if quotas.enforce and not self.enforce:
+            self.lowered_at = now
         self.enforce = quotas.enforce
         self.selection.apply(quota)
         self.needs.apply(quotas.priorities)

@@ -40,6 +40,7 @@ def role(n: int, *, leads: bool) -> dict[str, Any]:
         "served": leads or n != 7,
         "quota_bytes_per_second": 300.0 if n == 44 and leads else quota,
         "rate_bytes_per_second": passes,
+        "lowered_seconds": 900.0,
         "passing_bytes_per_second": {"catching_up": passes, "in_sync": 3.5 * MIB, "other": (1 + n) * 10_000.0},
         "omitted_partitions_total": 17 * n,
         "connections": 0 if n == 26 else 6,

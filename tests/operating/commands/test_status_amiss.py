@@ -23,7 +23,9 @@ LATE = RateState("x", 1.0, 9.0, late=True, reason="it will be late")
 
 def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
     """Whether the row is marked, and what is warned of."""
-    leader = RoleState(**{"quota_bytes_per_second": 4 * MIB, "rate_bytes_per_second": MIB, **role})
+    leader = RoleState(
+        **{"quota_bytes_per_second": 4 * MIB, "rate_bytes_per_second": MIB, "lowered_seconds": 900.0, **role}
+    )
     of = {"enforce": True, "quotas": QuotasState("a"), **page}
     shown = rows((Sidecar("http://1", page=Page(1, "strict", roles={"leader": leader}, **of)),))
     return shown.roles[0].is_amiss, warnings(shown.roles, shown.pages)
@@ -34,7 +36,7 @@ def found(role: dict[str, Any], page: dict[str, Any]) -> tuple[bool, list[str]]:
     [
         ({"quota_bytes_per_second": 0.0}, {}, "broker 1, leader: the quota is 0, catch-up stands still"),
         ({"passing_bytes_per_second": PassingState(4.3 * MIB)}, {}, TOO_MUCH),
-        ({"passing_bytes_per_second": PassingState(4.3 * MIB), "lowered_seconds": 12.0}, {}, TOO_MUCH),
+        ({"passing_bytes_per_second": PassingState(4.3 * MIB), "lowered_seconds": 13.0}, {}, TOO_MUCH),
         ({"passing_bytes_per_second": PassingState(5 * MIB), "connections": 4}, {}, TOO_MUCH),
         ({"undecoded": {"x": 3}}, {}, "broker 1, leader: 3 undecoded (x), not throttled"),
         ({"doubts": (DoubtState("tiny_rate", "so little"),)}, {}, "broker 1, leader: so little"),
@@ -60,12 +62,13 @@ def test_what_is_warned_of_is_marked(role: dict[str, Any], page: dict[str, Any],
         {"quota_bytes_per_second": None, "rate_bytes_per_second": 900 * MIB},
         {"passing_bytes_per_second": PassingState(4.1 * MIB)},
         # The quota was higher within those eleven seconds, or may have been.
-        {"passing_bytes_per_second": PassingState(8 * MIB), "lowered_seconds": 10.0},
+        {"passing_bytes_per_second": PassingState(8 * MIB), "lowered_seconds": 12.9},
+        {"passing_bytes_per_second": PassingState(8 * MIB), "lowered_seconds": None},  # an older sidecar
         {"passing_bytes_per_second": PassingState(8 * MIB), "rate": RateState("x", 1.0, 9.0)},
         # Nothing holds back what goes to replicas in sync, and a batch comes whole.
         {"rate_bytes_per_second": 8 * MIB, "passing_bytes_per_second": PassingState(0.0, 8 * MIB)},
         {"quota_bytes_per_second": MIB / 16, "passing_bytes_per_second": PassingState(MIB / 7), "connections": 1},
-        {"rate_bytes_per_second": 8 * MIB},  # an older sidecar, which does not say what passes
+        {"rate_bytes_per_second": 8 * MIB},
         {"quota_bytes_per_second": None, "connections_without_fetches": 2},
     ],
 )

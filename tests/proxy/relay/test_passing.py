@@ -237,3 +237,14 @@ def test_one_byte_at_a_time(name: str) -> None:
         await passes(CASES[name], [1], [1])
 
     trio.run(scenario, clock=patient_clock())
+
+
+async def test_a_connection_that_both_sides_make_opaque_is_one() -> None:
+    """The leader begins with what is no frame, and then the follower with TLS."""
+    async with relayed(listed()) as wire:
+        await wire.leader.send_all(b"\xff\xff\xff\xff")
+        assert await read_exactly(wire.follower, 4) == b"\xff\xff\xff\xff"
+        await wire.follower.send_all(HELLO)
+        assert await read_exactly(wire.leader, len(HELLO)) == HELLO
+        assert wire.throttle.statistics.undecoded == {"framing": 1, "tls": 1}
+        assert wire.throttle.statistics.opaque_connections == 1

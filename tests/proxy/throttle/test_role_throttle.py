@@ -31,13 +31,16 @@ def test_requests_are_shaped_only_under_a_quota_that_is_enforced(rate: float, *,
 
 def test_when_a_rate_was_lowered_is_known() -> None:
     subject = throttle(4 * MIB)
-    assert math.isinf(subject.lowered_at)
+    assert subject.lowered_at == 0.0
     for now, rate in ((1.0, 8 * MIB), (2.0, 8 * MIB), (3.0, 2 * MIB), (4.0, 2 * MIB)):
         subject.apply(quotas(rate), now)
     assert subject.lowered_at == 3.0
     subject.change_rate(MIB, 5.0)
     subject.change_rate(3 * MIB, 6.0)
     assert subject.lowered_at == 5.0
+    for now, enforce in ((7.0, False), (8.0, True), (9.0, True)):
+        subject.apply(quotas(3 * MIB, enforce=enforce), now)
+    assert subject.lowered_at == 8.0
 
 
 def test_a_rate_with_auto_is_granted_in_small_portions() -> None:
