@@ -38,9 +38,10 @@ def seconds_with_quota(
     link_seconds: DataFrame, events: DataFrame, promises: tuple[Promise, ...] = STRICT_PROMISES
 ) -> DataFrame:
     """Throttled bytes per broker, role and second, beside the quota in force, and `changes`, which the windows of
-    `promises` need; seconds without a finite quota are left out, they cannot be broken."""
+    `promises` need; seconds that end without a finite quota are left out, they cannot be broken. In the second in which
+    the first one began, or began to be enforced, `limit` is inf."""
     seconds = with_limit(per_second(link_seconds, LEVELS["broker"], with_runs=True), events)
-    limited = seconds.where(F.col("limit").isNotNull() & (F.col("limit") < UNLIMITED))
+    limited = seconds.where(F.col("quota") < UNLIMITED)
     return _with_changes(limited, periods(events), longest(promises))
 
 

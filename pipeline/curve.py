@@ -58,6 +58,15 @@ class Recorded(NamedTuple):
     inside: Inside = Inside()
 
     @property
+    def scaled(self) -> Quotas:
+        """Those of `quotas` that something moved under: of the others nothing says what another one would have
+        brought."""
+        moving = {(one.source, "leader") for one in self.streams} | {
+            (one.destination, "follower") for one in self.streams
+        }
+        return {key: limit for key, limit in self.quotas.items() if key in moving}
+
+    @property
     def finished(self) -> bool:
         return bool(self.pairs) and not any(pair.unfinished for pair in self.pairs)
 
@@ -73,8 +82,9 @@ class Recorded(NamedTuple):
         return sum(pair.share_held * pair.bytes for pair in self.pairs) / whole if whole else 0.0
 
     def seconds_at(self, factor: float, *, line_bytes_per_second: float = LINE_BYTES_PER_SECOND) -> float:
-        """What the model says all of it takes at so many times the quotas; infinity if it never ends."""
-        scaled = {key: limit * factor for key, limit in self.quotas.items()}
+        """What the model says all of it takes at so many times the quotas; infinity if it never ends. factor: infinity
+        is without quotas, also where one is 0."""
+        scaled = {} if math.isinf(factor) else {key: limit * factor for key, limit in self.quotas.items()}
         bounds = self.inside.bounds
         return self._took(
             finish_times(self.streams, scaled, bounds=bounds, line_bytes_per_second=line_bytes_per_second)

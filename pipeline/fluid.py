@@ -103,10 +103,14 @@ def finish_times(
     """Return when each has caught up, in the seconds of `starts`; None: never.
 
     quotas: (broker, role) to bytes per second, until one of `changes`, which are in their order. bounds: rates of peers
-    and racks inside them.
+    and racks inside them. Raises ValueError if a rate or a stream is not a number: its share would never be found.
     """
     if not streams:
         return []
+    given = [line_bytes_per_second, *quotas.values(), *(one.bytes_per_second for one in changes)]
+    given += [*(one.bytes_per_second for one in bounds), *(number for one in streams for number in one[2:])]
+    if np.isnan(given).any():
+        raise ValueError("expected rates and streams in numbers, found NaN among them")
     network = _network(streams, quotas, line_bytes_per_second)._replace(inside=_inside(streams, bounds))
     starts = np.array([one.starts for one in streams])
     quiet = starts + np.array([one.written_seconds for one in streams])
@@ -206,6 +210,8 @@ def _shares(network: _Network, behind: NDArray[np.bool_], in_sync: Numbers) -> N
         for members, most in zip(growing_inside, of_inside, strict=True):
             if len(members) and share[members].min() >= most * NEAR:
                 full[members] = True
+        if not full.any():
+            raise ValueError(f"expected rates that can be shared out, found {share}")
         rates[np.flatnonzero(growing)[full]] = share[full]
         out = np.maximum(out - np.bincount(source[full], weights=share[full], minlength=len(out)), 0.0)
         into = np.maximum(into - np.bincount(destination[full], weights=share[full], minlength=len(into)), 0.0)

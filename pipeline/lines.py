@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from journal_schema import COMMON, KINDS, LINE_SECONDS, REPLICAS, SECONDS, VERSION, FieldType, Kind
+from journal_schema import (
+    COMMON,
+    KINDS,
+    LINE_SECONDS,
+    REPLICAS,
+    SECONDS,
+    SHAPE_PARTS,
+    SHAPE_SILENT,
+    VERSION,
+    FieldType,
+    Kind,
+)
 
 from . import quota_lines
 from .schema import LINE
@@ -38,6 +49,10 @@ MOST = 1 << 53
 seconds of 55 parts, and has to fit in 64 bits."""
 _OF_VERSION, _OF_FUTURE = "schema version ", "its clock is in the future: "
 """How the reasons begin that may be none later."""
+_CHARACTERS = f"[{SHAPE_SILENT}-\\{chr(ord(SHAPE_SILENT) + 1 + SHAPE_PARTS)}]"
+_SHAPE = rf"\A(?={SHAPE_SILENT}*[^{SHAPE_SILENT}]){_CHARACTERS}+\z"
+_SHAPE_OF_BYTES = f"[^{SHAPE_SILENT}{chr(ord(SHAPE_SILENT) + 1)}]"
+"""What is in a shape of one that has bytes."""
 _COUNTS = ("partitions", "record_bytes", "header_bytes", "fetches", "omitted", *(field.name for field in SECONDS))
 _WITH_ROLE = [kind for kind, fields in KINDS.items() if any(field.name == "role" for field in fields)]
 _MEASURES = ("seconds", "replica_fetches", "held_seconds", "lines")
@@ -100,6 +115,9 @@ def _reason(latest_seconds: int) -> Column:
         .when(_is(*_WITH_ROLE) & ~F.col("role").isin("leader", "follower"), F.concat(F.lit("unknown role "), "role"))
         .when(_is(Kind.TRAFFIC) & ~_fits(), F.lit("lists of different lengths, or of none"))
         .when(_is(Kind.TRAFFIC) & ~_counts(), F.lit("a count is negative or missing"))
+        .when(
+            _is(Kind.TRAFFIC) & ~_are_shapes(), F.lit("a shape is not of a sidecar's characters, or not of its bytes")
+        )
         .when(_is(*_MEASURED) & _is_negative(), F.lit("a count or duration is negative"))
         .when(_is(Kind.QUOTA) & quota_lines.problem().isNotNull(), quota_lines.problem())
         .when(~_fit_sums(), F.lit(f"a number is larger than {MOST}, which nothing here is"))
@@ -115,6 +133,15 @@ def _fits() -> Column:
         & (replicas[0] >= 1)
         & (F.least(*replicas) == F.greatest(*replicas))
         & F.forall("shapes", lambda shape: F.coalesce(F.length(shape) == seconds[0], F.lit(False)))
+    )
+
+
+def _are_shapes() -> Column:
+    """Whether a partition has news in some second, and bytes in some second if it has any. Otherwise its bytes would be
+    in no second, or more of them in one than fit in 64 bits."""
+    with_bytes = F.filter(F.arrays_zip("shapes", "record_bytes"), lambda one: one["record_bytes"] > 0)
+    return F.forall("shapes", lambda shape: shape.rlike(_SHAPE)) & F.forall(
+        with_bytes, lambda one: one["shapes"].rlike(_SHAPE_OF_BYTES)
     )
 
 

@@ -177,6 +177,8 @@ def saturation(traffic: DataFrame, events: DataFrame) -> DataFrame:
     """Per broker, role and second: whether the quota sets the pace."""
     in_order = Window.partitionBy("broker", "role").orderBy("time")
     seconds = with_limit(per_second(traffic, LEVELS["broker"]), events)
+    # A quota that is only observed holds nobody up: to the pace it is none.
+    seconds = seconds.withColumn("limit", F.when(F.col("enforce"), F.col("limit")).otherwise(UNLIMITED))
     # In the second in which a quota is raised, the higher one does not set the pace yet: the lower one counts.
     seconds = seconds.withColumn("limit", F.least("limit", F.lag("limit").over(in_order)))
     # Seconds without a quota are left out: what moved in them says nothing of the pace under the quota that came.

@@ -7,10 +7,12 @@ broker and why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from reassignment import (
+    STEP,
     Capacity,
     Deadline,
     Load,
@@ -78,10 +80,31 @@ def plan(
         moves = moving(move_map(target, current, {}))
     except ReassignmentError as error:
         raise InputError(str(error)) from error
-    found = loads(moves, sizes, inflow)
+    known = _led_by_replicas(sizes, moves)
+    found = loads(moves, known, inflow)
     rates = {(load.broker, load.role): rate_to_set(load, wanted.deadline) for load in found}
+    complete = standing_in(moves, known, rates)
+    # Nothing to move is known of those that stand in; but a rate has to be admissible on their brokers, too.
+    spare = [Load(*key, 0.0, 0.0, inflow.get(key[0], 0.0)) for key in sorted(complete.keys() - rates.keys())]
+    complete |= {load[:2]: _admissible(complete[load[:2]], load, wanted) for load in spare}
     unknown = tuple(partition for partition in moves if partition not in sizes)
-    return Plan(moves, found, standing_in(moves, sizes, rates), unknown, tuple(problems(found, *wanted)))
+    return Plan(moves, found, complete, unknown, tuple(problems([*found, *spare], *wanted)))
+
+
+def _led_by_replicas(sizes: Mapping[TopicPartition, Size], moves: MoveMap) -> dict[TopicPartition, Size]:
+    """Journals may be older than the current assignment: a leader that is no replica any more sends nothing."""
+    return {
+        partition: size if size.leader in moves[partition].sources else replace(size, leader=None)
+        for partition, size in sizes.items()
+        if partition in moves
+    }
+
+
+def _admissible(rate: int, load: Load, wanted: Wanted) -> int:
+    """Return the admissible rate that is nearest to `rate`; if there is none, the least above the lower bound."""
+    least, high = rate_to_set(load, wanted.deadline), load.high(wanted.capacity)
+    most = rate if rate < high else (math.ceil(high / STEP) - 1) * STEP
+    return max(most, least)
 
 
 def quotas_toml(planned: Plan, *, until: datetime | None = None) -> str:

@@ -26,7 +26,7 @@ DAY_SECONDS = 86_400
 
 def periods(events: DataFrame) -> DataFrame:
     """Return `broker`, `role`, `since`, `until` (seconds; null: to the end), `limit` (inf: none), `enforce`, `policy`,
-    and `least` and `most` of what held in the second `since`.
+    and `least` and `most` of what held in the second `since`; `most` is inf where it was not enforced in all of it.
 
     Each journal file says the quota again at its head. An event that changes nothing starts no period.
     """
@@ -43,18 +43,22 @@ def periods(events: DataFrame) -> DataFrame:
         F.max_by(F.struct("limit", "enforce", "policy"), "turn").alias("now"),
         F.min("limit").alias("least"),
         F.max("limit").alias("most"),
+        F.bool_and("enforce").alias("enforced"),
     )
     in_order = Window.partitionBy(*ROLE).orderBy("time")
     changed = last.withColumn("before", F.lag("now").over(in_order)).where(
         F.col("before").isNull() | (F.col("before") != F.col("now"))
     )
+    # What was only observed promised nothing, so any number of bytes was allowed before it was enforced.
+    enforced = F.col("enforced") & F.coalesce("before.enforce", F.lit(True))
+    most = F.greatest("most", "before.limit")
     return changed.select(
         *ROLE,
         F.col("time").alias("since"),
         F.lead("time").over(in_order).alias("until"),
         "now.*",
         F.least("least", "before.limit").alias("least"),
-        F.greatest("most", "before.limit").alias("most"),
+        F.when(F.col("now.enforce") & ~enforced, UNLIMITED).otherwise(most).alias("most"),
     )
 
 
@@ -72,7 +76,8 @@ def _rank(reason: Column) -> Column:
 
 def with_limit(seconds: DataFrame, events: DataFrame) -> DataFrame:
     """Add `quota`, `enforce` and `since` of the quota in force to rows with `broker`, `role` and `time`, and `limit`
-    and `limit_low`, the most and the least that held in that second: they differ only where the quota changed.
+    and `limit_low`, the most and the least that held in that second: they differ only where the quota changed, or began
+    to be enforced.
 
     Seconds before the first word on a quota have null.
     """

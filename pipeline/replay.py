@@ -94,18 +94,23 @@ def per_link(traffic: DataFrame, *columns: Column) -> DataFrame:
     )
     in_order = Window.partitionBy(*MOVE).orderBy("time")
     first_behind = F.min(F.when(F.col("behind"), F.col("time"))).over(Window.partitionBy(*MOVE))
+    watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
+    before = F.last("watermark", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    # Until a high watermark is known, nobody knows what was written: it is in the backlog.
+    onwards = in_order.rowsBetween(Window.currentRow, Window.unboundedFollowing)
     lines = (
-        seen.withColumn(
-            "written", F.greatest(F.col("high_watermark") - F.lag("high_watermark").over(in_order), F.lit(0))
-        )
-        .withColumn("first_behind", first_behind)
+        seen.withColumn("first_behind", first_behind)
         .where(F.col("time") >= F.col("first_behind"))
+        .withColumn("watermark", watermark)
+        .withColumn("written", F.greatest(F.col("watermark") - before, F.lit(0)))
+        .withColumn("first_watermark", F.first("watermark", ignorenulls=True).over(onwards))
         .join(F.broadcast(sizes), on=["source", "topic", "partition"], how="left")
     )
     zero = traffic.agg(F.min("time").alias("zero"))
     each = F.coalesce("bytes_per_message", F.lit(0.0))
     starting = F.col("time") == F.col("first_behind")
-    backlog = F.when(starting, (F.col("high_watermark") - F.col("fetch_offset_before")) * each)
+    behind_by = F.greatest(F.col("first_watermark") - F.col("fetch_offset_before"), F.lit(0))
+    backlog = F.when(starting, behind_by * each)
     per_second = lines.groupBy(*LINK, "time").agg(
         F.sum(F.when(~starting, F.col("written") * each)).alias("bytes"),
         F.sum(backlog).alias("backlog_bytes"),

@@ -127,13 +127,12 @@ REPLICA_DAYS = StructType(
         *_texts("source", "destination", "topic"),
         *_numbers("partition"),
         *_texts("role"),
-        *_numbers("first", "last", "seconds", "bytes", "reached", "log_messages", "grown"),
+        *_numbers("first", "last", "seconds", "bytes", "told_bytes", "messages", "log_messages", "grown"),
         *_numbers("first_watermark", "last_watermark"),
-        StructField("brought", ArrayType(StructType(_numbers("since", "until")))),
     ]
 )
 """Summary: one row per end of a replica and day (`sizes`): the seconds with news of it, its log at the last, and the
-offsets `brought`, in as many pieces as there are gaps between them."""
+`messages` that `told_bytes` of its bytes were brought for."""
 
 SUMMARIES = {"times_behind": TIMES_BEHIND, "lag_steps": LAG_STEPS, "held_minutes": HELD_MINUTES,
              "replica_days": REPLICA_DAYS}  # fmt: skip

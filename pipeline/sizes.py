@@ -2,8 +2,8 @@
 
 DataFrame → DataFrame. What was seen of each replica is worked out day by day first (`by_day`), which can be kept
 (`summaries`), and then put together (`whole`). Invariant: the bytes per message are the bytes that were brought over
-the offsets that they brought. Each offset counts once, and offsets that passed unseen do not count, however the days
-were cut.
+the offsets that they brought. Offsets count as often as they were fetched, once in each block of the journal's lines:
+lines of one block may tell of the same offsets. Offsets that passed unseen do not count.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from .ends import END, REPLICA, own_broker, seconds_of_ends
+from .ends import END, REPLICA, linked, own_broker
 from .schema import REPLICA_DAYS
 from .summaries import DAY_SECONDS, Summary, read
 
@@ -22,55 +22,64 @@ if TYPE_CHECKING:
 
     from .tables import Tables
 
+_OF_SECOND = ("record_bytes", "fetch_offset_before", "fetch_offset", "high_watermark", "log_start_offset")
+
 
 def _of_ends(traffic: DataFrame) -> DataFrame:
-    return seconds_of_ends(traffic).withColumn("broker", own_broker())
+    """Per end, replica and second: `bytes`, the `block` of lines that tells of it, and where it stood."""
+    told = linked(traffic).withColumn("block", F.struct("run", "line_tick"))
+    # Shuffled once, by replica, as `ends` does it.
+    return (
+        told.select(*END, "time", "block", *_OF_SECOND)
+        .repartition(*REPLICA)
+        .groupBy(*END, "time")
+        .agg(
+            F.max("block").alias("block"),
+            F.sum("record_bytes").alias("bytes"),
+            F.min("fetch_offset_before").alias("fetch_offset_before"),
+            F.max("fetch_offset").alias("fetch_offset_reached"),
+            F.max("high_watermark").alias("high_watermark"),
+            F.max("log_start_offset").alias("log_start_offset"),
+        )
+        .withColumn("broker", own_broker())
+    )
 
 
 def by_day(rows: DataFrame) -> DataFrame:
     """One row per end of a replica and day of it, from seconds of ends: what `schema.REPLICA_DAYS` says."""
     known = F.when(F.col("last_watermark").isNotNull(), F.col("time"))
-    pieces = _stepped(rows).groupBy("broker", *END, "day", "piece").agg(
+    blocks = _grown(rows).groupBy("broker", *END, "day", "block").agg(
         F.min("time").alias("first"), F.max("time").alias("last"), F.count("*").alias("seconds"),
-        F.sum("bytes").alias("bytes"), F.max("fetch_offset_reached").alias("reached"),
+        F.sum("bytes").alias("bytes"), F.min_by("fetch_offset_before", "time").alias("since"),
+        F.max_by("fetch_offset_reached", "time").alias("until"), F.max("log_start_offset").alias("log_start"),
         F.max_by("log_messages", "time").alias("log_messages"), F.sum("grown").alias("grown"),
         F.min_by("last_watermark", known).alias("first_watermark"), F.min(known).alias("first_known"),
         F.max_by("last_watermark", known).alias("last_watermark"), F.max(known).alias("last_known"),
-        F.min("since").alias("since"), F.max("until").alias("until"),
     )  # fmt: skip
-    told = pieces.groupBy("broker", *END, "day").agg(
+    # If a replica began anew within a block, or the log's start passed it, nobody knows which offsets its bytes were.
+    told = (F.col("until") >= F.col("since")) & (F.col("log_start") <= F.col("since"))
+    days = blocks.groupBy("broker", *END, "day").agg(
         F.min("first").alias("first"), F.max("last").alias("last"), F.sum("seconds").alias("seconds"),
-        F.sum("bytes").alias("bytes"), F.max("reached").alias("reached"),
+        F.sum("bytes").alias("bytes"), F.sum(F.when(told, F.col("bytes")).otherwise(0)).alias("told_bytes"),
+        F.sum(F.when(told, F.col("until") - F.col("since")).otherwise(0)).alias("messages"),
         F.max_by("log_messages", "last").alias("log_messages"), F.sum("grown").alias("grown"),
         F.min_by("first_watermark", "first_known").alias("first_watermark"),
         F.max_by("last_watermark", "last_known").alias("last_watermark"),
-        F.collect_list(F.when(F.col("until").isNotNull(), F.struct("since", "until"))).alias("brought"),
     )  # fmt: skip
-    return told.select("day", "broker", *REPLICA_DAYS.names)
+    return days.select("day", "broker", *REPLICA_DAYS.names)
 
 
-def _stepped(rows: DataFrame) -> DataFrame:
-    """Add `grown`, the messages by which the log grew since the last second with a known high watermark. Add `since`
-    and `until`, the offsets that were brought for the first time (null: none), and `piece`: offsets that follow each
-    other without a gap have the same one."""
-    in_order = Window.partitionBy(*END, "day").orderBy("time")
-    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+def _grown(rows: DataFrame) -> DataFrame:
+    """Add `grown`, the messages by which the log grew since the last second of the day with a known high watermark."""
+    before = Window.partitionBy(*END, "day").orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
     watermark = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
-    since = F.greatest("fetch_offset_before", F.max("fetch_offset_reached").over(before))
     dated = rows.withColumn("day", F.floor(F.col("time") / DAY_SECONDS)).withColumn("last_watermark", watermark)
-    is_new = F.col("fetch_offset_reached") > F.col("since")
-    stepped = dated.withColumns(
+    return dated.withColumns(
         {
-            "since": since,
             "grown": _growth("last_watermark", F.last("last_watermark", ignorenulls=True).over(before)),
             "log_messages": watermark - F.greatest("log_start_offset", F.lit(0)),
         }
-    ).withColumn("until", F.when(is_new, F.col("fetch_offset_reached")))
-    follows = F.coalesce(F.col("since") <= F.max("until").over(before), F.lit(False))
-    apart = stepped.withColumn("apart", (F.col("until").isNotNull() & ~follows).cast("int"))
-    only_new = {"piece": F.sum("apart").over(so_far), "since": F.when(F.col("until").isNotNull(), F.col("since"))}
-    return apart.withColumns(only_new)
+    )
 
 
 def _growth(name: str, before: Column) -> Column:
@@ -79,28 +88,15 @@ def _growth(name: str, before: Column) -> Column:
 
 def whole(days: DataFrame) -> DataFrame:
     """One row per replica, by the end that saw more of it (as `ends.one_end` has it), from what `by_day` says of all
-    its days: `first` and `last` second, `log_messages` at the last, `bytes`, the `messages` that they were brought for,
-    and by how many messages the log has `grown` while it was seen."""
-    in_order = Window.partitionBy(*END).orderBy("first")
-    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
-    reached = F.max("reached").over(before)
-    joined = days.withColumns(
-        {
-            "from_there": reached,
-            "over_night": _growth("first_watermark", F.last("last_watermark", ignorenulls=True).over(before)),
-        }
-    )
-    beyond = F.aggregate(
-        "brought",
-        F.lit(0).cast("long"),
-        lambda so_far, piece: (
-            so_far + F.greatest(piece["until"] - F.greatest(piece["since"], F.col("from_there")), F.lit(0))
-        ),
-    )
-    ends = joined.groupBy(*END).agg(
+    its days: `first` and `last` second, `log_messages` at the last, `bytes`, the `messages` that `told_bytes` of them
+    were brought for, and by how many messages the log has `grown` while it was seen."""
+    before = Window.partitionBy(*END).orderBy("first").rowsBetween(Window.unboundedPreceding, -1)
+    over_night = _growth("first_watermark", F.last("last_watermark", ignorenulls=True).over(before))
+    ends = days.withColumn("over_night", over_night).groupBy(*END).agg(
         F.min("first").alias("first"), F.max("last").alias("last"), F.sum("seconds").alias("seconds"),
-        F.sum("bytes").alias("bytes"), F.max_by("log_messages", "last").alias("log_messages"),
-        F.sum(beyond).alias("messages"), F.sum(F.col("grown") + F.col("over_night")).alias("grown"),
+        F.sum("bytes").alias("bytes"), F.sum("told_bytes").alias("told_bytes"), F.sum("messages").alias("messages"),
+        F.max_by("log_messages", "last").alias("log_messages"),
+        F.sum(F.col("grown") + F.col("over_night")).alias("grown"),
     )  # fmt: skip
     seen = F.struct("bytes", "seconds", (F.col("role") == "follower").alias("follows"))
     most = F.max("seen").over(Window.partitionBy(*REPLICA))
@@ -124,7 +120,7 @@ def partition_sizes(replicas: DataFrame) -> DataFrame:
     """
     partitions = replicas.groupBy("source", "topic", "partition").agg(
         F.max_by("log_messages", "last").alias("log_messages"),
-        F.sum("bytes").alias("bytes"),
+        F.sum("told_bytes").alias("bytes"),
         F.sum("messages").alias("messages"),
         F.max("last").alias("last_seen"),
     )

@@ -44,6 +44,9 @@ class Pair(NamedTuple):
     """Of the moves' seconds, those in which the source's quota set the pace."""
     follower_held: float = 0.0
     """And the destination's."""
+    unknown: int = 0
+    """Moves of which nobody knows what there was to bring, since the high watermark was never told; `backlog_bytes` is
+    without them."""
 
     @property
     def stream(self) -> Stream:
@@ -69,8 +72,10 @@ def pairs(found_moves: DataFrame) -> Sequence[Pair]:
         F.count("*").alias("moves"), F.count_if(~F.col("finished")).alias("unfinished"),
         F.sum("bytes").alias("bytes"), F.min("began").alias("began"), F.max(ends).alias("ended"),
         F.coalesce(held, F.lit(0.0)).alias("share_held"),
-        F.sum("backlog_bytes").alias("backlog_bytes"), F.sum("written_bytes").alias("written_bytes"),
+        F.coalesce(F.sum("backlog_bytes"), F.lit(0.0)).alias("backlog_bytes"),
+        F.coalesce(F.sum("written_bytes"), F.lit(0.0)).alias("written_bytes"),
         F.coalesce(by_side[0], F.lit(0.0)).alias("leader_held"),
         F.coalesce(by_side[1], F.lit(0.0)).alias("follower_held"),
+        F.count_if(F.col("backlog_bytes").isNull()).alias("unknown"),
     ).drop("wave")  # fmt: skip
     return [Pair(*row) for row in rows.orderBy(F.desc("ended"), *link, "began").collect()]

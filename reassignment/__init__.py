@@ -9,7 +9,7 @@ no clock.
 
 from .assignment import Assignment, Document, Heading, ReassignmentError, TopicPartition, has_heading, read_assignment
 from .moves import ROLES, MoveMap, Ongoing, PartitionMove, RoleName, brokers, move_map, moving, throttled_replicas
-from .rates import Capacity, Deadline, Load, Size, loads, problems, rate_to_set, source, standing_in
+from .rates import STEP, Capacity, Deadline, Load, Size, loads, problems, rate_to_set, source, standing_in
 from .throttle import Rates, Throttle, quotas_toml, throttle
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "moving",
     "brokers",
     "throttled_replicas",
+    "STEP",
     "Size",
     "Load",
     "Capacity",

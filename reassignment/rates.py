@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .assignment import TopicPartition
 
 
-_STEP = 1024
-"""Bytes per second."""
+STEP = 1024
+"""Bytes per second: rates are set in whole multiples of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def loads(moves: MoveMap, sizes: Mapping[TopicPartition, Size], inflow: Mapping[
 def rate_to_set(load: Load, deadline: Deadline) -> int:
     """The smallest admissible rate that keeps the deadline, rounded up to whole KiB per second; at least one KiB."""
     least = max(load.needed(deadline), math.nextafter(load.low, math.inf), 1.0)
-    return math.ceil(least / _STEP) * _STEP
+    return math.ceil(least / STEP) * STEP
 
 
 def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, slack: float = 1.0) -> list[str]:
@@ -135,7 +135,7 @@ def problems(found: Iterable[Load], deadline: Deadline, capacity: Capacity, *, s
         elif rate_to_set(load, deadline) >= high:
             room = high - load.written_bytes_per_second
             # Rates are set in whole KiB per second, rounded up.
-            least = slack * load.move_bytes * deadline.fraction / (room - _STEP if room > _STEP else room)
+            least = slack * load.move_bytes * deadline.fraction / (room - STEP if room > STEP else room)
             lines.append(
                 f"{who}: needs {rate_in_words(rate_to_set(load, deadline))} to end in time, but must stay below"
                 f" {rate_in_words(high)}; allow at least {time_in_words(least)}"

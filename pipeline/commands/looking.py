@@ -134,8 +134,9 @@ def _tell_doubts(summary: DataFrame) -> None:
     undecided = " + ".join(name for name in summary.columns if name.startswith("undecided_"))
     for row in summary.withColumn("undecided", F.expr(undecided)).where("undecided > 0").limit(MOST_DOUBTS).collect():
         tell(
-            f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: the quota changed"
-            f" to {row.limit:.0f} B/s within one of their seconds, and journals do not say when in it"
+            f"broker {row.broker} as {row.role}: {row.undecided} windows are neither kept nor broken: within one of"
+            f" their seconds the quota became {row.limit:.0f} B/s, or began to be enforced, and journals do not say"
+            " when in it"
         )
 
 
@@ -152,8 +153,8 @@ def lag_command(
     """SumReplicaLag, progress, and when it ends: an estimate from the last minute's trend, with its 95 % interval.
 
     The trend begins anew when the quota changes, and is not known for ten seconds then: `drain` is `-`. Where it is
-    known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` counts from a minute and a half
-    before it, everything else is as without.
+    known and `eta_seconds` is `-`, it never ends at this rate. With --since, `done` and `remaining_bytes` are told from
+    what moved since a minute and a half before it; everything else is as without.
 
     \b
     Examples:

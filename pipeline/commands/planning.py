@@ -32,6 +32,7 @@ from .options import output_options, put_out, scope_options, session, spark_opti
 from .quantities import END, RATE, SOME_RATE, SOME_TIME, Number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
 SparkSettings = tuple[str | None, tuple[str, ...]]
@@ -129,16 +130,7 @@ def replay_command(
     """
     if (path is None) == (not flows):
         raise click.UsageError("expected either TABLES or --flow")
-    each = [
-        replay_job.WhatIf(
-            f"{role} {rate:.0f} B/s", policy, None if role == "follower" else rate, None if role == "leader" else rate
-        )
-        for policy in policies
-        for role, rates in (("leader", leaders), ("follower", followers), ("both", both))
-        for rate in rates
-    ]
-    # What is asked for twice is one scenario: results are told apart by these two.
-    what_ifs = [*{(one.name, one.policy): one for one in each}.values()]
+    what_ifs = scenarios(policies, leaders=leaders, followers=followers, both=both)
     if not what_ifs:
         raise click.UsageError("expected at least one --leader, --follower or --both to try")
     if model == "fluid" and (show_peaks or set(policies) != {"strict"}):
@@ -157,6 +149,29 @@ def replay_command(
             replayed = replay_job.replay(spark, demand, what_ifs, line_bytes_per_second=line, bounds=bounds)
             shown = replay_job.peaks(replayed) if show_peaks else replay_job.durations(replayed)
         put_out(shown.orderBy(*shown.columns[:4]), output)
+
+
+def scenarios(
+    policies: Iterable[str],
+    *,
+    leaders: Sequence[float] = (),
+    followers: Sequence[float] = (),
+    both: Sequence[float] = (),
+) -> list[replay_job.WhatIf]:
+    """Return each rate under each policy. What is asked for twice is one scenario, since results are told apart by name
+    and policy."""
+    each = [
+        replay_job.WhatIf(
+            f"{role} {int(rate) if rate.is_integer() else rate} B/s",
+            policy,
+            None if role == "follower" else rate,
+            None if role == "leader" else rate,
+        )
+        for policy in policies
+        for role, rates in (("leader", leaders), ("follower", followers), ("both", both))
+        for rate in rates
+    ]
+    return [*{(one.name, one.policy): one for one in each}.values()]
 
 
 def _bounds(found: Inside) -> tuple[Bound, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from .. import lag
 from ..held import Held
+from ..lines import LATEST_SECONDS
 from ..quotas import ROLE
 from ..units import duration
 from .answer import Answer, Verdict, counted, moment, who
@@ -27,16 +29,16 @@ class Finish(NamedTuple):
 
     now: int | None
     roles: int
-    """Broker's roles that are behind."""
+    """Brokers' roles that are behind."""
     replicas: int
     lag_messages: int
     remaining_bytes: float | None
     latest: tuple[Row, ...]
-    """Of those that are behind the ones that take longest: never first, then not known, then by ETA."""
+    """Of those that are behind the ones that take longest: never first, then not known, then by when they end."""
     stalled: dict[tuple[int, str], str]
     """Why, of those in `latest` that never finish."""
     lost: int
-    """Replicas that fell silent while behind."""
+    """Replicas that had fallen silent while behind by then."""
 
 
 def facts(tables: Tables, progress: DataFrame | None = None) -> Finish:
@@ -51,30 +53,45 @@ def facts(tables: Tables, progress: DataFrame | None = None) -> Finish:
 
 def _facts(tables: Tables, progress: DataFrame, held: Held) -> Finish:
     before = tables.reaching_back(lag.LOOKS_BACK_SECONDS)
-    ends = progress.groupBy(*ROLE).agg(
-        F.max_by(F.when(F.col("lost") == 0, F.struct(*progress.columns[2:])), F.when(F.col("lost") == 0, F.col("time")))
-        .alias("last"),
-        F.sum("lost").alias("lost"),
+    spoke = F.when(F.col("lost") == 0, F.col("time"))
+    spoken = F.coalesce(F.max(spoke).over(Window.partitionBy(*ROLE)), F.lit(0))
+    ends = progress.withColumn("spoken", spoken).groupBy(*ROLE).agg(
+        F.max_by(F.when(F.col("lost") == 0, F.struct(*progress.columns[2:])), spoke).alias("last"),
+        F.sum(F.when(F.col("time") <= F.col("spoken"), F.col("lost"))).alias("lost"),
+        # These are few: a replica is lost so many seconds after its last line as it is held on for.
+        F.collect_list(F.when(F.col("time") > F.col("spoken"), F.struct("time", "lost"))).alias("after"),
     )  # fmt: skip
     ends = held.once(ends)
-    last = ends.select(*ROLE, "last.*", F.col("lost").alias("silent"))
-    whole = ends.agg(F.max("last.time").alias("now"), F.coalesce(F.sum("lost"), F.lit(0)).alias("lost")).collect()[0]
-    if whole.now is None:
+    now = ends.agg(F.max("last.time")).collect()[0][0]
+    if now is None:
         return Finish(None, 0, 0, 0, None, (), {}, 0)
-    behind = last.where("lag > 0")
+    after = F.aggregate(
+        "after",
+        F.lit(0).cast("long"),
+        lambda so_far, one: so_far + F.when(one["time"] <= now, one["lost"]).otherwise(0),
+    )
+    # `lag` takes off whoever was behind at the end of the recording thirty seconds later: that is no silence.
+    lost = ends.agg(F.coalesce(F.sum(F.coalesce("lost", F.lit(0)) + after), F.lit(0))).collect()[0][0]
+    behind = ends.select(*ROLE, "last.*").where("lag > 0")
     sums = behind.agg(
         F.count("*").alias("roles"), F.coalesce(F.sum("behind"), F.lit(0)).alias("replicas"),
         F.coalesce(F.sum("lag"), F.lit(0)).alias("lag"), F.sum("remaining_bytes").alias("bytes"),
     ).collect()[0]  # fmt: skip
-    never = F.col("drain").isNotNull() & F.col("eta_seconds").isNull()
-    order = (F.desc(never), F.desc(F.col("drain").isNull()), F.desc("eta_seconds"), *ROLE)
+    silent = F.col("time") < now - lag.HELD_SECONDS
+    never = ~silent & F.col("drain").isNotNull() & F.col("eta_seconds").isNull()
+    order = (
+        F.desc(never),
+        F.desc(silent | F.col("drain").isNull()),
+        F.desc(F.col("time") + F.col("eta_seconds")),
+        *ROLE,
+    )
     rows = tuple(behind.orderBy(*order).limit(MOST_ROLES).collect())
     causes = {}
-    if any(_never(row) for row in rows):
+    if any(_never(row, now) for row in rows):
         stalls = tables.scope.cut(lag.stalls(progress, before.seconds, before.events))
         for row in stalls.groupBy(*ROLE).agg(F.max_by("cause", "time").alias("cause")).limit(1000).collect():
             causes[row.broker, row.role] = row.cause
-    return Finish(whole.now, sums.roles, sums.replicas, sums.lag, sums.bytes, rows, causes, whole.lost)
+    return Finish(now, sums.roles, sums.replicas, sums.lag, sums.bytes, rows, causes, lost)
 
 
 def answer(found: Finish, units: Units) -> Answer:
@@ -92,12 +109,18 @@ def answer(found: Finish, units: Units) -> Answer:
             QUESTION, Verdict.GOOD, f"It has: nobody was behind at {moment(found.now)}.", 0.0, "s",
             uncertainty=tuple(doubts),
         )  # fmt: skip
-    evidence = tuple(_one(row, found, units) for row in found.latest)
+    evidence = tuple(_one(row, found, found.now, units) for row in found.latest)
     left = f"{counted(found.replicas, 'replica')} of {counted(found.roles, 'role')} behind"
     slowest = found.latest[0]
     number: float | None = None
     verdict = Verdict.GOOD
-    if _never(slowest):
+    if _silent(slowest, found.now):
+        verdict = Verdict.UNKNOWN
+        sentence = (
+            f"Not known: {left}, and nothing was heard of {who(slowest.broker, slowest.role)} after"
+            f" {moment(slowest.time)}."
+        )
+    elif _never(slowest, found.now):
         verdict, number = Verdict.BAD, float("inf")
         why = found.stalled.get((slowest.broker, slowest.role), "the lag does not shrink")
         sentence = f"Never, at this rate: {left}, and at {who(slowest.broker, slowest.role)} {why}."
@@ -106,32 +129,46 @@ def answer(found: Finish, units: Units) -> Answer:
         sentence = f"Not known yet: {left}, and {who(slowest.broker, slowest.role)} has no trend of ten seconds."
         doubts.append("a trend begins anew when the quota changes, and takes ten seconds")
     else:
-        number = slowest.eta_seconds
-        when = moment(found.now + slowest.eta_seconds)
+        number = _from_now(slowest, slowest.eta_seconds, found.now)
+        at = slowest.time + slowest.eta_seconds
+        when = f"at {moment(at)}" if at <= LATEST_SECONDS else "long after this century"
         sentence = (
-            f"Yes, in {duration(slowest.eta_seconds)}{_interval(slowest)}, at {when}: {left},"
+            f"Yes, in {duration(number)}{_interval(slowest, found.now)}, {when}: {left},"
             f" {who(slowest.broker, slowest.role)} is the last."
         )
     doubts.append("by the trend of the last minute: what else is written or moved later is not in it")
     return Answer(QUESTION, verdict, sentence, number, "s", evidence, tuple(doubts))
 
 
-def _never(row: Row) -> bool:
-    return row.drain is not None and row.eta_seconds is None
+def _silent(row: Row, now: int) -> bool:
+    """Whether its last second is so long ago that its replicas are gone: its trend says nothing of now."""
+    return bool(row.time < now - lag.HELD_SECONDS)
 
 
-def _interval(row: Row) -> str:
+def _never(row: Row, now: int) -> bool:
+    return not _silent(row, now) and row.drain is not None and row.eta_seconds is None
+
+
+def _from_now(row: Row, seconds: float, now: int) -> float:
+    """An ETA counts from its role's own last second, which may be before the last one of all."""
+    return max(float(row.time + seconds - now), 0.0)
+
+
+def _interval(row: Row, now: int) -> str:
     if row.eta_low is None:
         return ""
-    high = "never" if row.eta_high is None else duration(row.eta_high)
-    return f" ({duration(row.eta_low)} to {high} with 95 % of the trend)"
+    high = "never" if row.eta_high is None else duration(_from_now(row, row.eta_high, now))
+    return f" ({duration(_from_now(row, row.eta_low, now))} to {high} with 95 % of the trend)"
 
 
-def _one(row: Row, found: Finish, units: Units) -> str:
+def _one(row: Row, found: Finish, now: int, units: Units) -> str:
     size = "" if row.remaining_bytes is None else f", about {units.size(row.remaining_bytes)}"
     behind = f"{who(row.broker, row.role)}: {row.lag:,.0f} messages in {counted(row.behind, 'replica')}{size}"
-    if _never(row):
+    if _silent(row, now):
+        return f"{behind}; nothing was heard of it after {moment(row.time)}"
+    if _never(row, now):
         return f"{behind}; never at this rate: {found.stalled.get((row.broker, row.role), 'the lag does not shrink')}"
     if row.drain is None:
         return f"{behind}; no trend yet"
-    return f"{behind}; {row.drain:,.0f} messages a second, {duration(row.eta_seconds)}{_interval(row)}"
+    left = duration(_from_now(row, row.eta_seconds, now))
+    return f"{behind}; {row.drain:,.0f} messages a second, {left}{_interval(row, now)}"

@@ -56,7 +56,8 @@ def facts(tables: Tables, at: int, *, around: int = AROUND_SECONDS) -> Happened:
     connections = ended.agg(F.count("*").alias("number"), F.min("time").alias("first"))
     connections = connections.orderBy(F.desc("number"), "broker", "cause")
     traffic = per_second(near.seconds, LEVELS["broker"])
-    busy = traffic.select("time").distinct().count()
+    # Traffic that no quota selects is recorded, too: where there is nothing else, there is not nothing.
+    busy = near.seconds.select("time").distinct().count()
     return Happened(
         at, around, busy, tuple(sorted(events, key=lambda row: (row.time, row.broker))),
         tuple(connections.limit(MOST_ROWS).collect()), tuple(_rates(traffic, at, around)), tuple(_stalls(near)),

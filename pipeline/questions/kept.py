@@ -160,7 +160,8 @@ def _doubts(kept: Kept) -> tuple[str, ...]:
     doubts = []
     if kept.undecided:
         doubts.append(
-            f"{counted(kept.undecided, 'window')} neither kept nor broken: the quota changed in one of their seconds"
+            f"{counted(kept.undecided, 'window')} neither kept nor broken: in one of their seconds the quota changed,"
+            " or began to be enforced"
         )
     if kept.observed:
         doubts.append(f"{counted(kept.observed, 'quota')} only observed, not enforced")

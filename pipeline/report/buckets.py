@@ -12,7 +12,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from ..lag import TREND_SECONDS
-from ..quotas import ROLE
+from ..quotas import ROLE, UNLIMITED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,12 +27,14 @@ STEPS = (
 
 
 class Cell(NamedTuple):
-    """share: mean bytes over the quota; None: none. worst: of a second. lag_bytes: the most."""
+    """share: mean bytes over the quota; None: no quota, or one of 0. worst: of a second. lag_bytes: the most; None:
+    messages of a size that nobody knows. bytes: that moved under a quota; None: there was none, or nobody spoke."""
 
     share: float | None
     worst: float | None
     broken: bool
-    lag_bytes: float
+    lag_bytes: float | None
+    bytes: int | None = None
 
 
 class Grid(NamedTuple):
@@ -51,6 +53,11 @@ class Grid(NamedTuple):
         """Of the quota, in a square; 1 at most."""
         return min(max((cell.share or 0.0 for cell in self.cells.values()), default=0.0), 1.0)
 
+    @property
+    def sizes_known(self) -> bool:
+        """Whether everybody who was behind was so by bytes that somebody knows."""
+        return all(cell.lag_bytes is not None for cell in self.cells.values())
+
 
 def whole_step(seconds: int) -> int:
     """Return the next round length of time, of at least so many seconds: a square of 9 h 48 min would not begin at any
@@ -60,16 +67,20 @@ def whole_step(seconds: int) -> int:
 
 def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     """One row per broker, role and `bucket` (its first second, a multiple of `step`): of the rates `bytes`, `limit`,
-    `worst`, `broken` (windows), of the lag `lag_bytes` (the last), `most_lag_bytes`, `behind`, `stalled` (seconds),
-    `eta_low` and `eta_high` of the last second. Either side may be null. If the lag grows for a minute because a
-    further move has begun while earlier ones go on, that is no stall here: moves do that.
+    `worst`, `worst_bytes` (each the largest of a second), `broken` (windows), of the lag `lag` (messages, the last),
+    `most_lag`, the same in bytes as `lag_bytes` and `most_lag_bytes` (null if no byte was seen of whoever was behind),
+    `behind`, `stalled` (seconds), `eta_low` and `eta_high` of the last second. Either side may be null. If the lag
+    grows for a minute because a further move has begun while earlier ones go on, that is no stall: moves do that.
 
     judged: what `audit.judged` says. progress: what `lag.progress` says.
     """
     bucket = (F.floor(F.col("time") / step) * step).alias("bucket")
     over = sum((F.col(f"`{name}`.over").cast("int") for name in ("1s", "11s")), F.lit(0))
+    # In the second in which the first quota begins there is no limit of that second, but there is that quota.
+    limit = F.when(F.col("limit") < UNLIMITED, F.col("limit")).otherwise(F.col("quota"))
     rates = judged.groupBy(*ROLE, bucket).agg(
-        F.sum("bytes").alias("bytes"), F.max("limit").alias("limit"), F.max("1s.ratio").alias("worst"),
+        F.sum("bytes").alias("bytes"), F.max(limit).alias("limit"), F.max("1s.ratio").alias("worst"),
+        F.max("bytes").alias("worst_bytes"),
         F.sum(F.when(F.col("enforce"), over).otherwise(0)).alias("broken"),
     )  # fmt: skip
     each = F.try_divide(F.sum("record_bytes"), F.sum("moved")).alias("bytes_per_message")
@@ -82,27 +93,26 @@ def buckets(judged: DataFrame, progress: DataFrame, step: int) -> DataFrame:
     lags = spoken.groupBy(*ROLE, bucket).agg(
         last, F.max("lag").alias("most_lag"), F.count_if(stalled).alias("stalled")
     )  # fmt: skip
-    size = F.coalesce("bytes_per_message", F.lit(0.0))
+    size = F.when(F.col("bytes_per_message") > 0, F.col("bytes_per_message"))
+    lag, most = (F.when(F.col(name) == 0, 0.0).otherwise(F.col(name) * size) for name in ("last.lag", "most_lag"))
     behind = lags.join(F.broadcast(sizes), on=list(ROLE), how="left").select(
-        *ROLE, "bucket", (F.col("last.lag") * size).alias("lag_bytes"), (F.col("most_lag") * size)
-        .alias("most_lag_bytes"), "last.behind", "last.eta_seconds", "last.eta_low", "last.eta_high",
-        F.col("last.time").alias("last_second"), "stalled",
+        *ROLE, "bucket", "last.lag", "most_lag", lag.alias("lag_bytes"), most.alias("most_lag_bytes"), "last.behind",
+        "last.eta_seconds", "last.eta_low", "last.eta_high", F.col("last.time").alias("last_second"), "stalled",
     )  # fmt: skip
     return rates.join(behind, on=[*ROLE, "bucket"], how="full")
 
 
 def outliers(by_bucket: DataFrame, most: int = 1000) -> list[int]:
     """The brokers that something was the matter with, the worst first: over a bound, stalled, or behind at the end."""
-    end = F.max_by("lag_bytes", "bucket")
     each = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"), F.coalesce(F.sum("stalled"), F.lit(0)).alias("stalled"),
-        F.coalesce(end, F.lit(0.0)).alias("left"),
+        F.coalesce(F.max_by("lag", "bucket"), F.lit(0)).alias("messages"),
+        F.coalesce(F.max_by("lag_bytes", "bucket"), F.lit(0.0)).alias("left"),
     )  # fmt: skip
-    of_broker = each.groupBy("broker").agg(
-        F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"), F.max("left").alias("left")
-    )
-    rows = of_broker.where("broken > 0 or stalled > 0 or left > 0")
-    order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), "broker")
+    worst = (F.max(name).alias(name) for name in ("messages", "left"))
+    of_broker = each.groupBy("broker").agg(*worst, F.sum("broken").alias("broken"), F.sum("stalled").alias("stalled"))
+    rows = of_broker.where("broken > 0 or stalled > 0 or messages > 0")
+    order = (F.desc("broken"), F.desc("stalled"), F.desc("left"), F.desc("messages"), "broker")
     return [row.broker for row in rows.orderBy(*order).limit(most).collect()]
 
 
@@ -121,9 +131,10 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     roles = by_bucket.groupBy(*ROLE).agg(
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
         F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("most_lag_bytes"),
+        F.coalesce(F.max("most_lag"), F.lit(0)).alias("most_lag"),
         F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
     )
-    order = (F.desc("broken"), F.desc("most_lag_bytes"), F.desc("bytes"), *ROLE)
+    order = (F.desc("broken"), F.desc("most_lag_bytes"), F.desc("most_lag"), F.desc("bytes"), *ROLE)
     chosen = roles.orderBy(*order).limit(MOST_ROWS).collect()
     keys = [(row.broker, row.role) for row in chosen]
     wanted = by_bucket.sparkSession.createDataFrame(keys, "broker long, role string")
@@ -131,11 +142,13 @@ def grid(by_bucket: DataFrame, began: int, ended: int, step: int) -> Grid:
     rows = by_bucket.join(F.broadcast(wanted), on=list(ROLE), how="left_semi").groupBy(*ROLE, column).agg(
         F.sum("bytes").alias("bytes"), F.max("limit").alias("limit"), F.max("worst").alias("worst"),
         F.coalesce(F.sum("broken"), F.lit(0)).alias("broken"),
-        F.coalesce(F.max("most_lag_bytes"), F.lit(0.0)).alias("lag_bytes"),
+        F.max(F.when(F.col("most_lag") > 0, F.col("most_lag_bytes"))).alias("lag_bytes"), F.max("most_lag")
+        .alias("messages"),
     )  # fmt: skip
     cells = {}
     for row in rows.collect():
         share = None if row.bytes is None or not row.limit else row.bytes / row.limit / wide
-        cells[row.broker, row.role, row.column] = Cell(share, row.worst, row.broken > 0, row.lag_bytes)
-    most = max((cell.lag_bytes for cell in cells.values()), default=0.0)
+        behind = row.lag_bytes if row.messages else 0.0
+        cells[row.broker, row.role, row.column] = Cell(share, row.worst, row.broken > 0, behind, row.bytes)
+    most = max((cell.lag_bytes or 0.0 for cell in cells.values()), default=0.0)
     return Grid(tuple(keys), roles.count(), first, wide, columns, cells, most)

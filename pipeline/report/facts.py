@@ -153,10 +153,11 @@ def _files(tables: Tables) -> tuple[dict[str, int], int]:
 
 def _curve(found: Recorded, wanted: float | None) -> Curve | None:
     """All quotas scaled alike; the largest of them stands for all."""
-    if not found.streams or not found.quotas:
+    if not found.streams or not found.scaled:
         return None
-    highest = max(found.quotas.values())
+    highest = max(found.scaled.values())
     points = tuple((highest * factor, found.seconds_at(factor)) for factor in FACTORS)
-    if not any(math.isfinite(seconds) for _, seconds in points):
+    # A backlog whose size nobody knows takes no time in the model: an axis by powers of two has no place for that.
+    if not highest or not any(math.isfinite(seconds) and seconds > 0 for _, seconds in points):
         return None
     return Curve(points, (highest, found.seconds) if found.finished else None, wanted)

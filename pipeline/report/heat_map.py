@@ -23,15 +23,20 @@ CELL_HEIGHT = 14
 TICKS = 6
 TICK_WIDTH = 66
 FOOT_HEIGHT = 22
+UNKNOWN_SIZE = "behind, by how many bytes is not known"
 
 
 def share_map(grid: Grid) -> str:
     """How much of its quota each role used, over the most of all if nobody used all of it."""
 
     def strength(cell: Cell) -> float:
-        return (cell.share or 0.0) / (grid.most_share or 1.0)
+        if cell.share is None:
+            return 1.0 if cell.bytes else 0.0
+        return cell.share / (grid.most_share or 1.0)
 
     def says(cell: Cell) -> str:
+        if cell.bytes and cell.share is None:
+            return f"bytes moved under a quota of 0{', over its bound' if cell.broken else ''}"
         if cell.share is None:
             return "nothing moved under a quota"
         worst = "" if cell.worst is None else f", the worst second {cell.worst:.2f} x"
@@ -44,11 +49,14 @@ def lag_map(grid: Grid, units: Units) -> str:
     """How far behind each role was, over the most of all."""
 
     def strength(cell: Cell) -> float:
+        if cell.lag_bytes is None:
+            return 1.0
         return cell.lag_bytes / grid.most_lag_bytes if grid.most_lag_bytes else 0.0
 
-    return _drawn(
-        grid, strength, lambda cell: f"{units.size(cell.lag_bytes)} behind", "--lag", "How far behind each was"
-    )
+    def says(cell: Cell) -> str:
+        return UNKNOWN_SIZE if cell.lag_bytes is None else f"{units.size(cell.lag_bytes)} behind"
+
+    return _drawn(grid, strength, says, "--lag", "How far behind each was")
 
 
 def _drawn(grid: Grid, strength: Callable[[Cell], float], says: Callable[[Cell], str], colour: str, title: str) -> str:

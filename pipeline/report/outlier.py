@@ -31,12 +31,13 @@ Quota = tuple[int, float]
 
 
 class Point(NamedTuple):
-    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: the most; None if nobody spoke."""
+    """Of a bucket of time. bytes: None if nothing moved under a quota. lag_bytes: the most; None if nobody spoke, or
+    nobody knows how large the messages are."""
 
     time: int
     bytes: int | None
     worst: float | None
-    """Of its seconds, in bytes."""
+    """Of its seconds the one with most bytes: these."""
     lag_bytes: float | None
 
 
@@ -44,10 +45,12 @@ class End(NamedTuple):
     """Where a lag stood at the last second, and when it is gone by its trend; None: never, or not known."""
 
     time: int
-    lag_bytes: float
+    lag_bytes: float | None
+    """None: nobody knows how large the messages are."""
     eta_seconds: float | None
     eta_low: float | None
     eta_high: float | None
+    messages: int = 0
 
 
 class Side(NamedTuple):
@@ -105,13 +108,13 @@ def sides(rows: list[Row], quotas: list[Row]) -> list[Side]:
             continue
         starts = [row.bucket for row in own]
         said = thinned(within([(one.since, one.limit) for one in quotas if one.role == role], starts[0]), starts)
-        last = next((row for row in reversed(own) if row.lag_bytes is not None), None)
+        last = next((row for row in reversed(own) if row.lag is not None), None)
         end = None
-        if last is not None and last.lag_bytes > 0:
-            end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high)
+        if last is not None and last.lag > 0:
+            end = End(last.last_second, last.lag_bytes, last.eta_seconds, last.eta_low, last.eta_high, last.lag)
         points = tuple(
             Point(
-                row.bucket, row.bytes, None if row.worst is None else row.worst * row.limit,
+                row.bucket, row.bytes, None if row.worst_bytes is None else float(row.worst_bytes),
                 # Whoever is behind for less than a bucket is not behind at its end; a projection begins there, though.
                 row.lag_bytes if end is not None and row is last else row.most_lag_bytes,
             )

@@ -13,7 +13,7 @@ from ..questions.answer import counted, moment
 from ..units import duration
 from .drawing import figure, library
 from .facts import MOST_PAIRS
-from .heat_map import lag_map, share_map
+from .heat_map import UNKNOWN_SIZE, lag_map, share_map
 from .overviews import curve_plot, moves_plot
 from .plots import outlier_plot
 from .style import STYLE
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from ..backtest import BackTest
     from ..questions.answer import Answer
+    from ..units import Units
     from .buckets import Grid
     from .facts import Facts
-    from .outlier import Outlier
+    from .outlier import End, Outlier
 
 FORBIDDEN = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'"
 """Content Security Policy: no address is asked for anything. Vega compiles its expressions, which is called eval."""
@@ -77,13 +78,18 @@ def _grid(facts: Facts) -> str:
         + _legend(("--share", _most_share(grid)), ("--bad", "over the bound", "frame"))
         + f'<div class="wide">{share_map(grid)}</div>'
         + "<h3>How far behind each was</h3>"
-        + _legend(("--lag", f"{facts.units.size(grid.most_lag_bytes)}, the most"))
+        + _legend(("--lag", _most_lag(grid, facts.units)))
         + f'<div class="wide">{lag_map(grid, facts.units)}</div>'
     )
 
 
 def _most_share(grid: Grid) -> str:
     return "all of the quota" if not 0 < grid.most_share < ALL else f"{grid.most_share:.0%} of the quota, the most"
+
+
+def _most_lag(grid: Grid, units: Units) -> str:
+    unknown = "" if grid.sizes_known else f", or {UNKNOWN_SIZE}"
+    return f"{units.size(grid.most_lag_bytes)}, the most{unknown}"
 
 
 def _legend(*entries: tuple[str, ...]) -> str:
@@ -120,14 +126,18 @@ def _outlier(one: Outlier, facts: Facts) -> str:
         f"{counted(row.seconds, 'second')} without getting nearer as {row.role}, from {moment(row.first)}: {row.cause}"
         for row in one.stalls
     ]
-    told += [
-        f"{facts.units.size(side.end.lag_bytes)} behind at the end as {side.role}" for side in one.sides if side.end
-    ]
+    told += [f"{_left(side.end, facts.units)} behind at the end as {side.role}" for side in one.sides if side.end]
     items = "".join(f"<li>{_text(item)}</li>" for item in told)
     spec = outlier_plot(one, facts.units, facts.seconds_per_point)
     title = f"Rates, quotas and lag of broker {one.broker} as leader and as follower"
     plot = "" if spec is None else figure(spec, title)
     return f"<figure><h3>Broker {one.broker}</h3><ul>{items}</ul>{plot}</figure>"
+
+
+def _left(end: End, units: Units) -> str:
+    if end.lag_bytes is None:
+        return f"{counted(end.messages, 'message')}, in bytes not known,"
+    return units.size(end.lag_bytes)
 
 
 def _moves(facts: Facts) -> str:

@@ -174,8 +174,9 @@ def _lag(side: Side, seconds_per_point: int, across: Spec, up: Spec) -> list[Spe
         for second, index in zip(*broken(spoken, seconds_per_point), strict=True)
     ]
     layers = [_line(values, side, across, up)]
-    if side.end is not None and _ahead(side):
-        layers += _projected(side, side.end, _ahead(side) - side.end.time, across, up)
+    ahead = _ahead(side)
+    if side.end is not None and side.end.lag_bytes is not None and ahead:
+        layers += _projected(side.end, side.end.lag_bytes, ahead - side.end.time, side, across, up)
     return layers
 
 
@@ -183,17 +184,19 @@ def _ahead(side: Side) -> float:
     """Until when its lag is projected; 0: it is not."""
     spoken = [point for point in side.points if point.lag_bytes is not None]
     end = side.end
-    if end is None or not spoken or (end.eta_seconds is None and end.eta_high is None and end.eta_low is None):
+    if end is None or end.lag_bytes is None or not spoken:
+        return 0.0
+    if end.eta_seconds is None and end.eta_high is None and end.eta_low is None:
         return 0.0
     recorded = (spoken[-1].time - spoken[0].time) * AHEAD
     return end.time + min(recorded, math.inf if end.eta_high is None else end.eta_high * BEYOND)
 
 
-def _projected(side: Side, end: End, seconds: float, across: Spec, up: Spec) -> list[Spec]:
+def _projected(end: End, lag_bytes: float, seconds: float, side: Side, across: Spec, up: Spec) -> list[Spec]:
     """The lag's way to nothing by its trend, between the ends of the interval; flat where it never ends."""
 
     def left(eta: float | None, ahead: float) -> float:
-        return end.lag_bytes * max(1 - ahead / eta, 0.0) if eta else end.lag_bytes
+        return lag_bytes * max(1 - ahead / eta, 0.0) if eta else lag_bytes
 
     steps = [seconds * step / AHEAD_POINTS for step in range(AHEAD_POINTS + 1)]
     band: list[dict[str, object]] = [

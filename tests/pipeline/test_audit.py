@@ -167,6 +167,28 @@ def test_before_it_was_enforced_nothing_was_promised(spark: SparkSession) -> Non
     assert verdict(seconds_with_quota(lines, said)).verdict == "kept"
 
 
+@pytest.mark.parametrize(
+    ("moved", "expected"), [(1000, (0, 0, 1, "kept, but where the quota changed")), (90, (0, 0, 0, "kept"))]
+)
+@pytest.mark.parametrize("before", [[(0, 100.0)], [(10, 100.0)], [(0, 400.0)]], ids=["since", "at once", "larger"])
+def test_in_the_second_in_which_it_began_to_be_enforced_anything_may_have_been_allowed(
+    spark: SparkSession, before: list[tuple[int, float | None]], moved: int, expected: tuple[object, ...]
+) -> None:
+    """A quota is observed, and enforced from within second 10; 90 of its 100 bytes move in each second after it."""
+    lines = traffic(spark, [{"at": at, "record_bytes": moved if at <= 10 else 90, "omitted": 1} for at in range(25)])
+    observed = quotas(spark, before, enforce=False, reason="start", tick=0)
+    row = verdict(seconds_with_quota(lines, observed.unionByName(quotas(spark, [(10, 100.0)]))))
+    assert (row.over_1s, row.over_11s, row.undecided_1s, row.verdict) == expected
+    assert (row.undecided_11s > 0) == (moved > 100)
+    assert (row.limit, row.mean_ratio, row.worst_1s) == (100.0, pytest.approx(0.9), pytest.approx(0.9))
+
+
+def test_in_the_second_in_which_the_first_quota_began_anything_may_have_been_allowed(spark: SparkSession) -> None:
+    row = verdict(seconds(spark, {10: 9000, 11: 50}, [(0, None), (10, 100.0)]))
+    assert (row.seconds, row.bytes, row.over_1s, row.undecided_1s) == (2, 9050, 0, 1)
+    assert row.verdict == "kept, but where the quota changed"
+
+
 def test_a_window_in_which_no_quota_held_has_no_ratio(spark: SparkSession) -> None:
     """No quota until second 10, 100 from then on: 50 bytes in second 12, whose eleven seconds reach back before it.
     What moved without a quota is no part of any window."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.fluid import Change, Stream, finish_times
+from pipeline.fluid import Change, Stream, _network, _shares, finish_times
 from pipeline.simulation import Flow, Quotas, Scenario, simulate
 
 MB = 1_000_000.0
@@ -38,6 +39,15 @@ LINE = 125 * MB
 def test_flows_share_what_there_is(streams: list[Stream], quotas: Quotas, finishes: list[float | None]) -> None:
     found = finish_times(streams, quotas, line_bytes_per_second=LINE)
     assert found == [None if at is None else pytest.approx(at, rel=1e-6) for at in finishes]
+
+
+@pytest.mark.parametrize(("quota", "written"), [(math.nan, 0.0), (MB, math.nan)], ids=["quota", "written"])
+def test_what_is_no_number_is_refused_and_not_shared_out_for_ever(quota: float, written: float) -> None:
+    streams = [Stream("1", "2", MB, written_bytes_per_second=written), Stream("1", "3", 0.0, 0.0, written)]
+    with pytest.raises(ValueError, match="found NaN"):
+        finish_times(streams, {("1", "leader"): quota}, line_bytes_per_second=LINE)
+    with pytest.raises(ValueError, match="can be shared out"), np.errstate(invalid="ignore"):
+        _shares(_network(streams, {("1", "leader"): math.nan}, LINE), np.array([True, False]), np.zeros(2))
 
 
 def test_what_has_caught_up_still_takes_what_is_written() -> None:

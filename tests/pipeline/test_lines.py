@@ -9,7 +9,7 @@ import pytest
 from journal_schema import Kind
 from pipeline.lines import MOST, parse
 from pipeline.troubles import of_lines
-from tests.pipeline.journals import FIRST, event_line, quota_line
+from tests.pipeline.journals import FIRST, changed, event_line, quota_line, traffic_line
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TOO_LARGE = f"a number is larger than {MOST}, which nothing here is"
 BOUNDS = "bounds are not rates of peers, racks and topics, each said once, of 0 or more"
 NEGATIVE = "a count or duration is negative"
+SHAPE = "a shape is not of a sidecar's characters, or not of its bytes"
+TRAFFIC = traffic_line(FIRST)
 
 
 def connection_line(**values: Any) -> str:
@@ -44,6 +46,9 @@ BAD = [
     (connection_line(held_seconds="NaN"), TOO_LARGE),
     (event_line(Kind.DROPPED, FIRST, lines=-1), NEGATIVE),
     (event_line(Kind.CLOCK, FIRST, seconds=1e300), TOO_LARGE),
+    (changed(TRAFFIC, shapes=["\U0010ffff"], record_bytes=[2**45]), SHAPE),
+    *((changed(TRAFFIC, shapes=[shape]), SHAPE) for shape in ("!", "#", "$", "\\", "\n")),
+    (traffic_line(FIRST, record_bytes=0, shapes=["#"]), SHAPE),
 ]
 GOOD = [
     quota_line(),
@@ -52,6 +57,8 @@ GOOD = [
     quota_line(bounds='{"peers":{"102":0},"racks":{"b":{"bytes_per_second":5,"brokers":[]}},"hosts":7}'),
     connection_line(),
     event_line(Kind.CLOCK, FIRST, seconds=-3600.0),
+    *(changed(TRAFFIC, shapes=[shape]) for shape in "%+["),
+    traffic_line(FIRST, record_bytes=0),
 ]
 
 
@@ -66,7 +73,8 @@ def problems(spark: SparkSession) -> dict[str, str | None]:
 
 @pytest.mark.parametrize(("line", "problem"), BAD)
 def test_an_event_that_can_be_none_is_set_aside(problems: dict[str, str | None], line: str, problem: str) -> None:
-    """A negative rate made a breach of all that passed; bounds of another form ended replay and audit."""
+    """A negative rate made a breach of all that passed; bounds of another form ended replay and audit, and a shape of
+    another character ended ingest, or took the bytes with it."""
     assert problems[line] == problem
 
 

@@ -121,6 +121,15 @@ def test_a_quota_that_was_taken_away_before_the_move_is_not_its_bound(spark: Spa
     assert (move.bound, move.leader_share) == ("no quota", 0.0)
 
 
+def test_a_quota_that_is_only_observed_sets_no_pace(spark: SparkSession) -> None:
+    """Ten times as much moves as it would allow; enforced in the middle it does set the pace, and only then."""
+    (move,) = found(spark, drain(seconds=range(20), record_bytes=10_000), quotas(spark, [(0, QUOTA)], enforce=False))
+    assert (move.bound, move.leader_share) == ("no quota", 0.0)
+    said = quotas(spark, [(0, QUOTA)], enforce=False).unionByName(quotas(spark, [(15, QUOTA)]))
+    (move,) = found(spark, drain(seconds=range(20)), said)
+    assert (move.bound, move.leader_share) == ("no quota", pytest.approx(0.25, abs=0.06))
+
+
 def test_under_kip73_fetches_that_fill_the_window_but_for_less_than_another_are_bound(spark: SparkSession) -> None:
     """Fetches of so many seconds' worth of the quota, three quarters of which they use, and nothing was left out: of
     large ones no other fits, of small ones there would have been room."""

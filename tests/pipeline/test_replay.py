@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import generate
+from pipeline.commands.planning import scenarios
 from pipeline.generate import Cluster
 from pipeline.replay import WhatIf, demand, durations, flows_of, peaks, replay
 from pipeline.simulation import Flow
@@ -38,6 +39,33 @@ def test_the_demand_is_what_was_behind_and_what_was_written(spark: SparkSession)
     assert (flow.source, flow.destination, flow.partitions, flow.starts) == ("101", "102", 1, 2.0)
     assert flow.backlog_bytes == pytest.approx(50_000)
     assert flow.arrivals == pytest.approx((0, 300, 300))
+
+
+def test_what_was_behind_is_counted_from_the_first_high_watermark_that_is_known(spark: SparkSession) -> None:
+    """Messages of 100 bytes: of a log of 900 when it is known, nothing was brought when it began."""
+    rows = [
+        {"at": at, "fetch_offset_before": before, "fetch_offset": before + 10, "high_watermark": watermark}
+        for at, before, watermark in ((0, 0, -1), (1, 10, 900), (2, 20, -1), (3, 30, 905))
+    ]
+    known_before = {"at": -5, "in_sync": True, "fetch_offset": 0, "high_watermark": 700, "record_bytes": 0}
+    for first in ([], [known_before]):
+        (flow,) = flows_of(demand(traffic(spark, first + rows)))
+        assert flow.backlog_bytes == pytest.approx(90_000)
+        assert flow.arrivals == pytest.approx((0, 0, 0, 500))
+
+
+def test_who_has_no_known_high_watermark_adds_nothing(spark: SparkSession) -> None:
+    (flow,) = flows_of(demand(traffic(spark, [{"at": 0, "fetch_offset": 10, "high_watermark": -1}])))
+    assert (flow.backlog_bytes, flow.arrivals) == (0.0, ())
+
+
+def test_rates_that_differ_by_less_than_a_byte_are_scenarios_of_their_own() -> None:
+    """As are all others; a rate that is given twice is one."""
+    found = scenarios(["strict"], leaders=[0.0, 0.5, 0.25, 1e6, 1e6], both=[0.5])
+    assert [(one.name, one.leader_bytes_per_second, one.follower_bytes_per_second) for one in found] == [
+        ("leader 0 B/s", 0.0, None), ("leader 0.5 B/s", 0.5, None), ("leader 0.25 B/s", 0.25, None),
+        ("leader 1000000 B/s", 1e6, None), ("both 0.5 B/s", 0.5, 0.5),
+    ]  # fmt: skip
 
 
 def test_a_recording_under_other_quotas(spark: SparkSession) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from journal_schema import LINE_SECONDS
 from pipeline import lag, sizes, times_behind
 from pipeline.cli import main
 from pipeline.commands.summarise import SUMMARIES
@@ -37,6 +38,8 @@ SEED = 20
 MIDNIGHT = DAY_SECONDS - FIRST % DAY_SECONDS
 """The first after FIRST, in seconds since then."""
 DAYS = 3
+BLOCKS_BEGIN = 7
+"""Seconds after FIRST: the midnights are within blocks."""
 REPLICAS = 20
 
 
@@ -53,12 +56,16 @@ def replica(numbers: random.Random, partition: int) -> Iterator[dict[str, Any]]:
             offset = min(offset + numbers.randrange(30), watermark) if numbers.random() < 0.95 else max(offset - 50, 0)
             watermark += numbers.randrange(20)
             known = {"fetch_offset": offset, "high_watermark": watermark if numbers.random() < 0.97 else -1}
+            known["line_tick"] = at - (at - BLOCKS_BEGIN) % LINE_SECONDS
+            # Now and then the start of the log has passed the replica.
+            known["log_start_offset"] = offset + 1 if at % 67 == 0 else 0
             counts = {"record_bytes": numbers.choice((0, 1, 5)) * 1000, "omitted": numbers.choice((0, 1, 3))}
             if numbers.random() < 0.012:
                 behind = not behind
             yield {**own, **known, **counts, "at": at, "in_sync": not behind}
             if numbers.random() < 0.02:
-                yield {**own, "fetch_offset": watermark, "high_watermark": watermark, "at": at, "in_sync": behind}
+                yield {**own, "fetch_offset": watermark, "high_watermark": watermark, "at": at, "in_sync": behind,
+                       "line_tick": known["line_tick"]}  # fmt: skip
             at += numbers.choice((1,) * 600 + (2, 14, 29, 30, 31, 45))
 
 
@@ -100,18 +107,23 @@ def worked_out(tables: Tables, *, scope: Scope = EVERYTHING) -> list[list[tuple[
 def replicas_at_once(rows: DataFrame) -> DataFrame:
     """As `sizes.whole`, over all seconds of each replica in their order."""
     in_order = Window.partitionBy(*REPLICA).orderBy("time").rowsBetween(Window.unboundedPreceding, -1)
-    from_there = F.greatest("fetch_offset_before", F.max("fetch_offset_reached").over(in_order))
+    cut = (F.floor(F.col("time") / DAY_SECONDS), F.floor((F.col("time") - FIRST - BLOCKS_BEGIN) / LINE_SECONDS))
+    block = Window.partitionBy(*REPLICA, *cut).orderBy("time")
+    block = block.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     known = F.when(F.col("high_watermark") >= 0, F.col("high_watermark"))
+    since = F.first("fetch_offset_before").over(block)
+    brought = F.last("fetch_offset_reached").over(block) - since
     seconds = one_end(rows).withColumns(
         {
-            "messages": F.greatest(F.col("fetch_offset_reached") - from_there, F.lit(0)),
+            "told": (brought >= 0) & (F.max("log_start_offset").over(block) <= since),
+            "messages": F.when(F.col("time") == F.max("time").over(block), brought),
             "grown": F.greatest(known - F.last(known, ignorenulls=True).over(in_order), F.lit(0)),
         }
     )
     return seconds.groupBy(*REPLICA).agg(
         F.min("time"), F.max("time"), F.sum("bytes"),
-        F.max_by(known - F.greatest("log_start_offset", F.lit(0)), "time"), F.sum("messages"),
-        F.coalesce(F.sum("grown"), F.lit(0)),
+        *(F.coalesce(F.sum(F.when(F.col("told"), F.col(name))), F.lit(0)) for name in ("bytes", "messages")),
+        F.max_by(known - F.greatest("log_start_offset", F.lit(0)), "time"), F.coalesce(F.sum("grown"), F.lit(0)),
     )  # fmt: skip
 
 

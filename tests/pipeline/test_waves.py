@@ -8,8 +8,12 @@ import pytest
 
 from pipeline.backtest import of_links, of_plan
 from pipeline.curve import Recorded
+from pipeline.fluid import finish_times
 from pipeline.moves import catch_ups
+from pipeline.questions import rate
+from pipeline.questions.answer import Verdict
 from pipeline.times_behind import SUMMARY
+from pipeline.units import Units
 from pipeline.waves import Pair, pairs
 from tests.pipeline.frames import traffic
 from tests.pipeline.journals import FIRST
@@ -70,6 +74,26 @@ def test_moves_near_each_other_are_one_wave(spark: SparkSession) -> None:
     (pair,) = pairs(catch_ups(SUMMARY.of(traffic(spark, drain(0) + drain(60, partition=1) + drain(70, partition=2)))))
     assert (pair.moves, pair.ended - pair.began) == (3, 94)
     assert pair.backlog_bytes == pytest.approx(120_000, rel=0.03)
+
+
+def test_what_was_never_known_to_be_behind_by_how_much_is_counted(spark: SparkSession) -> None:
+    """No high watermark in a minute: `ask what-rate` and `report` ended with an error."""
+    rows = [{"at": at, "fetch_offset": 20 * (at + 1), "high_watermark": -1, "record_bytes": 2000} for at in range(60)]
+    found = pairs(catch_ups(SUMMARY.of(traffic(spark, rows))))
+    assert [(pair.moves, pair.unknown, pair.bytes, pair.backlog_bytes) for pair in found] == [(1, 1, 120_000, 0.0)]
+    assert finish_times([pair.stream for pair in found], {}, line_bytes_per_second=125e6) == [FIRST]
+    known = pairs(catch_ups(SUMMARY.of(traffic(spark, drain(0)))))
+    assert [pair.unknown for pair in known] == [0]
+
+
+def test_who_was_behind_and_got_nothing_has_a_backlog_of_an_unknown_size(spark: SparkSession) -> None:
+    """900 messages for a minute, under a quota of 0: nothing says what a rate would have brought."""
+    rows = [{"at": at, "record_bytes": 0, "high_watermark": 1000} for at in range(60)]
+    found = tuple(pairs(catch_ups(SUMMARY.of(traffic(spark, rows)))))
+    assert [(pair.moves, pair.unfinished, pair.bytes, pair.backlog_bytes) for pair in found] == [(1, 1, 0, 0.0)]
+    recorded = Recorded(tuple(pair.stream for pair in found), {("101", "leader"): 0.0}, found, {})
+    for wanted in (None, 7200.0):
+        assert rate.answer(recorded, Units.DECIMAL, wanted_seconds=wanted).verdict is Verdict.UNKNOWN
 
 
 def test_what_fell_silent_and_went_on_is_not_to_be_brought_twice(spark: SparkSession) -> None:

@@ -20,6 +20,7 @@ from pipeline.questions.finish import Finish
 from pipeline.questions.happened import Happened
 from pipeline.questions.kept import Kept, Worst
 from pipeline.questions.starved import Starved
+from pipeline.report.facts import _curve
 from pipeline.units import Units
 from pipeline.waves import Pair
 from tests.pipeline.journals import FIRST
@@ -78,6 +79,10 @@ def finishing(*rows: Row, **values: Any) -> Finish:
         (finishing(behind(eta_high=None)), Verdict.GOOD, 100.0, "(1 min 30 s to never with 95 % of the trend)"),
         (finishing(behind(eta_seconds=None, drain=-1.0)), Verdict.BAD, math.inf, "broker 103 as follower held back."),
         (finishing(behind(eta_seconds=None, drain=None)), Verdict.UNKNOWN, None, "Not known yet"),
+        (finishing(behind(eta_seconds=6e11)), Verdict.GOOD, 6e11, "long after this century: 2 replicas of 1 role"),
+        (finishing(behind(), now=FIRST + 20), Verdict.GOOD, 80.0, "in 1 min 20 s (1 min 10 s to 1 min 40 s with 95 %"),
+        (finishing(behind(), now=FIRST + 20), Verdict.GOOD, 80.0, "at 2026-11-21 08:41:40 UTC: 2 replicas of 1 role"),
+        (finishing(behind(), now=FIRST + 31), Verdict.UNKNOWN, None, "103 as follower after 2026-11-21 08:40:00 UTC."),
         (finishing(), Verdict.GOOD, 0.0, "It has: nobody was behind at 2026-11-21 08:40:00 UTC."),
         (finishing(now=None), Verdict.UNKNOWN, None, "There is nothing to finish"),
     ],
@@ -108,6 +113,12 @@ def test_who_fell_silent_while_behind_is_a_doubt() -> None:
 PAIR = Pair("101", "102", 6, 0, 1000 * MIB, FIRST, FIRST + 250, 0.97, leader_held=0.97)
 RECORDED = Recorded((Stream("101", "102", 1000.0 * MIB, 3.0),), {("101", "leader"): 4.0 * MIB}, (PAIR,), {"102": 0.0})
 UNFINISHED = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
+EMPTY = UNFINISHED._replace(
+    pairs=(PAIR._replace(unfinished=1, bytes=0, share_held=1.0),), streams=(Stream("101", "102", 0.0, 3.0),)
+)
+"""Behind and without a byte: nobody knows how large a message is, so the model has nothing to bring."""
+OF_UNKNOWN_SIZE = EMPTY._replace(pairs=(PAIR._replace(unfinished=1, unknown=6),))
+STOPPED = {("101", "leader"): 0.0}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +130,16 @@ UNFINISHED = RECORDED._replace(pairs=(PAIR._replace(unfinished=1),))
         (RECORDED, 1.0, Verdict.BAD, None, "No rate does it in 1 s: with the quotas out of the way it still takes 8 s"),
         (RECORDED._replace(pairs=(PAIR._replace(share_held=0.1),)), None, Verdict.GOOD, 4 * MIB, "Leave it at 4 MiB/s"),
         (UNFINISHED, None, Verdict.GOOD, 8 * MIB, "with 4 MiB/s it would take 4 min 10 s, and a quota"),
-        (UNFINISHED._replace(quotas={("101", "leader"): 0.0}), None, Verdict.UNKNOWN, None, "with 0 B/s it never ends"),
+        (UNFINISHED._replace(quotas=STOPPED), None, Verdict.UNKNOWN, None, "with 0 B/s it never ends"),
+        (UNFINISHED._replace(quotas=STOPPED), 7200.0, Verdict.UNKNOWN, None, "No multiple of 0 B/s, up to 1,024 times"),
+        (UNFINISHED._replace(quotas=STOPPED), 7200.0, Verdict.UNKNOWN, None, "without quotas the model says 8 s."),
+        (UNFINISHED._replace(quotas=STOPPED), 1.0, Verdict.BAD, None, "out of the way it still takes 8 s"),
+        (EMPTY._replace(quotas=STOPPED), None, Verdict.UNKNOWN, None, "Nothing moved"),
+        (EMPTY, None, Verdict.UNKNOWN, None, "Nothing moved"),
+        (EMPTY, 7200.0, Verdict.UNKNOWN, None, "Nothing moved"),
+        (OF_UNKNOWN_SIZE, None, Verdict.UNKNOWN, None, "No journal says how much there was to bring"),
+        (OF_UNKNOWN_SIZE, 7200.0, Verdict.UNKNOWN, None, "No journal says how much there was to bring"),
+        (RECORDED._replace(quotas={("103", "leader"): 0.0}), None, Verdict.UNKNOWN, None, "There was no quota in for"),
         (RECORDED._replace(quotas={}), None, Verdict.UNKNOWN, None, "There was no quota in force"),
         (RECORDED._replace(pairs=()), None, Verdict.UNKNOWN, None, "Nothing moved"),
     ],
@@ -189,6 +209,26 @@ def test_a_rate_below_what_is_written_in_sync_is_doubted() -> None:
     assert "Set 8 MiB/s to 16 MiB/s (listed below)" in answer.sentence
     assert "broker 101 as leader: 8 MiB/s" in answer.evidence
     assert any("brokers 102 take in more than that in sync" in text for text in answer.uncertainty)
+
+
+def test_a_quota_that_nothing_moved_under_is_not_scaled() -> None:
+    """101 moved at 4 MiB/s; 103 has a quota of 0 and nothing to move. Neither took anything in in sync."""
+    answer = rate.answer(RECORDED._replace(quotas={**RECORDED.quotas, ("103", "leader"): 0.0}), Units.BINARY)
+    assert answer.sentence.startswith("Set 8 MiB/s to have it in half the time: with 4 MiB/s it took")
+    assert not any("take in more than that" in text for text in answer.uncertainty)
+
+
+def test_moves_whose_high_watermark_was_never_known_are_a_doubt() -> None:
+    found = RECORDED._replace(pairs=(PAIR._replace(unknown=2),))
+    assert any(
+        "of 2 moves no journal says how far behind" in text for text in rate.answer(found, Units.BINARY).uncertainty
+    )
+
+
+def test_of_nothing_that_takes_any_time_there_is_no_curve() -> None:
+    """`report` ended with a traceback: min() of no points."""
+    assert _curve(EMPTY, None) is _curve(EMPTY._replace(quotas=STOPPED), None) is None
+    assert _curve(RECORDED, None) is not None
 
 
 def test_weeks_between_two_migrations_are_no_part_of_either() -> None:

@@ -53,12 +53,33 @@ def test_the_injected_violation_is_what_was_broken(generated: Tables) -> None:
 def test_the_injected_stall_is_what_never_finishes(generated: Tables) -> None:
     found = finish.facts(generated)
     assert (found.now, found.roles, found.replicas) == (START_SECONDS + 199, 6, 12)
+    assert found.lost == 0  # all are behind when the recording ends, which is no silence
     assert {(row.broker, row.role) for row in found.latest[:2]} == {(102, "leader"), (103, "follower")}
     assert found.stalled[102, "leader"] == "held back, and nothing moves"
     answer = finish.answer(found, units_of(generated))
     assert answer.verdict is Verdict.BAD
     before = finish.facts(generated.within(Scope(until=START_SECONDS + 90)))
     assert finish.answer(before, units_of(generated)).verdict is Verdict.GOOD
+
+
+def test_who_has_been_silent_for_long_is_not_judged_by_its_last_trend(spark: SparkSession, tmp_path: Path) -> None:
+    """101 is recorded until second 59, 20 messages a second nearer; 103 until second 199. Only 101 has fallen silent,
+    for 103 is behind to the end. Asked at second 80, 101 counts from its own last second."""
+    for broker, seconds in ((101, 60), (103, 200)):
+        lines = [
+            traffic_line(FIRST + at, broker=broker, fetch_offset=20 * at, high_watermark=9000) for at in range(seconds)
+        ]
+        write_file(tmp_path / "journal", lines=lines, broker=broker)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    found = finish.facts(tables)
+    assert [(row.broker, row.time - FIRST) for row in found.latest] == [(101, 59), (103, 199)]
+    assert (found.now, found.lost) == (FIRST + 199, 1)
+    answer = finish.answer(found, units_of(tables))
+    assert (answer.verdict, answer.number) == (Verdict.UNKNOWN, None)
+    assert "nothing was heard of broker 101 as leader after 2026-11-21 08:40:59 UTC" in answer.sentence
+    earlier = finish.answer(finish.facts(tables.within(Scope(until=FIRST + 80))), units_of(tables))
+    assert (earlier.verdict, earlier.number) == (Verdict.GOOD, pytest.approx((9000 - 20 * 80) / 20, abs=1.1))
 
 
 def test_of_those_that_are_alike_it_tells_the_same_each_time(generated: Tables) -> None:
@@ -100,6 +121,17 @@ def test_events_are_told_once_and_not_those_of_every_file(spark: SparkSession, t
     assert [(row.cause, row.number) for row in found.connections] == [("peer_closed", 2)]
     answer = ask(tables, "what-happened", at=FIRST + 30)
     assert "got the quota 4 KiB/s (change)" in answer.sentence
+
+
+def test_traffic_that_no_quota_selects_is_not_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    lines = [traffic_line(FIRST + at, fetch_offset=at, throttled=False, in_sync=True) for at in range(60)]
+    write_file(tmp_path / "journal", lines=lines)
+    ingest(spark, [str(tmp_path / "journal")], str(tmp_path / "tables"))
+    tables = Tables(spark, str(tmp_path / "tables"))
+    assert happened.facts(tables, FIRST + 30).seconds == 60
+    answer = ask(tables, "what-happened", at=FIRST + 30)
+    assert (answer.verdict, answer.number) == (Verdict.GOOD, 0.0)
+    assert "Nothing out of the ordinary" in answer.sentence
 
 
 def test_a_replica_that_stands_still_while_others_move_is_starved(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipeline.report.buckets import buckets, outliers
+import pytest
+from pyspark.sql import Row
+
+from pipeline.report.buckets import Cell, buckets, grid, outliers
+from pipeline.report.heat_map import lag_map, share_map
+from pipeline.report.outlier import sides
+from pipeline.units import Units
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WINDOW = "struct<ratio: double, over: boolean>"
 JUDGED = (
-    f"broker long, role string, time long, bytes long, `limit` double, enforce boolean, `1s` {WINDOW}, `11s` {WINDOW}"
+    "broker long, role string, time long, bytes long, `limit` double, quota double, enforce boolean,"
+    f" `1s` {WINDOW}, `11s` {WINDOW}"
 )
 PROGRESS = (
     "broker long, role string, time long, lag long, behind long, moved long, record_bytes long, lost long,"
@@ -31,3 +38,56 @@ def test_that_the_next_move_begins_is_nothing_out_of_the_ordinary(spark: SparkSe
     rows[:0] = [(101, "leader", 29, 1000, 1, 5, 5, 0, 1.0, None, None, None)]
     found = buckets(spark.createDataFrame([], JUDGED), spark.createDataFrame(rows, PROGRESS), 10)
     assert outliers(found) == [102]
+
+
+@pytest.mark.parametrize("first", [100.0, float("inf")], ids=["another quota before", "none before"])
+def test_the_worst_second_is_told_by_its_own_bytes(spark: SparkSession, first: float) -> None:
+    """A quota of 100, all of it used, and one of 10000: 2000 of it. The page said "at most 10000 B/s"."""
+    judged = [
+        (101, "leader", 0, 100, first, 100.0, True, (1.0, False), (0.1, False)),
+        (101, "leader", 1, 2000, 10_000.0, 10_000.0, True, (0.2, False), (0.1, False)),
+    ]
+    found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame([], PROGRESS), 10)
+    (row,) = found.collect()
+    assert (row.bytes, row.limit, row.worst, row.worst_bytes) == (2100, 10_000.0, 1.0, 2000)
+    (one,) = sides([row], [Row(role="leader", since=0, limit=100.0)])
+    assert [(point.bytes, point.worst) for point in one.points] == [(2100, 2000.0)]
+
+
+def test_what_moved_under_a_quota_of_0_is_not_told_as_nothing(spark: SparkSession) -> None:
+    judged = [
+        (broker, "leader", at, size, 0.0, 0.0, True, (None, size > 0), (None, size > 0))
+        for broker, size in ((101, 5000), (102, 0))
+        for at in range(3)
+    ]
+    found = buckets(spark.createDataFrame(judged, JUDGED), spark.createDataFrame([], PROGRESS), 10)
+    drawn = grid(found, 0, 2, 10)
+    assert drawn.cells[101, "leader", 0] == Cell(None, None, True, 0.0, 15_000)
+    picture = share_map(drawn)
+    assert "101 leader, 00:00:00: bytes moved under a quota of 0, over its bound" in picture
+    assert 'class="broken" fill-opacity="1.00"' in picture
+    assert "102 leader, 00:00:00: nothing moved under a quota" in picture
+
+
+def test_behind_by_messages_of_an_unknown_size_is_not_told_as_nothing(spark: SparkSession) -> None:
+    """101 is 999 900 messages behind and gets no byte; 102 gets 50 messages of 100 bytes a second."""
+    rows = [
+        (broker, "leader", at, 999_900 - at * moved, 1, moved, 100 * moved, 0, 1.0, None, None, None)
+        for broker, moved in ((101, 0), (102, 50))
+        for at in range(20)
+    ]
+    found = buckets(spark.createDataFrame([], JUDGED), spark.createDataFrame(rows, PROGRESS), 10).cache()
+    drawn = grid(found, 0, 19, 10)
+    assert {key: cell.lag_bytes for key, cell in drawn.cells.items()} == {
+        (101, "leader", 0): None, (101, "leader", 1): None,
+        (102, "leader", 0): 99_990_000.0, (102, "leader", 1): 99_940_000.0,
+    }  # fmt: skip
+    assert (drawn.sizes_known, drawn.most_lag_bytes) == (False, 99_990_000.0)
+    picture = lag_map(drawn, Units.DECIMAL)
+    assert "101 leader, 00:00:10: behind, by how many bytes is not known" in picture
+    assert "0 B behind" not in picture
+    assert outliers(found) == [102, 101]
+    (one,) = sides(found.where("broker = 101").orderBy("bucket").collect(), [])
+    assert [point.lag_bytes for point in one.points] == [None, None]
+    assert one.end is not None
+    assert (one.end.lag_bytes, one.end.messages) == (None, 999_900)

@@ -15,6 +15,7 @@ from pipeline.report.facts import Curve
 from pipeline.report.heat_map import lag_map, share_map
 from pipeline.report.outlier import End, Outlier, Point, Side, sides, thinned
 from pipeline.report.overviews import curve_plot, moves_plot
+from pipeline.report.page import _left
 from pipeline.report.plots import broken, outlier_plot
 from pipeline.units import Units
 from pipeline.waves import Pair
@@ -95,7 +96,7 @@ def test_a_change_of_quota_is_marked_and_an_unlimited_one_is_no_height() -> None
 
 def bucket(at: int, **values: object) -> Row:
     """A minute as leader, in which 5 MB/s moved."""
-    said = {"role": "leader", "bucket": at, "bytes": 300 * MB, "worst": 1.0, "limit": 5.0 * MB, "lag_bytes": None}
+    said = {"role": "leader", "bucket": at, "bytes": 300 * MB, "worst_bytes": 5 * MB, "lag": None, "lag_bytes": None}
     return Row(**{**said, "most_lag_bytes": None, "last_second": at + 59, **values})
 
 
@@ -128,8 +129,8 @@ def test_a_lag_that_comes_and_goes_within_a_bucket_is_seen(left: float, shown: l
     """Where it is still there at the end, the line ends where it stood last."""
     rows = [
         Row(
-            role="leader", bucket=at, bytes=1, worst=1.0, limit=2.0, lag_bytes=lag, most_lag_bytes=most, last_second=at,
-            eta_seconds=None, eta_low=None, eta_high=None,
+            role="leader", bucket=at, bytes=1, worst_bytes=2, lag=int(lag), lag_bytes=lag, most_lag_bytes=most,
+            last_second=at, eta_seconds=None, eta_low=None, eta_high=None,
         )
         for at, lag, most in ((0, 0.0, 3e6), (10_800, left, 9e6))
     ]  # fmt: skip
@@ -148,6 +149,15 @@ def test_a_lag_that_shrinks_has_a_projection_and_one_that_nobody_knows_of_has_no
     assert all(row["value"] <= row["to"] for row in rows)
     assert len(lines(side(lags=True, end=ending))) == 2
     assert not list(layers(drawn(side(lags=True, end=unknown)), "area"))
+
+
+def test_a_lag_of_an_unknown_size_is_not_drawn_as_none() -> None:
+    """The page said "0 B behind", beside a flat line; now its list has the messages."""
+    ending = End(FIRST + 939, None, None, None, None, 999_900)
+    assert not list(layers(drawn(side(rates=True, end=ending)), "area"))
+    assert outlier_plot(Outlier(101, (side(end=ending),), 0, ()), Units.DECIMAL, 1) is None
+    assert _left(ending, Units.DECIMAL) == "999,900 messages, in bytes not known,"
+    assert _left(ending._replace(lag_bytes=9e6), Units.DECIMAL) == "9 MB"
 
 
 def test_a_pointer_is_told_in_the_units_of_the_quotas_and_both_plots_move_together() -> None:
