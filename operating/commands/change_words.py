@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ConfigurationError
 from proxy.quotas import advise, hash_of, parse_quotas
+from proxy.quotas.advice import tiny_rates
 from proxy.quotas.section_reading import SCHEDULES, UNTIL
 from proxy.roles import Role
 
@@ -42,7 +43,8 @@ class Told:
         source: the file's name.
         where: the options that name the file, for the command that takes the change back.
         now: with an offset.
-        warned: the broker whose new warnings are told; None: those of each broker for which something changes.
+        warned: the broker whose new warnings are told; None: of every broker for which something changes those of its
+            rates. What else is hardly meant depends on the broker's proxy.toml, and on lists that are for others.
     """
 
     change: QuotaChange
@@ -145,18 +147,17 @@ class Told:
         """The warnings about the file after the change that were not true of the file before it."""
         if self._was_wrong() is not None:
             return []
-        old, new = (parse_quotas(content) for content in (self.change.before, self.change.after))
         if self.warned is not None:
+            old, new = (parse_quotas(content) for content in (self.change.before, self.change.after))
             return _new_warnings(old, new, self.warned, self.now)
-        ids = dict(self.change.brokers.every)
         found: dict[str, list[Effect]] = {}
         for effect in self.change.effects:
-            broker_id = ids[effect.broker]
-            for warning in _new_warnings(old, new, broker_id, self.now):
-                # A warning that names its broker is about lists, and a file of many brokers lists what only one has.
-                if f" {broker_id}:" not in warning:
+            known = set() if effect.before is None else {*tiny_rates(effect.before)}
+            for warning in tiny_rates(effect.after):
+                if warning not in known:
                     found.setdefault(warning, []).append(effect)
-        return [f"{_whom(effects, len(ids))}: {warning}" for warning, effects in found.items()]
+        everybody = len(self.change.brokers.every)
+        return [f"{_whom(effects, everybody)}: {warning}" for warning, effects in found.items()]
 
     def as_json(self) -> Json:
         """The change as `--json` prints it. Rates are in bytes per second, null for one without limit, the most that it
@@ -188,7 +189,7 @@ class Told:
 
 
 def _new_warnings(old: QuotaFile, new: QuotaFile, broker_id: int, now: datetime) -> list[str]:
-    known = advise(old, broker_id, now)
+    known = {*advise(old, broker_id, now)}
     return [warning for warning in advise(new, broker_id, now) if warning not in known]
 
 

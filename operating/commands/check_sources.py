@@ -70,7 +70,7 @@ def source_report(source: RateSource, moments: Moments) -> Json:
     if began is not None and began >= moments.now:
         # Whenever the sidecar reads the file, if it does so before then.
         since, known_from = began, SCHEDULE
-    elif kept is not None and kept <= moments.now.timestamp():
+    elif kept is not None and kept <= min(moments.now, moments.at).timestamp():
         since = source.since(datetime.fromtimestamp(kept, UTC), moments.at)
         known_from = SCHEDULE if since == began else str(moments.state)
     else:
@@ -81,8 +81,8 @@ def source_report(source: RateSource, moments: Moments) -> Json:
 def _unknown(began: datetime | None, state: Path) -> str:
     later = "" if began is None else f", or from {format_time(began)} if that is later"
     return (
-        f"when it is to end is not known here: it counts from when the sidecar first read this{later}; no start is "
-        f"kept in {state} (--live asks the sidecar)"
+        f"when it is to end is not known here: it counts from when the sidecar first read this{later}; no such start "
+        f"can be read in {state}, and --live asks the sidecar about now"
     )
 
 

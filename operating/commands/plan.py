@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _DEFAULT_REPLICATION_FACTOR = 3
 _NEXT = """\
 next: let the sidecars read it (throttle-sidecar check says what it means), execute {reassignment},
-      watch it with throttle-sidecar status, end it with throttle-sidecar verify {reassignment}"""
+      watch it with throttle-sidecar status, end it with throttle-sidecar verify {verify}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ def command(
         raise
     if written.files:
         plan = _in_force(plan, written, deadline, fleet_path)
-        written.lines.append(_NEXT.format(reassignment=shlex.quote(str(what.reassignment))))
+        written.lines.append(_next(what, written, fleet_path))
     _print(plan, as_json=as_json)
     for line in [*about_deadline(plan, deadline, datetime.now(UTC)), *written.lines]:
         say(line, err=as_json)
@@ -218,6 +218,19 @@ def _in_force(plan: MovePlan, written: Written, deadline: Deadline | None, fleet
         at = {broker: ("--fleet", str(fleet_path), "--at", str(broker)) for broker in files}
         files = {broker: file._replace(where=at[broker]) for broker, file in files.items()}
     return in_force(plan, files, datetime.now(UTC).replace(microsecond=0), deadline)
+
+
+def _next(what: Asked, written: Written, fleet_path: Path | None) -> str:
+    paths = dict.fromkeys(file.path for file in written.files.values())
+    options = [
+        *(("--bootstrap", server) for server in what.bootstrap or ("HOST:PORT",)),
+        *(() if what.properties is None else (("--command-config", str(what.properties)),)),
+        *(() if what.hosts is None else (("--hosts", str(what.hosts)),)),
+        *((("--quotas", path) for path in paths) if fleet_path is None else (("--fleet", str(fleet_path)),)),
+    ]
+    reassignment = str(what.reassignment)
+    verify = shlex.join([reassignment, *(word for option in options for word in option)])
+    return _NEXT.format(reassignment=shlex.quote(reassignment), verify=verify)
 
 
 def _ask(cluster: Cluster, proposed: Document, measure: float | None) -> Ground:

@@ -76,5 +76,6 @@ def _breaks_its_promise(role: RoleState) -> bool:
         return False
     if role.lowered_seconds is None or role.lowered_seconds < SETTLED_SECONDS:
         return False
-    allowed = OVER * quota * WINDOW_SECONDS + role.connections * LARGEST_BATCH_BYTES
+    replicas = max(role.connections - role.connections_without_fetches, 0)
+    allowed = OVER * quota * WINDOW_SECONDS + replicas * LARGEST_BATCH_BYTES
     return passing.catching_up * WINDOW_SECONDS > allowed

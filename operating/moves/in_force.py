@@ -71,11 +71,12 @@ class WrittenFile(NamedTuple):
 
 class _Held(NamedTuple):
     """From `begins`, seconds from now, a rate holds. bytes_per_second: that are sure; infinite: nothing is throttled.
-    words: as the file says it."""
+    words: as the file says it. is_least: it may be more, since it sets itself."""
 
     begins: float
     bytes_per_second: float
     words: str
+    is_least: bool
 
 
 def in_force(
@@ -91,6 +92,7 @@ def in_force(
     held = {key: _held(plan, key, quota, moments[key[0]]) for key, quota in planned.items()}
     found = replace(
         plan,
+        at_least=frozenset(key for key, rates in held.items() if any(each.is_least for each in rates)),
         holds={key: tuple(Stretch(*each[:2]) for each in rates) for key, rates in held.items()},
         inside={key: inner_parts(plan.ground, key, moments[key[0]]) for key in planned},
     )
@@ -143,15 +145,16 @@ def _held(
     return tuple(found)
 
 
-def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition], planned: RoleQuota) -> tuple[float, str]:
-    """Return the rate that is sure, and what holds, in words."""
+def _rate(quotas: Quotas, role: RoleName, listed: list[TopicPartition], planned: RoleQuota) -> tuple[float, str, bool]:
+    """Return the rate that is sure, what holds, in words, and whether it may be more."""
     quota = quotas.of(Role(role))
     throttled = quotas.enforce and all(quota.selects(*partition) for partition in listed)
     if not throttled or math.isinf(quota.bytes_per_second):
-        return math.inf, "nothing is throttled any more"
-    source = quota.source
-    sure = quota.bytes_per_second if source is None or source == planned.source else source.least
-    return sure, f"{quota.rate_in_words()} holds"
+        return math.inf, "nothing is throttled any more", False
+    source, words = quota.source, f"{quota.rate_in_words()} holds"
+    if source is None or source == planned.source:
+        return quota.bytes_per_second, words, False
+    return source.least, words, True
 
 
 def _listed(plan: MovePlan, key: tuple[int, RoleName]) -> list[TopicPartition]:
@@ -219,9 +222,12 @@ def _about_later(plan: MovePlan, held: tuple[_Held, ...], who: str, now: datetim
     """Yield a warning if something else holds before the move is sure to be done: of what comes first, and of the
     first time in which nothing is throttled, which the other must not hide."""
     later = [each for each in held[1:] if math.isnan(ends) or each.begins < ends]
-    for begins, _, what in dict.fromkeys([*later[:1], *[each for each in later if math.isinf(each[1])][:1]]):
-        surely = math.isnan(ends) or begins < plan.total_seconds
-        then = "is not done by then" if surely else "may not be done by then: it may take until its deadline"
+    for begins, _, what, _ in dict.fromkeys([*later[:1], *[each for each in later if math.isinf(each[1])][:1]]):
+        then = "may not be done by then"
+        if begins >= plan.total_seconds:
+            then += ": it may take until its deadline"
+        elif plan.ground.sizes and not plan.at_least:
+            then = "is not done by then"
         yield f"{who}: from {_at(now + timedelta(seconds=begins))} {what}, and the move {then}"
 
 

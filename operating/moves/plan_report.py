@@ -110,7 +110,9 @@ def _end(plan: MovePlan) -> str:
     seconds = plan.total_seconds
     if math.isnan(seconds):
         return ""
-    return ", without end at these rates" if math.isinf(seconds) else f", in about {format_duration(seconds)}"
+    if math.isinf(seconds):
+        return ", without end at these rates"
+    return f", in {'at most' if plan.at_least else 'about'} {format_duration(seconds)}"
 
 
 def _brokers(plan: MovePlan) -> Table:
@@ -138,8 +140,11 @@ def _brokers(plan: MovePlan) -> Table:
 
 
 def _now(plan: MovePlan, load: Load) -> str:
-    stretches = plan.holding((load.broker, load.role))
-    return "-" if not stretches else _rate(stretches[0].bytes_per_second)
+    key = (load.broker, load.role)
+    stretches = plan.holding(key)
+    return (
+        "-" if not stretches else f"{'at least ' if key in plan.at_least else ''}{_rate(stretches[0].bytes_per_second)}"
+    )
 
 
 def _lists(settings: list[tuple[str, str, str, Value]]) -> Table:

@@ -80,6 +80,7 @@ class MovePlan:
     loads: of every broker that sends or fetches.
     holds: what really holds where the rates were written, as far as that is known; of a rate that sets itself, and
         is not the plan's own, the least.
+    at_least: those of `holds` for which that is so; then a time is the longest that it may take.
     inside: the parts of a share that hold less than the share's rate there.
     """
 
@@ -90,6 +91,7 @@ class MovePlan:
     warnings: tuple[str, ...]
     holds: Mapping[tuple[int, RoleName], tuple[Stretch, ...]] = field(default_factory=dict)
     inside: Mapping[tuple[int, RoleName], tuple[Part, ...]] = field(default_factory=dict)
+    at_least: frozenset[tuple[int, RoleName]] = frozenset()
 
     def holding(self, key: tuple[int, RoleName]) -> tuple[Stretch, ...]:
         """Return what holds for a broker and role from now on: the planned rate if nothing was written; nothing without

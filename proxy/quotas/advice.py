@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from datetime import datetime
 
+    from .rules import Quotas
     from .sections import Layer, QuotaFile, Schedule, Section
 
 
@@ -51,6 +52,18 @@ def advise(quota_file: QuotaFile, broker_id: int, now: datetime, *, roles: Colle
         names = ", ".join(signal.name for signal in quota_file.signals)
         warnings.append(f"auto.signals: {names}: no rate goes by it (auto = true), so it is not asked for")
     return warnings
+
+
+def tiny_rates(quotas: Quotas) -> Iterator[str]:
+    """Those of the warnings that are true of a broker whatever its proxy.toml and its lists are: rates of which a unit
+    may have been forgotten."""
+    for role in Role:
+        quota = quotas.of(role)
+        if 0 < quota.bytes_per_second < LEAST_RATE:
+            yield f"{role.value}: {about_tiny_rate(quota.bytes_per_second)}"
+        for entity, rate in quota.finer.bounds():
+            if 0 < rate < LEAST_RATE:
+                yield f"{role.value}: {entity}: {about_tiny_rate(rate)}"
 
 
 def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:

@@ -75,7 +75,16 @@ def test_a_stretch_in_which_the_file_may_have_been_read_tells_none(
     assert f"{UNKNOWN}, or from 2020-12-01 22:00:00 UTC if that is later; " in output
 
 
-@pytest.mark.parametrize("at", [(), ("--at", "2020-01-01T00:00:00Z"), ("--at", "2100-01-01T00:00:00Z")])
+def test_a_start_after_the_moment_that_is_asked_about_is_none_of_it(
+    sidecar: Sidecar, config: Path, quotas: Path
+) -> None:
+    keep(quotas.with_name(".quotas.toml.last-good"))
+    output = sidecar("check", "--config", config, "--at", "2020-01-01T00:00:00Z").output
+    assert UNKNOWN in output
+    assert "to end by" not in output
+
+
+@pytest.mark.parametrize("at", [(), ("--at", "2100-01-01T00:00:00Z")])
 def test_a_start_that_is_kept_is_told_with_its_place(
     sidecar: Sidecar, config: Path, quotas: Path, at: tuple[str, ...]
 ) -> None:
@@ -94,7 +103,8 @@ def test_a_state_that_only_the_environment_names(
     folder = config.parent / "state"
     keep(folder / "quotas.toml.last-good")
     output = sidecar("check", "--config", config, *at).output
-    assert f"{UNKNOWN}; no start is kept in {config.parent / '.quotas.toml.last-good'} (--live asks " in output
+    state = config.parent / ".quotas.toml.last-good"
+    assert f"{UNKNOWN}; no such start can be read in {state}, and --live asks the sidecar about now\n" in output
     assert "to end by" not in output
     assert set(source(sidecar, config, *at).values()) == {None}
     monkeypatch.setenv("STATE_DIRECTORY", str(folder))

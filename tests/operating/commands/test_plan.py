@@ -135,7 +135,7 @@ def test_people_see_a_table_and_what_comes_next(generated: Path, sidecar: Sideca
     assert "102 leader if it leads 4.77 MiB/s - - -" in lines
     assert "orders follower 0:104" in lines
     assert f"{tmp_path / 'quotas.toml'}: written" in lines
-    assert lines[-1].endswith(f"throttle-sidecar verify {generated}")
+    assert f"throttle-sidecar verify {generated} --bootstrap HOST:PORT --quotas " in lines[-1]
 
 
 def test_what_is_written_is_what_check_accepts(generated: Path, sidecar: Sidecar, config: Path) -> None:

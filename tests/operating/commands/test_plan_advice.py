@@ -104,4 +104,4 @@ def test_a_name_with_a_space_is_quoted_in_what_comes_next(sidecar: Sidecar, tmp_
     )
     assert result.exit_code == 0, result.output
     *_, command = result.stdout.rstrip().partition("throttle-sidecar verify ")
-    assert shlex.split(command) == [str(move)]
+    assert shlex.split(command) == [str(move), "--bootstrap", "HOST:PORT", "--quotas", str(tmp_path / "q.toml")]

@@ -90,6 +90,9 @@ LISTED = f'[brokers.default]\n{RATE} = "50MiB/s"\n[topics.orders]\n{LIST} = "0:1
         # What a shared file lists for one broker alone is not amiss on the others.
         (LISTED, ["5MiB/s"], True, []),
         (LISTED, ["5MiB/s"], False, []),
+        (LISTED, ["5MiB/s", "--topic", "orders"], False, []),
+        # A broker's id in the name of something else.
+        (EVERY, ["50", "--rack", "101"], True, ["brokers 101, 102: leader: rack 101: the rate is 50 B/s, less than "]),
     ],
 )
 def test_a_forgotten_unit_is_warned_of_on_every_broker_that_it_hits(

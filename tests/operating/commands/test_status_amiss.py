@@ -87,3 +87,8 @@ def test_what_is_as_it_should_be_is_neither_marked_nor_warned_of(role: dict[str,
 def test_a_quota_that_is_only_observed_holds_nothing_back(role: dict[str, Any]) -> None:
     _, told = found(role, {"enforce": False})
     assert told == ["broker 1: observing only, nothing is throttled (mode.enforce is false)"]
+
+
+def test_clients_have_no_batch_beyond_the_quota() -> None:
+    role = {"passing_bytes_per_second": PassingState(60 * MIB), "connections": 900, "connections_without_fetches": 898}
+    assert TOO_MUCH in found(role, {})[1]
