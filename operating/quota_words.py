@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxy.errors import InvalidValueError
 from proxy.quotas import shown
 from proxy.roles import Role
 
 if TYPE_CHECKING:
-    from proxy.quotas import Quotas
+    from proxy.quotas import Quotas, RateSource
 
 _FIRST_YEAR, _LAST_YEAR = 1970, 9990
 """Far enough, and far from where a datetime overflows."""
@@ -28,6 +28,15 @@ _NEXT_UNIT = 1023.5
 _DIGITS_TOLD = 8
 """From here on a count is told in millions, or what comes after them."""
 _MULTIPLES = ((10**18, "E"), (10**15, "P"), (10**12, "T"), (10**9, "G"), (10**6, "M"))
+
+
+def source_in_json(source: RateSource) -> dict[str, Any]:
+    """What a rate that sets itself is to reach, and between which rates, in bytes per second."""
+    return {
+        "words": str(source),
+        "least_bytes_per_second": source.least,
+        "most_bytes_per_second": source.most,
+    }
 
 
 def differences(before: Quotas, after: Quotas) -> list[str]:

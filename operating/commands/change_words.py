@@ -20,12 +20,12 @@ from proxy.roles import Role
 from ..editing.facts import facts, written
 from ..editing.layout import as_inline
 from ..editing.quota_change import commands, typed
-from ..quota_words import differences, format_distance, format_time
+from ..quota_words import differences, format_distance, format_time, source_in_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from proxy.quotas import QuotaFile, Quotas, RateSource
+    from proxy.quotas import QuotaFile, Quotas
 
     from ..editing.changing import Effect, QuotaChange, ShadowedError
     from ..editing.facts import Place
@@ -235,23 +235,13 @@ def _quotas(quotas: Quotas) -> Json:
         **{
             role.value: {
                 "bytes_per_second": _finite(quotas.of(role).bytes_per_second),
-                "rate_source": _source(quotas.of(role).source),
+                # By when it is to end is for the sidecar that takes it to say.
+                "rate_source": None if (source := quotas.of(role).source) is None else source_in_json(source),
                 "inside": {str(entity): _finite(rate) for entity, rate in quotas.of(role).finer.said()},
                 "replicas": quotas.of(role).listed(),
             }
             for role in Role
         },
-    }
-
-
-def _source(source: RateSource | None) -> Json | None:
-    """What `check` says of it as well, without by when it is to end: that is for the sidecar that takes it to say."""
-    if source is None:
-        return None
-    return {
-        "words": str(source),
-        "least_bytes_per_second": source.least,
-        "most_bytes_per_second": source.most,
     }
 
 

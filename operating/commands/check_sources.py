@@ -15,7 +15,7 @@ from proxy.config.last_good import kept_starts
 from proxy.config.settings import load_settings
 
 from ..configuration import PACKAGED
-from ..quota_words import format_time
+from ..quota_words import format_time, source_in_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,14 +53,7 @@ def state_of(settings: Settings, overrides: Sequence[str]) -> Path:
 
 def source_report(source: RateSource, moments: Moments) -> Json:
     """`known_from`: what the start of a `within` is known from: the file that keeps it, or `SCHEDULE`."""
-    report = {
-        "words": str(source),
-        "least_bytes_per_second": source.least,
-        "most_bytes_per_second": source.most,
-        "finish_by": None,
-        "counts_from": None,
-        "known_from": None,
-    }
+    report = source_in_json(source) | {"finish_by": None, "counts_from": None, "known_from": None}
     if source.deadline is None:
         return report
     if source.start_key is None:

@@ -17,13 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from proxy.observing.throttle_page import (
-        ChangeState,
-        Page,
-        RateState,
-        RoleChangeState,
-        RoleState,
-    )
+    from proxy.observing.throttle_page import ChangeState, Page, RateState, RoleChangeState, RoleState
 
     from .status_amiss import Amiss
     from .status_rows import RoleRow

@@ -59,11 +59,14 @@ def tiny_rates(quotas: Quotas) -> Iterator[str]:
     may have been forgotten."""
     for role in Role:
         quota = quotas.of(role)
-        if 0 < quota.bytes_per_second < LEAST_RATE:
-            yield f"{role.value}: {about_tiny_rate(quota.bytes_per_second)}"
+        yield from _if_tiny(role.value, quota.bytes_per_second)
         for entity, rate in quota.finer.bounds():
-            if 0 < rate < LEAST_RATE:
-                yield f"{role.value}: {entity}: {about_tiny_rate(rate)}"
+            yield from _if_tiny(f"{role.value}: {entity}", rate)
+
+
+def _if_tiny(whose: str, bytes_per_second: float) -> Iterator[str]:
+    if 0 < bytes_per_second < LEAST_RATE:
+        yield f"{whose}: {about_tiny_rate(bytes_per_second)}"
 
 
 def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
@@ -75,8 +78,7 @@ def _about_finer(role: Role, quota: RoleQuota) -> Iterator[str]:
             yield f"{told}a rate is set, but no list selects it: throttles nothing"
         if rate > quota.bytes_per_second and quota.source is None:
             yield f"{told}its rate of {format_rate(rate)} is more than the role's: the role's is what holds"
-        if 0 < rate < LEAST_RATE:
-            yield f"{told}{about_tiny_rate(rate)}"
+        yield from _if_tiny(f"{role.value}: {entity}", rate)
         if rate == 0:
             yield f"{told}the rate is 0: its catch-up stops until it is raised"
 
@@ -140,7 +142,7 @@ def _about_role(role: Role, quota: RoleQuota, broker_id: int, *, served: bool) -
         )
     if not quota.selects_nothing and unlimited and not quota.finer:
         yield f"{role.value}: replicas are listed, but no rate is set: counted, not throttled"
-    if not quota.selects_nothing and 0 < quota.bytes_per_second < LEAST_RATE:
-        yield f"{role.value}: {about_tiny_rate(quota.bytes_per_second)}"
+    if not quota.selects_nothing:
+        yield from _if_tiny(role.value, quota.bytes_per_second)
     if not quota.selects_nothing and quota.bytes_per_second == 0:
         yield f"{role.value}: the quota is 0: catch-up of the listed replicas stops until it is raised"
