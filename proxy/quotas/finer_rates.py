@@ -102,10 +102,13 @@ class FinerRates:
     def in_words(self, entity: Entity) -> str:
         """Say what bounds it, also where no section of its own says anything: ``10.00 MiB/s (10485760 B/s)``."""
         kind, name = entity
-        if kind != TOPIC:
-            of_kind: Mapping[str, float] = {str(peer): rate for peer, rate in self.peers.items()}
-            return format_rate((of_kind if kind == PEER else self.racks).get(name, math.inf))
-        own = self.topics.get(name, dict(self.globs).get(name))
+        if kind == PEER:
+            return format_rate(self.peers.get(int(name), math.inf))
+        if kind == RACK:
+            return format_rate(self.racks.get(name, math.inf))
+        own = self.topics.get(name)
+        if own is None:
+            own = next((rate for glob, rate in self.globs if glob == name), None)
         if own is not None:
             return format_rate(own)
         if not _any_bounds(self.globs):
