@@ -21,12 +21,12 @@ FAULTS := failures sessions_survive live_change upgrades transparent descriptors
 KAFKA ?= 3.9
 DEMO_NEEDS := needs.$(if $(filter embedded,$(KAFKA)),setup,demo)
 
-.PHONY: setup check test pipeline explore fuzz simulation faults image installed machines kubernetes kubelet packages release system demo report bench rules clean help
+.PHONY: setup check test pipeline explore fuzz simulation faults image installed machines kubernetes kubelet packages release system demo report bench quick-bench rules clean help
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
 help:  ## What there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 13
 
 needs.%:
 	@PYTHON=$(PYTHON) machine/needs $*
@@ -124,6 +124,9 @@ bench: needs.bench setup  ## Measure the codec, and the sidecar beside the proxi
 	$(BYTE_PATH).document $(RUNS) --write docs/benchmarks.md
 	$(RUN)python -m benchmarks.tls --write docs/benchmarks.md
 	$(RUN)python -m benchmarks.unthrottled
+
+quick-bench: setup  ## The sidecar beside an earlier commit of itself, in one run of two minutes; COMMIT=HEAD^
+	$(BYTE_PATH).earlier $(or $(COMMIT),HEAD^)
 
 rules:  ## Prometheus' rules with links to a copy of the runbooks: make rules RUNBOOKS=https://wiki.example/operating
 	@test -n "$(RUNBOOKS)" || { echo "RUNBOOKS is not set: the address at which docs/operating.md is published" >&2; exit 1; }

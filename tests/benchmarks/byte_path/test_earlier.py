@@ -1,20 +1,24 @@
-"""Ratios of pairs of runs, and the sidecar of another checkout."""
+"""Ratios of pairs of runs, and the sidecar of another commit."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from benchmarks.byte_path import earlier
-from benchmarks.byte_path.earlier import CONTROL, EARLIER, compare, of_clone, table
+from benchmarks.byte_path.earlier import CONTROL, EARLIER, compare, of_tree, table, unpack
 from benchmarks.byte_path.loads import SMALL
-from benchmarks.byte_path.peers import PEERS
+from benchmarks.byte_path.peer import Peer, Place
 from benchmarks.byte_path.runs import Result
 from benchmarks.byte_path.usage import Memory, Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def _run(peer: str, cpu_seconds: float, fetches: int = 1000) -> Result:
@@ -33,29 +37,38 @@ def test_each_run_is_compared_with_the_one_beside_it() -> None:
     [found] = compare(runs)
     assert found.cpu == pytest.approx([1.1, 2.2])
     assert found.cpu_of_control == pytest.approx([1.0, 1.0])
-    assert found.time == pytest.approx([1.0, 2.0])
+    assert found.throughput == pytest.approx([1.0, 0.5])
     assert table([found]).splitlines()[2] == (
-        "| opaque | small fetch | 1.650 (1.38 to 1.93) | 1.000 (1.00 to 1.00) "
-        "| 1.500 (1.25 to 1.75) | 1.000 (1.00 to 1.00) |"
+        "| opaque | small fetch | 0.750 (0.62 to 0.88) | 1.000 (1.00 to 1.00) "
+        "| 1.650 (1.38 to 1.93) | 1.000 (1.00 to 1.00) |"
     )
 
 
 def test_one_pair_has_no_spread() -> None:
     runs = [_run("opaque", 0.11), _run("opaque" + EARLIER, 0.1), _run("opaque" + CONTROL, 0.11)]
-    assert table(compare(runs)).splitlines()[2] == "| opaque | small fetch | 1.100 | 1.000 | 1.000 | 1.000 |"
+    assert table(compare(runs)).splitlines()[2] == "| opaque | small fetch | 1.000 | 1.000 | 1.100 | 1.000 |"
 
 
-def test_what_was_not_set_up_is_named(tmp_path: Path) -> None:
-    with pytest.raises(click.BadParameter, match=r"expected a clone after `make setup`, found no .*throttle-sidecar"):
-        of_clone(PEERS["opaque"], tmp_path)
+def test_a_commit_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(click.BadParameter, match=r"expected a commit, found 'v0\.0'"):
+        unpack("v0.0", tmp_path)
 
 
-def test_this_checkout_beside_itself(tmp_path: Path) -> None:
-    (tmp_path / ".venv").symlink_to(Path(sys.executable).parent.parent)
+def test_the_earlier_process_runs_the_earlier_code(tmp_path: Path) -> None:
+    (tmp_path / "proxy").mkdir()
+    (tmp_path / "proxy" / "__init__.py").write_text("raise SystemExit('the earlier code')")
+    here = Peer("here", "", lambda _: [sys.executable, "-P", "-c", "import proxy"], lambda: "")
+    command = of_tree(here, tmp_path).command
+    assert command is not None
+    done = subprocess.run(command(Place(tmp_path, [], 0, 0)), capture_output=True, text=True, check=False)
+    assert done.stderr == "the earlier code\n"
+
+
+def test_this_commit_beside_itself() -> None:
     options = ["--peers", "opaque", "--loads", SMALL.name, "--starts", "1", "--rounds", "2", "--seconds", "1"]
-    done = CliRunner().invoke(earlier.main, [str(tmp_path), *options])
+    done = CliRunner().invoke(earlier.main, ["HEAD", *options])
     assert done.exit_code == 0, done.output
-    assert "1 starts of 2 rounds of 1 s." in done.output
+    assert "Beside HEAD: 1 starts of 2 rounds of 1 s." in done.output
     *_, row = done.output.splitlines()
     ratios = [float(cell.split()[0]) for cell in row.split("|")[3:-1]]
     assert row.startswith("| opaque | small fetch | ")
