@@ -89,6 +89,8 @@ class Giving:
         self._keeps: KeptEnds | None = None
         """The same, if whoever takes over knows of it; None: connections with TLS sockets end here."""
         self.given = 0
+        self.taker: int | None = None
+        """The id of the process that took over; None before one has."""
 
     async def run(self) -> None:
         """Wait for whoever takes over, until cancelled."""
@@ -168,7 +170,7 @@ class Giving:
             ready, _ = await channel.receive()
             if not isinstance(ready, Ready):
                 raise ChannelError("expected to be told that it is ready")
-        self._channel = channel
+        self._channel, self.taker = channel, process
         self._log.info("handover_started", pid=process)
         self._server.hand_over(self, process)
 

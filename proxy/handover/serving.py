@@ -189,12 +189,23 @@ class HandOver:
         environ = os.environ.copy()
         # It names this process. The next one would take systemd's watchdog for another's, and be killed by it.
         environ.pop("WATCHDOG_PID", None)
+        # Not a task of this server: the process may stay for TLS sockets alone, and its child must not become a zombie.
+        trio.lowlevel.spawn_system_task(self._run_next, command, environ)
+
+    async def _run_next(self, command: list[str], environ: dict[str, str]) -> None:
+        """Start the next process and wait for its end."""
         try:
-            started = subprocess.Popen(command, env=environ, stdin=subprocess.DEVNULL, start_new_session=True)
+            started = await trio.lowlevel.open_process(
+                command, env=environ, stdin=subprocess.DEVNULL, start_new_session=True
+            )
         except OSError as error:
             self._log.warning("handover_refused", error=str(error))
-        else:
-            self._log.info("next_process_started", pid=started.pid)
+            return
+        self._log.info("next_process_started", pid=started.pid)
+        status = await started.wait()
+        if self._giving.taker != started.pid:
+            told = f"process {started.pid} ended with status {status} before it took over; its standard error says why"
+            self._log.warning("handover_failed", error=told)
 
 
 def _source(follower: socket.socket) -> str:

@@ -76,7 +76,8 @@ class Sidecar:
 
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = self.output.read_text().splitlines() if self.output.exists() else []
-        return [line for line in map(json.loads, lines) if line["event"] == name]
+        logged = (json.loads(line) for line in lines if line.startswith("{"))  # others are a failed start's last words
+        return [line for line in logged if line["event"] == name]
 
     async def logged(self, name: str, *, times: int = 1) -> None:
         await wait_until(
@@ -262,6 +263,25 @@ async def test_a_new_process_that_fails_before_it_is_ready_changes_nothing(tmp_p
         await path.write_text(good)
         assert sidecar.processes[0].running
     assert sidecar.events("handover_started") == []
+
+
+async def test_a_signal_with_a_broken_proxy_toml_is_reported_and_leaves_no_zombie(tmp_path: Path) -> None:
+    """Only `next_process_started` was logged, and the child stayed a zombie for as long as the sidecar lived."""
+    sidecar = Sidecar(tmp_path)
+    await sidecar.configure(leader=9, quota=1)
+    process = await sidecar.start()
+    try:
+        await trio.Path(tmp_path / "proxy.toml").write_text("[broker]")
+        process.signal(signal.SIGUSR2)
+        await sidecar.logged("handover_failed")
+        (child,) = [line["pid"] for line in sidecar.events("next_process_started")]
+        (line,) = sidecar.events("handover_failed")
+        assert f"process {child} ended with status 1 before it took over" in line["error"]
+        assert not await trio.Path(f"/proc/{child}").exists()
+        assert process.running
+    finally:
+        await process.terminate(grace_seconds=5)
+    assert process.exit_status == 0
 
 
 async def test_without_anybody_to_take_over_from_it_starts_anew(tmp_path: Path) -> None:
