@@ -16,6 +16,7 @@ from proxy.config.reload import QuotaWatch
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
+from proxy.process import open_files
 from proxy.process.activation import PassedSockets
 from proxy.process.service_manager import ServiceManager
 from proxy.process.watchdog import EXIT_STATUS, Watchdog
@@ -36,6 +37,7 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
     """Until it has drained. Raises ConfigurationError."""
     settings = load_configuration(config_path, overrides)
     passed = PassedSockets.of(os.environ)
+    open_files.raise_limit()
     statistics = Statistics()
     queue = LogQueue(sys.stdout, statistics.log_dropped, tell=partial(dropped_line, settings.log))
     log = open_log(settings.log, queue, statistics.log_dropped)

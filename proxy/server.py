@@ -8,6 +8,7 @@ Invariant: after `serve` returns no socket is open and every connection has logg
 
 from __future__ import annotations
 
+import math
 from contextlib import asynccontextmanager, closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -121,7 +122,9 @@ async def serve(
             server.handover.listens({HTTP: (settings.http.listen, http.listener), **configured}, close_pages=http.close)
             bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
-            log.info("started", broker=settings.broker.id, http=str(http.address), **listens)
+            room = {"open_files": server.doorkeeper.open_files, "max_connections": server.doorkeeper.most}
+            most = {key: None if math.isinf(value) else int(value) for key, value in room.items()}
+            log.info("started", broker=settings.broker.id, http=str(http.address), **listens, **most)
             manager.ready()
             task_status.started({HTTP: http.address, **bound})
 
@@ -196,7 +199,7 @@ class Server:
         )
         self._throttles = {role: self._throttle(role, statistics, now) for role in Role}
         self._caretaker = Caretaker(limits, Buffers(limits.max_held_bytes), self._throttles.values(), log)
-        self._doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
+        self.doorkeeper = Doorkeeper(limits, log, memory_is_short=lambda: self._caretaker.stops_accepting)
         self._served = {route.role for route in routes(settings)}
         self.oversight = Oversight({role: self._throttles[role] for role in Role if role in self._served}, log)
         turn = Turn()
@@ -211,7 +214,7 @@ class Server:
         self.connections = Connections(
             Shared(limits, self._changes, self._draining, self.history, self._caretaker, log),
             self._throttles,
-            doorkeeper=self._doorkeeper,
+            doorkeeper=self.doorkeeper,
             reception=reception,
             handover=self.handover,
             supervisor=self.supervisor,
@@ -246,7 +249,7 @@ class Server:
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             chosen=self._steering.choice,
-            others=partial(_warnings, self.legs, self._steering, self.journal),
+            others=partial(_warnings, self.doorkeeper, self.legs, self._steering, self.journal),
         )
         return Site(
             settings.http,
@@ -281,7 +284,7 @@ class Server:
             version=own_version,
             task_restarts=self.supervisor.restarts,
             loop_lag_seconds=lambda: self.heartbeat.lag.worst_seconds,
-            overload=Overload(self._doorkeeper, self._caretaker),
+            overload=Overload(self.doorkeeper, self._caretaker),
             remembered_replicas=lambda role: self._throttles[role].remembered.count,
             http=self.http,
             tls=self.legs,
@@ -366,8 +369,8 @@ def _heartbeat(watchdog: Watchdog | None, manager: ServiceManager) -> Heartbeat:
     return Heartbeat([watchdog.beat, manager.beat], rested=watchdog.rest)
 
 
-def _warnings(legs: Legs, steering: Steering, journal: Journal | None) -> list[str]:
-    """What an operator should know of keys, signals and the journal, ready to print."""
+def _warnings(doorkeeper: Doorkeeper, legs: Legs, steering: Steering, journal: Journal | None) -> list[str]:
+    """What an operator should know of connections, keys, signals and the journal, ready to print."""
     problem = None if journal is None else journal.problem
     told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-    return [*legs.warnings, *filter(None, steering.lost_signals().values()), *told]
+    return [*doorkeeper.warnings, *legs.warnings, *filter(None, steering.lost_signals().values()), *told]

@@ -347,10 +347,10 @@ BOUNDS = Row(
         Panel(
             "Remembered replicas",
             "short",
-            "Throttled replicas remembered now; and 1 while memory is short and no connection is accepted.",
+            "Throttled replicas remembered now; and 1 while no connection is accepted, by reason.",
             (
                 Query(f"{PREFIX}remembered_replicas{{{ROLE}}}", "{{instance}} {{role}}"),
-                Query(f"{PREFIX}memory_short{{{ONE}}}", "{{instance}} memory is short"),
+                Query(f"{PREFIX}accept_paused{{{ONE}}}", "{{instance}} accepts nothing: {{reason}}"),
             ),
         ),
         Panel(

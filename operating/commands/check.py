@@ -19,6 +19,7 @@ from proxy.config.quota_file import load_quotas_file
 from proxy.config.settings import Policy, QuotaSettings, Settings
 from proxy.errors import ConfigurationError, InvalidValueError
 from proxy.files.reading import is_directory
+from proxy.process import open_files
 from proxy.quotas import (
     QuotaFile,
     RoleQuota,
@@ -43,7 +44,7 @@ from .options import FILE, SIDECAR_URL, config_option, set_option
 from .tls_check import keys_lines, keys_report, keys_warnings, load_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from proxy.tls.contexts import Loaded
@@ -209,8 +210,15 @@ def report_on(
         "warnings": [
             *advise(quota_file, settings.broker.id, now, roles=served),
             *keys_warnings(settings, keys, now),
+            *_about_open_files(settings),
         ],
     }
+
+
+def _about_open_files(settings: Settings) -> Iterator[str]:
+    few = open_files.too_few(open_files.limit_of_run(), settings.limits.max_connections)
+    if few is not None:
+        yield f"started as this command was, run would have {few}"
 
 
 def _is_served(role: Role, settings: Settings) -> bool:

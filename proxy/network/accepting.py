@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import enum
 import math
-import resource
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from ..changes import Changes
+from ..process import open_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 RETRY_SECONDS = 0.1
 """The pause after an accept that failed because there was no descriptor, or no memory in the kernel."""
 TELL_SECONDS = 60.0
-DESCRIPTORS_PER_CONNECTION = 2
-"""The two sockets of a relayed connection. Splicing takes up to four more for pipes; if there are none, bytes are
-copied."""
-SPARE_DESCRIPTORS = 64
-"""Descriptors kept free for listeners, HTTP, the journal and quotas.toml."""
+LASTS_SECONDS = 1.0
+"""A lack of descriptors is over when no accept has failed for so long: while connections wait, one fails every
+`RETRY_SECONDS`."""
 
 
 class Pause(enum.StrEnum):
@@ -54,13 +52,31 @@ class Doorkeeper:
         self._limits = limits
         self._log = log
         self._memory_is_short = memory_is_short
-        self.most = min(limits.max_connections or math.inf, _most_by_descriptors())
+        self.open_files = open_files.limit()
+        self.most = min(limits.max_connections or math.inf, open_files.most_connections(self.open_files))
         self.open = 0
         self.pauses: Counter[Pause] = Counter()
         self.refused_of_source = 0
         self._by_source: Counter[str] = Counter()
         self._left = Changes()
         self._told: dict[str, float] = {}
+        self._failed_at = -math.inf
+        """When an accept failed last."""
+
+    @property
+    def pausing(self) -> Pause | None:
+        """Why nothing is accepted now; None while there is room."""
+        pause = self._pause()
+        if pause is None and trio.current_time() - self._failed_at < LASTS_SECONDS:
+            return Pause.DESCRIPTORS
+        return pause
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know, ready to print."""
+        pause, few = self.pausing, open_files.too_few(self.open_files, self._limits.max_connections)
+        found = [] if pause is None else [f"no connection is accepted ({pause.value}): {self.open} are open"]
+        return found if few is None else [*found, few]
 
     async def serve(
         self,
@@ -132,6 +148,7 @@ class Doorkeeper:
     async def _cannot_accept(self, error: OSError) -> None:
         """Log and count an error of accept, which mostly is a lack of descriptors, and pause. Trio's own accept loop
         would log 22 KB of tracebacks a second."""
+        self._failed_at = trio.current_time()
         self.pauses[Pause.DESCRIPTORS] += 1
         self._tell("accept_paused", reason=Pause.DESCRIPTORS.value, open=self.open, error=str(error))
         await trio.sleep(RETRY_SECONDS)
@@ -150,10 +167,3 @@ def _source(stream: trio.SocketStream) -> str | None:
         return str(stream.socket.getpeername()[0])
     except OSError:
         return None
-
-
-def _most_by_descriptors() -> float:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY:
-        return math.inf
-    return max((soft - SPARE_DESCRIPTORS) // DESCRIPTORS_PER_CONNECTION, 1)

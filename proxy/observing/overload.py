@@ -24,6 +24,12 @@ def _pauses(sources: Sources) -> Iterator[Sample]:
         yield (pause.value,), 0 if sources.overload is None else sources.overload.doorkeeper.pauses[pause]
 
 
+def _paused(sources: Sources) -> Iterator[Sample]:
+    pausing = None if sources.overload is None else sources.overload.doorkeeper.pausing
+    for pause in Pause:
+        yield (pause.value,), pause is pausing
+
+
 def _ended(sources: Sources) -> Iterator[Sample]:
     for role in Role:
         ended = sources.statistics.of(role).ended
@@ -49,6 +55,13 @@ OVERLOAD_METRICS = (
         ("reason",),
         "Times that no connection was accepted for a while, because there was no room for it.",
         _pauses,
+    ),
+    Metric(
+        PREFIX + "accept_paused",
+        "gauge",
+        ("reason",),
+        "1 for the reason why no connection is accepted now; 0 for the others.",
+        _paused,
     ),
     Metric(
         PREFIX + "ended_connections_total",
@@ -77,12 +90,5 @@ OVERLOAD_METRICS = (
         ("role",),
         "Throttled replicas remembered now, those missing from requests for a short time included.",
         per_role(lambda sources, role: sources.remembered_replicas(role)),
-    ),
-    Metric(
-        PREFIX + "memory_short",
-        "gauge",
-        (),
-        "1 while the process nears limits.max_memory and accepts nothing.",
-        _from(lambda overload: overload.caretaker.stops_accepting),
     ),
 )

@@ -1,4 +1,5 @@
-"""Looks after connections once a second: ends those that stall or are idle for too long, takes back unused memory.
+"""Looks after connections once a second: ends those that stall, are idle for too long or have lost their follower,
+takes back unused memory.
 
 There is no timer per connection and no clock on the byte path: a connection counts the bytes it moves, and a count that
 is the same at two looks means that nothing moved in between. Where the process comes close to its limit of memory, it
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ..throttle.role_throttle import RoleThrottle
     from .buffers import Buffers
     from .exchange import Exchange
+    from .transport import Transport
     from .window import Window
 
 LOOK_SECONDS = 1.0
@@ -46,6 +48,7 @@ _LOOKS_AT_ONCE = 256
 class _Tended:
     exchange: Exchange
     windows: tuple[Window, ...]
+    follower: Transport
     end: Callable[[], None]
     moved: int
     still_since: float
@@ -80,9 +83,11 @@ class Caretaker:
         self.stops_accepting = False
 
     @contextmanager
-    def tends(self, exchange: Exchange, windows: tuple[Window, ...], end: Callable[[], None]) -> Iterator[None]:
+    def tends(
+        self, exchange: Exchange, windows: tuple[Window, ...], follower: Transport, end: Callable[[], None]
+    ) -> Iterator[None]:
         """Look after a connection while the block lasts; `end` is called if it is to end."""
-        tended = _Tended(exchange, windows, end, exchange.moved, trio.current_time())
+        tended = _Tended(exchange, windows, follower, end, exchange.moved, trio.current_time())
         self._tended.add(tended)
         try:
             yield
@@ -130,7 +135,12 @@ class Caretaker:
             tended.moved, tended.still_since, tended.has_rested = exchange.moved, now, False
             return
         still_seconds = now - tended.still_since
-        if still_seconds >= limits.idle_timeout_seconds:
+        has_left = tended.follower.hung_up or exchange.cause is Cause.FOLLOWER_CLOSED
+        if has_left and still_seconds >= limits.frame_timeout_seconds:
+            # It was owed answers, and its leader hangs: nothing else would end the connection.
+            exchange.end(Cause.FOLLOWER_CLOSED, f"nothing moved for {limits.frame_timeout_seconds:g} s after that")
+            tended.end()
+        elif still_seconds >= limits.idle_timeout_seconds:
             exchange.end(Cause.IDLE, f"nothing moved for {limits.idle_timeout_seconds:g} s")
             tended.end()
         elif still_seconds >= REST_SECONDS and not tended.has_rested:

@@ -172,7 +172,11 @@ class Connection:
         """Relay until the connection ends; `exchange.cause` says why it did."""
         asks, tells = self.requests, self.responses
         windows, end = (asks.transfer.window, tells.transfer.window), self._scope.cancel
-        tended = contextlib.nullcontext() if caretaker is None else caretaker.tends(self.exchange, windows, end)
+        tended = (
+            contextlib.nullcontext()
+            if caretaker is None
+            else caretaker.tends(self.exchange, windows, self.ends[0], end)
+        )
         try:
             with self._scope, tended:
                 async with trio.open_nursery() as nursery:

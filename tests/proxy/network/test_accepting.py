@@ -70,6 +70,8 @@ async def test_beyond_the_limit_connections_wait_in_the_backlog() -> None:
         assert [await served(first), await served(second), await served(third, 0.3)] == [True, True, False]
         assert to.log.events == ["accept_paused"]
         assert to.doorkeeper.pauses == {Pause.CONNECTIONS: 1}
+        assert to.doorkeeper.pausing is Pause.CONNECTIONS
+        assert to.doorkeeper.warnings == ["no connection is accepted (connections): 2 are open"]
         to.leave.set()
         assert await served(third)
 
@@ -93,9 +95,12 @@ async def test_while_memory_is_short_nothing_is_accepted() -> None:
     async with door(short=lambda: short[0]) as to:
         stream = await to.dial()
         assert not await served(stream, 0.3)
+        assert to.doorkeeper.warnings == ["no connection is accepted (memory): 0 are open"]
         short.clear()
         short.append(False)
         assert await served(stream)
+        assert to.doorkeeper.pausing is None
+        assert to.doorkeeper.warnings == []
         assert to.doorkeeper.pauses == {Pause.MEMORY: 1}
 
 
@@ -128,8 +133,13 @@ async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: Mo
             doorkeeper = Doorkeeper(limits(), log)
             listener: Any = NoDescriptors(real, failures)
             nursery.start_soon(doorkeeper.serve, listener, trio.aclose_forcefully, nursery)
-            await trio.sleep(2.6 * TELL_SECONDS)
+            for _ in range(24):
+                await trio.sleep(0.1 * TELL_SECONDS)
+                assert doorkeeper.pausing is Pause.DESCRIPTORS
+                assert doorkeeper.warnings == ["no connection is accepted (descriptors): 0 are open"]
+            await trio.sleep(0.2 * TELL_SECONDS)
             assert not listener.failures
+            assert doorkeeper.pausing is None
             nursery.cancel_scope.cancel()
     assert log.events == ["accept_paused"] * 3
     assert log.lines[0]["reason"] == "descriptors"
@@ -137,6 +147,10 @@ async def test_without_descriptors_there_is_one_line_a_minute(autojump_clock: Mo
 
 
 @pytest.mark.parametrize(("soft", "most"), [(256, 96), (10, 1), (1 << 20, 10_000)])
-def test_the_limit_of_open_files_is_a_bound_in_any_case(soft: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_limit_of_open_files_is_a_bound_in_any_case(
+    soft: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (soft, soft))
-    assert Doorkeeper(limits(), RecordedLog()).most == most
+    doorkeeper = Doorkeeper(limits(), RecordedLog())
+    assert doorkeeper.most == most
+    assert [f"{most} connections at most" in warning for warning in doorkeeper.warnings] == [True] * (most < 10_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import struct
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -36,13 +37,15 @@ LARGE = fetch()[:4].replace(b"\0\0\0`", (60_000).to_bytes(4)) + fetch()[4:]
 
 
 @asynccontextmanager
-async def tended(*, held: int = 64 * MIB, of: RoleThrottle | None = None) -> AsyncIterator[tuple[Wire, Caretaker]]:
+async def tended(
+    *, held: int = 64 * MIB, of: RoleThrottle | None = None, by_trio: bool = False
+) -> AsyncIterator[tuple[Wire, Caretaker]]:
     of = of or throttle()
     log = RecordedLog()
     caretaker = Caretaker(limits(frame_timeout_seconds=5, idle_timeout_seconds=12), Buffers(held), (of,), log)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(caretaker.run)
-        async with relayed(of, caretaker=caretaker) as wire:
+        async with relayed(of, caretaker=caretaker, by_trio=by_trio) as wire:
             yield wire, caretaker
         nursery.cancel_scope.cancel()
     assert caretaker.buffers.held == 0
@@ -106,6 +109,55 @@ async def test_a_request_that_came_in_two_pieces_is_over_when_all_of_it_has_come
             await wire.exchange({T0: 5}, told)
         await wire.follower.aclose()
     assert wire.ending["cause"] == "follower_closed"
+
+
+FLOOD = with_length(struct.pack(">hhih", 0, 3, 7, 3) + b"abc" + bytes(30 * MIB))
+"""A Produce that no socket's buffers hold."""
+
+
+@pytest.mark.parametrize(("sent", "by_trio"), [(fetch(), False), (fetch(), True), (PRODUCE * 1200, False)])
+async def test_a_follower_that_has_left_is_not_kept_by_a_leader_that_hangs(
+    sent: bytes, clock: MockClock, *, by_trio: bool
+) -> None:
+    """A hundred descriptors were held until `idle_timeout`, a quarter of an hour, for followers that had given up. 1200
+    requests are more than may be in flight: without epoll nobody sees an end behind those that are not read."""
+    async with tended(by_trio=by_trio) as (wire, _):
+        await wire.follower.send_all(sent)
+        await read_exactly(wire.leader, 4)
+        began = trio.current_time()
+        await wire.follower.send_eof()
+        await wire.finished.wait()
+        assert 5 <= trio.current_time() - began <= 8
+        assert wire.ending["cause"] == "follower_closed"
+        assert wire.throttle.statistics.ended == {"follower_closed": 1}
+
+
+async def test_nor_by_one_that_reads_no_more(clock: MockClock) -> None:
+    async with tended() as (wire, _), trio.open_nursery() as nursery:
+
+        async def send() -> None:
+            with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                await wire.follower.send_all(FLOOD)
+
+        nursery.start_soon(send)
+        await read_exactly(wire.leader, 4)
+        await trio.sleep(1)
+        wire.follower.socket.shutdown(socket.SHUT_WR)
+        began = trio.current_time()
+        await wire.finished.wait()
+        assert trio.current_time() - began <= 8
+        assert wire.ending["cause"] == "follower_closed"
+
+
+async def test_a_follower_that_has_left_and_is_still_answered_gets_its_answers(clock: MockClock) -> None:
+    async with tended() as (wire, _):
+        await wire.ask({T0: 5})
+        await wire.asked()
+        await wire.follower.send_eof()
+        await trio.sleep(3)
+        told = with_length(answer([entry(0)]))
+        await wire.leader.send_all(told)
+        assert await read_exactly(wire.follower, len(told)) == told
 
 
 async def test_an_idle_connection_is_ended_and_one_that_moves_is_not(clock: MockClock) -> None:

@@ -1,0 +1,47 @@
+"""What a sidecar says of itself while it has no room for another connection."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.config.settings import load_settings
+
+from .test_server import get, running, settings, write_quotas
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .test_server import Running
+
+NAME = "replication_throttle_accept_paused"
+
+
+async def told(sidecar: Running) -> tuple[list[str], list[str]]:
+    """Return the warnings of /readyz, and the reasons of which the gauge is 1."""
+    http = sidecar.addresses["http.listen"]
+    ready = json.loads(await trio.to_thread.run_sync(get, http, "/readyz"))
+    metrics = await trio.to_thread.run_sync(get, http, "/metrics")
+    return ready["warnings"], [line for line in metrics.splitlines() if line.startswith(NAME) and line.endswith(" 1.0")]
+
+
+async def test_while_nothing_is_accepted_readyz_and_metrics_say_so(tmp_path: Path) -> None:
+    """`ready: true, warnings: []` was all that was said of a sidecar whose places were all taken."""
+    write_quotas(tmp_path, "0")
+    leader = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    path = settings(tmp_path, upstream=leader.socket.getsockname()[1]).path
+    path.write_text(path.read_text() + "max_connections = 1\n")
+    async with leader, running(load_settings(path)) as sidecar:
+        assert await told(sidecar) == ([], [])
+        async with await sidecar.dial(), await leader.accept(), await sidecar.dial():
+            full = ["no connection is accepted (connections): 1 are open"], [f'{NAME}{{reason="connections"}} 1.0']
+            assert await told(sidecar) == full
+        await (await leader.accept()).aclose()  # the second one's, which has been accepted since
+        with trio.fail_after(10):
+            while await told(sidecar) != ([], []):  # noqa: ASYNC110 - it counts, and tells nobody
+                await trio.sleep(0.05)
+        (started,) = [line for line in sidecar.log.lines if line["event"] == "started"]
+        assert started["max_connections"] == 1
+        assert started["open_files"] >= 1024
