@@ -115,7 +115,9 @@ class Sidecar:
         program = plan.program(broker, home) if plan.program else [throttle_sidecar_script()]
         self._within, self._program = list(within), [*program, "run", "--config", str(self._config)]
         self._command = [*self._within, *self._program]
-        self.process = Process(f"sidecar {broker}", self._command, output=home / "sidecar.log")
+        self.runtime_directory = home / "run"
+        """The sidecar's private sockets are below it, in a folder named by the broker's id."""
+        self.process = self._new_process(home / "sidecar.log")
         self.left_behind: list[Process] = []
         """Processes that have handed over and that still encrypt for the process that took over."""
 
@@ -135,7 +137,11 @@ class Sidecar:
         if self.process.running:
             raise LabError(f"{self.process.name} is running; what runs it is chosen before it starts")
         self._command = [*self._within, *command, *self._program]
-        self.process = Process(self.process.name, self._command, output=self.process.output)
+        self.process = self._new_process(self.process.output)
+
+    def _new_process(self, output: Path, *options: str) -> Process:
+        environment = {"RUNTIME_DIRECTORY": str(self.runtime_directory)}
+        return Process(f"sidecar {self.broker}", [*self._command, *options], output=output, environment=environment)
 
     def begin_start(self) -> None:
         self.process.start()
@@ -157,7 +163,7 @@ class Sidecar:
     async def hand_over(self) -> None:
         """Start another process that takes over, and wait until it has. Raises LabError."""
         before, taken = self.process, len(self.log_lines(_TAKEN_OVER))
-        self.process = Process(before.name, [*self._command, "--take-over"], output=before.output)
+        self.process = self._new_process(before.output, "--take-over")
         self.left_behind.append(before)
         self.process.start()
         await wait_until(

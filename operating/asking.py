@@ -9,13 +9,17 @@ from __future__ import annotations
 import functools
 import http.client
 import os
+import socket
 import ssl
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proxy.control.directory import control_path, short_path
 from proxy.errors import ConfigurationError, UnreachableError
 from proxy.files.answering import no_answer, silent
 from proxy.files.reading import read_bytes
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
+UNIX = "unix:"
+"""Begins the URL of a sidecar on this host, by the directory of its private sockets: unix:/run/…/101."""
 DEFAULT_URL = "http://127.0.0.1:9404"
 TIMEOUT_SECONDS = 3.0
 TOKEN_FILE = "THROTTLE_TOKEN_FILE"  # noqa: S105 - of an environment variable
@@ -141,13 +147,15 @@ def send(
     whole = url.rstrip("/") + page
     if names_user(url):
         raise UnreachableError(f"{without_user(url)}: expected a URL like {DEFAULT_URL}, without a user and a password")
-    if not whole.startswith(("http://", "https://")):
+    if not whole.startswith(("http://", "https://", UNIX)):
         raise UnreachableError(f"{url}: expected a URL like {DEFAULT_URL}")
     try:
-        if TOKEN_FILE in os.environ:
+        if TOKEN_FILE in os.environ and not whole.startswith(UNIX):
             file = Path(os.environ[TOKEN_FILE])
             token = token_in(read_bytes(file, most_bytes=MOST_BYTES), whose=f"{TOKEN_FILE}: {file}")
             headers = {"Authorization": f"Bearer {token}", **headers}
+        if whole.startswith(UNIX):
+            return _send_privately(url, page, method, body, headers, timeout_seconds)
         # Raises ValueError for a port that is none: of 70000 the system would dial 4464.
         _ = urllib.parse.urlsplit(url).port
         request = urllib.request.Request(whole, data=body, headers=dict(headers), method=method)  # noqa: S310 - checked above
@@ -160,6 +168,33 @@ def send(
         if _is_distrust(error) or _is_distrust(reason):
             raise DistrustError(f"{whole}: no answer from a sidecar that can be trusted: {reason}") from error
         raise UnreachableError(f"{whole}: no answer from a sidecar: {reason}") from error
+
+
+class _ControlConnection(http.client.HTTPConnection):
+    """HTTP to the control.sock of a sidecar on this host."""
+
+    def __init__(self, path: Path, timeout_seconds: float) -> None:
+        super().__init__("localhost", timeout=timeout_seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        with short_path(self._path) as path:
+            self.sock.connect(path)
+
+
+def _send_privately(
+    url: str, page: str, method: str, body: bytes | None, headers: Mapping[str, str], timeout_seconds: float
+) -> tuple[bytes, Message]:
+    """Send a request to control.sock in the directory that `url` names. Raises OSError, HTTPException, RefusedError."""
+    with closing(_ControlConnection(control_path(Path(url.removeprefix(UNIX))), timeout_seconds)) as connection:
+        connection.request(method, page, body=body, headers=dict(headers))
+        answer = connection.getresponse()
+        content = answer.read(_MAX_BYTES)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            raise RefusedError(f"{url}{page}: {answer.status}: {content.decode('utf-8', 'replace').strip()}")
+        return content, answer.headers
 
 
 def _is_distrust(error: object) -> bool:

@@ -7,6 +7,7 @@ also said how to name another one, since an operator types commands wherever the
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,17 @@ def load_configuration(path: Path, overrides: Sequence[str] = ()) -> Settings:
     """Blocking. Raises ConfigurationError with every problem found."""
     # Commands that only name the default file load this module for their options. `run --take-over` is one: what it
     # loads before it gives way, it loads while producers wait for the same cores (0.15 of 0.25 s of CPU).
-    from proxy.config.settings import load_settings
+    from proxy.config.settings import ControlSettings, load_settings
+    from proxy.control.directory import default_directory
 
     try:
-        return load_settings(path, overrides, os.environ)
+        settings = load_settings(path, overrides, os.environ)
     except ConfigurationError as error:
         if path != DEFAULT_CONFIG or os.path.lexists(path):
             raise
         packaged = f": {PACKAGED}" if os.path.lexists(PACKAGED) else ""
         words = f"{error} (--config FILE names one that is not in this folder{packaged})"
         raise ConfigurationError(words) from error
+    if settings.control.directory is not None:
+        return settings
+    return replace(settings, control=ControlSettings(default_directory(settings.broker.id, os.environ)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .process.activation import PassedSockets
 
 HTTP = "http.listen"
+CONTROL = "control.directory"
 
 
 def routes(settings: Settings) -> list[Route]:

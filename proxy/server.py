@@ -19,15 +19,15 @@ from .changes import Changes
 from .config.keeping import LastGoodKeeper
 from .config.quota_writing import QuotaWriting
 from .connections import Connections, Shared
+from .control.serving import PageServers
 from .handover.kept_ends import open_kept_ends
 from .handover.serving import HandOver
 from .http.bearer_token import BearerToken
-from .http.server import HttpServer
 from .http.statistics import HttpStatistics
 from .http.turn import Turn
 from .journal.history import History
 from .journal.recorder import Journal, prepare
-from .listeners import HTTP, bound_to, listen, routes, taken
+from .listeners import HTTP, bound_to, listen, routes
 from .network.accepting import Doorkeeper
 from .network.in_sync_asking import InSyncAsking
 from .network.known_brokers import KnownBrokers
@@ -109,29 +109,28 @@ async def serve(
     if take_over and inherited is None and settings.journal is not None:
         prepare(settings.journal, broker=settings.broker.id)  # nobody writes there: what is open is a crash's
     passed = passed or PassedSockets()
-    socket_taken = taken(inherited, passed, HTTP, settings.http.listen)
-    http = HttpServer.bind(settings.http.listen, log=log, statistics=server.http, listener=socket_taken)
+    pages = PageServers.bind(settings, statistics=server.http, inherited=inherited, passed=passed, log=log)
     receiving = receive_signals() if signals else nullcontext()
-    with closing(http), collected_by_hand(), unraisable_told(log), receiving as received:
+    with closing(pages), collected_by_hand(), unraisable_told(log), receiving as received:
         found = routes(settings)
         listeners = list(zip(found, await listen(found, settings, inherited, passed), strict=True))
         passed.require_none_left()
 
         def started() -> None:
             configured = {route.key: (route.listen, listener.socket) for route, listener in listeners}
-            server.handover.listens({HTTP: (settings.http.listen, http.listener), **configured}, close_pages=http.close)
+            server.handover.listens({**pages.listening(settings), **configured}, close_pages=pages.close)
             bound = {route.key: bound_to(listener) for route, listener in listeners}
             listens = {key: str(address) for key, address in bound.items()}
             room = {"open_files": server.doorkeeper.open_files, "max_connections": server.doorkeeper.most}
             most = {key: None if math.isinf(value) else int(value) for key, value in room.items()}
-            log.info("started", broker=settings.broker.id, http=str(http.address), **listens, **most)
+            log.info("started", broker=settings.broker.id, http=str(pages.public.address), **listens, **most)
             manager.ready()
-            task_status.started({HTTP: http.address, **bound})
+            task_status.started({HTTP: pages.public.address, **bound})
 
         grace_seconds, told = settings.limits.drain_seconds, server.connections.poller_failed
         async with open_kept_ends(log, grace_seconds=grace_seconds, poller_failed=told) as kept:
             server.handover.keep_tls(kept)
-            await _until_drained(server, http, listeners, received, started, loads=not take_over)
+            await _until_drained(server, pages, listeners, received, started, loads=not take_over)
             if kept is not None:
                 await kept.outlast(received, (server.heartbeat.run, collect_now_and_then))
     log.info("stopped", broker=settings.broker.id)
@@ -139,7 +138,7 @@ async def serve(
 
 async def _until_drained(
     server: Server,
-    http: HttpServer,
+    pages: PageServers,
     listeners: Sequence[tuple[Route, trio.SocketListener]],
     received: SignalReceiver | None,
     started: Callable[[], None],
@@ -149,7 +148,7 @@ async def _until_drained(
     """All of a server but the TLS sockets that it keeps. `loads`: what could wait is to be loaded."""
     async with server.recorded():
         async with trio.open_nursery() as background:
-            for task, run in server.tasks(http, received).items():
+            for task, run in server.tasks(pages, received).items():
                 background.start_soon(server.handover.keep, server.supervisor, task, run)
             started()
             if loads:
@@ -158,7 +157,7 @@ async def _until_drained(
             background.cancel_scope.cancel()
         # Nobody is to wait in the backlog of a socket at which only the other process accepts. And while the end of the
         # journal is written, a process that starts finds nobody to take over from, and every address free.
-        http.close()
+        pages.close()
 
 
 class Server:
@@ -302,11 +301,11 @@ class Server:
             if self.journal is not None:
                 await self.journal.finish()
 
-    def tasks(self, http: HttpServer, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
+    def tasks(self, pages: PageServers, received: SignalReceiver | None) -> dict[Task, Callable[[], Awaitable[None]]]:
         """What runs in the background, each under the supervisor. `received` None: signals are somebody else's."""
         throttles, racks_told = self._throttles.values(), partial(self._quota_holds, reason="racks")
         found: dict[Task, Callable[[], Awaitable[None]]] = {
-            **self.site.tasks(http),
+            **self.site.tasks(pages.public, pages.control),
             Task.QUOTAS_FILE: self._watch.follow_file,
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
             Task.QUOTAS_STATE: self._keeper.run,

@@ -6,7 +6,11 @@ by `make explore` and `make simulation`; what either finds becomes an `@example`
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +25,22 @@ if TYPE_CHECKING:
 settings.register_profile("new", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", settings.get_profile("new"), derandomize=True, database=None)
 settings.load_profile("same")
+
+
+@pytest.fixture(autouse=True)
+def private_sockets() -> Generator[Path]:
+    """The folder below which a sidecar that this test starts has its private sockets: broker ids repeat in tests that
+    run at the same time."""
+    folder, before = tempfile.mkdtemp(prefix="run-"), os.environ.get("RUNTIME_DIRECTORY")
+    os.environ["RUNTIME_DIRECTORY"] = folder
+    try:
+        yield Path(folder)
+    finally:
+        if before is None:
+            del os.environ["RUNTIME_DIRECTORY"]
+        else:
+            os.environ["RUNTIME_DIRECTORY"] = before
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_configure(config: pytest.Config) -> None:

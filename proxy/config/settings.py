@@ -43,6 +43,7 @@ __all__ = [
     "PeerSettings",
     "QuotaSettings",
     "HttpSettings",
+    "ControlSettings",
     "JournalSettings",
     "LogSettings",
     "LimitSettings",
@@ -94,6 +95,14 @@ class QuotaSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """``[control]``: where the private sockets are."""
+
+    directory: Path | None = None
+    """None: there are none. A command takes `proxy.control.directory.default_directory` in its place."""
+
+
+@dataclass(frozen=True, slots=True)
 class JournalSettings:
     """Of ``[journal]``."""
 
@@ -124,6 +133,7 @@ class Settings:
     log: LogSettings
     limits: LimitSettings
     login: Annotated[LoginSettings | None, Key("names"), READ_APART] = None
+    control: ControlSettings = ControlSettings()
 
     @property
     def tls(self) -> tuple[RoleTls, ...]:

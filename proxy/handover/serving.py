@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import aclosing, nullcontext
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,8 +59,8 @@ class HandOver:
         log: Log,
     ) -> None:
         self.broker = settings.broker.id
-        self.pages = trio.CancelScope()
-        """The scope in which pages are answered; cancelled when another process answers them."""
+        self._pages: list[trio.CancelScope] = []
+        """The scopes in which pages are answered; cancelled when another process answers them."""
         self._close_pages: Callable[[], None] = lambda: None
         self.taken = 0
         self._address = address_of(settings.path, settings.broker.id)
@@ -97,10 +97,14 @@ class HandOver:
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
         """Run a background task until cancelled; pages are answered until another process does."""
-        with self.pages if task is Task.HTTP else nullcontext():
+        if task not in (Task.HTTP, Task.CONTROL):
             await supervisor.keep(task, run)
-        # Only the pages' task comes here. Their address is freed: if the other process dies while this one still
-        # drains, a process that is started then can listen there.
+            return
+        with trio.CancelScope() as scope:
+            self._pages.append(scope)
+            await supervisor.keep(task, run)
+        # Their addresses are freed: if the other process dies while this one still drains, a process that is started
+        # then can listen there.
         self._close_pages()
 
     async def run(self) -> None:
@@ -171,7 +175,8 @@ class HandOver:
         return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})
 
     def hand_over(self, giving: Giving, process: int) -> None:
-        self.pages.cancel()
+        for scope in self._pages:
+            scope.cancel()
         # systemd that is stopping this process would wait for the end of the one that replaces it.
         if not self._draining.begun.is_set():
             self._manager.replaced_by(process)

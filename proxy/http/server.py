@@ -53,8 +53,18 @@ _NO_LISTENER = frozenset({errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EOPNO
 class HttpServer:
     """A bound socket that is served while `run` runs."""
 
-    def __init__(self, listener: socket.socket, *, log: Log, bounds: Bounds, statistics: HttpStatistics) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        log: Log,
+        bounds: Bounds,
+        statistics: HttpStatistics,
+        name_peer: Callable[[socket.socket], str | None] = lambda accepted: str(accepted.getpeername()[0]),
+    ) -> None:
+        """`name_peer` names the peer of an accepted connection for the log; None refuses the peer."""
         self._listener = listener
+        self._name_peer = name_peer
         self._log = log
         self._bounds = bounds
         self._statistics = statistics
@@ -62,8 +72,9 @@ class HttpServer:
         self._changed = Changes()
         """Some connection has ended, or waits for its peer."""
         self._said: dict[object, float] = {}
-        self.address = Address(*listener.getsockname()[:2])
-        """With the port that was given, if any free one was asked for."""
+        name = listener.getsockname()
+        self.address = Address(*name[:2]) if isinstance(name, tuple) else Address(name, 0)
+        """With the port that was given, if any free one was asked for; of a unix socket its path."""
 
     @classmethod
     def bind(
@@ -120,14 +131,26 @@ class HttpServer:
                 await trio.lowlevel.wait_readable(self._listener)
                 for _ in range(_MOST_ACCEPTED):
                     try:
-                        accepted, address = self._listener.accept()
+                        accepted, _ = self._listener.accept()
                     except BlockingIOError:
                         break
                     except OSError as error:
                         await self._cannot_accept(error)
                         break
-                    await self._wait_for_room(accepted)
-                    connections.start_soon(self._serve, self._connection(accepted, address, service))
+                    peer = self._admitted(accepted)
+                    if peer is not None:
+                        await self._wait_for_room(accepted)
+                        connections.start_soon(self._serve, self._connection(accepted, peer, service))
+
+    def _admitted(self, accepted: socket.socket) -> str | None:
+        """Return the peer's name; None, with the connection closed, if the peer is refused or gone."""
+        try:
+            peer = self._name_peer(accepted)
+        except OSError:
+            peer = None
+        if peer is None:
+            accepted.close()
+        return peer
 
     async def _serve(self, connection: HttpConnection) -> None:
         try:
@@ -157,9 +180,9 @@ class HttpServer:
         longest.make_room()
         return True
 
-    def _connection(self, accepted: socket.socket, address: tuple[object, ...], service: Service) -> HttpConnection:
+    def _connection(self, accepted: socket.socket, peer: str, service: Service) -> HttpConnection:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(accepted))
-        connection = HttpConnection(stream, str(address[0]), service)
+        connection = HttpConnection(stream, peer, service)
         self._open[connection] = None
         self._statistics.connections = len(self._open)
         return connection

@@ -15,6 +15,7 @@ import trio
 from ..http.own_names import names_of_this_machine
 from ..http.shared import Shared
 from ..http.trust import Trust
+from ..http.turn import Turn
 from ..http.writers import Writers
 from ..process.supervision import Task
 from ..threads import in_thread
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from ..config.settings import HttpSettings
     from ..http.bearer_token import BearerToken
     from ..http.server import HttpServer
-    from ..http.turn import Turn
     from ..tls.leg import Leg
     from .exposition import Exposition
     from .status_page import StatusPage
@@ -84,8 +84,8 @@ class Site:
         self._config = Shared(self._work_out_config, _at_once)
         self._throttle = Shared(self._work_out_throttle, _at_once)
 
-    def tasks(self, http: HttpServer) -> dict[Task, Callable[[], Awaitable[None]]]:
-        """What runs in the background, each under the supervisor."""
+    def tasks(self, http: HttpServer, control: HttpServer | None = None) -> dict[Task, Callable[[], Awaitable[None]]]:
+        """Return the background tasks; each runs under the supervisor. `control`: the server of control.sock."""
         token = self._token
         more: dict[Task, Callable[[], Awaitable[None]]] = {} if token is None else {Task.HTTP_TOKEN: token.run}
         named = frozenset(self._settings.writers)
@@ -98,6 +98,10 @@ class Site:
             admit=token.required if token is not None and self._settings.require_token else None,
             reload=self._settings.reload,
         )
+        if control is not None:
+            # It has turns of its own: its answers are not to wait for those that the network asks for.
+            private = pages(self.endpoints())
+            more[Task.CONTROL] = partial(control.run, private, trust=self._trust, turn=Turn())
         return {
             **more,
             Task.HTTP: partial(http.run, table, trust=self._trust, turn=self._turn, tls=self._context()),

@@ -57,6 +57,8 @@ class Task(enum.StrEnum):
     RACKS = "racks"
     """Asks a broker in which rack each broker is."""
     HTTP = "http"
+    CONTROL = "control"
+    """Answers commands and the guard at control.sock."""
     HTTP_TOKEN = "http_token"  # noqa: S105 - a task's name
     """Reads the token of the quotas page again."""
     HTTP_RELOAD = "http_reload"

@@ -24,6 +24,7 @@ from proxy.handover.serving import HandOver
 from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Listening, Offer, Ready, Refusal
 from proxy.handover.taking import inherit
 from proxy.process.service_manager import ServiceManager
+from proxy.process.supervision import Supervisor, Task
 from proxy.relay.connection import Draining
 from tests.open_files import open_files
 
@@ -132,8 +133,13 @@ async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, d
     new = New(manager)
     if drains:
         new.draining.begun.set()
-    new.handover.hand_over(Giving(new.address, Server(), new.log), 7)
-    assert (manager.told, new.draining.give is None, new.handover.pages.cancel_called) == (told, False, True)
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            for task in (Task.HTTP, Task.CONTROL):
+                nursery.start_soon(new.handover.keep, Supervisor(new.log), task, trio.sleep_forever)
+            await trio.testing.wait_all_tasks_blocked()
+            new.handover.hand_over(Giving(new.address, Server(), new.log), 7)
+    assert (manager.told, new.draining.give is None) == (told, False)
 
 
 async def answering(

@@ -1,0 +1,141 @@
+"""control.sock: bound before traffic starts, served like the public pages, for trusted processes alone.
+
+Blocking but for what the HTTP server does. Invariant: the socket's path never leads to a sidecar that has been
+replaced: whoever takes over inherits the listening socket itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..config.settings import Address
+from ..errors import ConfigurationError
+from ..http.bounds import Bounds
+from ..http.server import HttpServer
+from ..http.statistics import HttpStatistics
+from ..listeners import CONTROL, HTTP, taken
+from .directory import KEY, control_path, prepare_directory, short_path
+from .peers import peer_process
+
+if TYPE_CHECKING:
+    from ..config.settings import Settings
+    from ..handover.taking import Inheritance
+    from ..logs.log import Log
+    from ..process.activation import PassedSockets
+
+_BACKLOG = 128
+_UNUSABLE_HERE = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.ENOSPC}
+)
+"""Why a directory cannot be created. The sidecar then relays without private sockets, and says so."""
+
+
+class PageServers(NamedTuple):
+    """The servers of the public pages and of control.sock."""
+
+    public: HttpServer
+    control: HttpServer | None
+
+    @classmethod
+    def bind(
+        cls,
+        settings: Settings,
+        *,
+        statistics: HttpStatistics,
+        inherited: Inheritance | None,
+        passed: PassedSockets,
+        log: Log,
+    ) -> PageServers:
+        """Raises ConfigurationError if an address or the directory of control.sock cannot be had."""
+        already = taken(inherited, passed, HTTP, settings.http.listen)
+        public = HttpServer.bind(settings.http.listen, log=log, statistics=statistics, listener=already)
+        directory, control = settings.control.directory, None
+        try:
+            if directory is not None:
+                already = taken(inherited, passed, CONTROL, _address(directory))
+                control = open_control(directory, log=log, inherited=already)
+        except BaseException:
+            public.close()
+            raise
+        return cls(public, control)
+
+    def listening(self, settings: Settings) -> dict[str, tuple[Address, socket.socket]]:
+        """Return each listening socket by its setting, with the configured address, for a hand-over."""
+        found = {HTTP: (settings.http.listen, self.public.listener)}
+        if self.control is not None and settings.control.directory is not None:
+            found[CONTROL] = (_address(settings.control.directory), self.control.listener)
+        return found
+
+    def close(self) -> None:
+        """Accept no request any more."""
+        self.public.close()
+        if self.control is not None:
+            self.control.close()
+
+
+def _address(directory: Path) -> Address:
+    """Return what a hand-over calls control.sock: its path, with no port."""
+    return Address(str(control_path(directory)), 0)
+
+
+def open_control(directory: Path, *, log: Log, inherited: socket.socket | None = None) -> HttpServer | None:
+    """Return the server of control.sock, bound; None, with a line in the log, where the directory cannot be made.
+
+    A start that failed would end replication; commands and the guard only lose their private way. `inherited` is the
+    socket of the process before this one.
+
+    Raises ConfigurationError if the directory is another user's, or if another sidecar listens there.
+    """
+    try:
+        prepare_directory(directory)
+        listener = _listening(directory) if inherited is None else inherited
+    except OSError as error:
+        if error.errno not in _UNUSABLE_HERE:
+            raise ConfigurationError(f"{KEY}: {directory}: {error.strerror or error}") from error
+        log.warning("control_unavailable", directory=str(directory), error=error.strerror)
+        return None
+    listener.settimeout(0)
+
+    def name_peer(accepted: socket.socket) -> str | None:
+        peer = peer_process(accepted)
+        if peer.is_trusted:
+            return str(peer)
+        log.warning("control_refused", peer=str(peer), expected=f"user {os.geteuid()} or root")
+        return None
+
+    return HttpServer(listener, log=log, bounds=Bounds(), statistics=HttpStatistics(), name_peer=name_peer)
+
+
+def _listening(directory: Path) -> socket.socket:
+    """Raises OSError, or ConfigurationError if a sidecar listens there."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with short_path(control_path(directory)) as path:
+            _remove_stale(path, directory)
+            listener.bind(path)
+        control_path(directory).chmod(0o600)
+        listener.listen(_BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _remove_stale(path: str, directory: Path) -> None:
+    """Remove the socket of a sidecar that ended. Raises ConfigurationError if one listens there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            Path(path).unlink()
+            return
+        raise ConfigurationError(
+            f"{KEY}: {directory}: {peer_process(probe)} serves there: expected one sidecar of a broker on this host "
+            "(--take-over replaces a running one)"
+        )
