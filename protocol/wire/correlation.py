@@ -37,6 +37,12 @@ T = TypeVar("T")
 MAX_IN_FLIGHT = 10_000
 # No API has nearly as many; a PLAIN token that starts like a known API key has printable characters here.
 MAX_PLAUSIBLE_VERSION = 31
+MAX_POSSIBLE_VERSION = 255
+"""A request whose version is not in one byte is none. Text has no zero byte there, nor has any other protocol's
+beginning that somebody sent by mistake; Kafka's busiest API has come to version 18."""
+MAX_TOKEN_BYTES = 512 * 1024
+"""Default of sasl.server.max.receive.size: the largest token that a broker takes. Read as a length, four letters are at
+least a thousand times as much."""
 FIRST_PRODUCE_VERSION_WITH_TRANSACTIONAL_ID = 3  # KIP-98
 
 _INT16 = struct.Struct(">h")
@@ -79,6 +85,11 @@ class Correlator(Generic[T]):
         ``head`` is what could be peeked of it, None if nothing. Changes nothing.
         """
         return self.state is not State.KAFKA and not is_known(head)
+
+    def is_possible(self, api_key: int, api_version: int, size: int) -> bool:
+        """Whether a client's frame of `size` bytes that begins so may be a request, or a SASL token."""
+        could_be_request = api_key >= 0 and 0 <= api_version <= MAX_POSSIBLE_VERSION
+        return could_be_request or (self.state is not State.KAFKA and size <= MAX_TOKEN_BYTES)
 
     def sent_token(self) -> None:
         """A SASL token went to the broker."""

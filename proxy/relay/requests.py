@@ -4,14 +4,15 @@ A Fetch that may be throttled is read whole (it is small: 16 bytes a partition i
 v12), decided, and forwarded, held or answered here. Everything else is passed on as it arrives. While a request is held
 nothing more is read: that is the back-pressure.
 
-Pure: no I/O, no waiting. Invariant: what is passed undecoded is passed byte for byte, counted, and logged once per
-connection.
+Pure: no I/O, no waiting. Invariants: what is passed undecoded is passed byte for byte, counted, and logged once per
+connection; what cannot be Kafka ends its connection as soon as its first eight bytes are there.
 """
 
 from __future__ import annotations
 
+import struct
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from protocol.errors import ProtocolError
 from protocol.fetch.glance import peek_session
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from protocol.fetch.glance import SessionAt
     from protocol.fetch.request import FetchRequest
+    from protocol.wire.correlation import Correlator
     from protocol.wire.headers import RequestHead
 
     from ..config.settings import LimitSettings
@@ -52,6 +54,8 @@ fetch session, in versions that have both at the beginning."""
 LEAST_HEADER_BYTES = 64
 """While a header is not all there, at least this much of the frame is waited for, then twice as much each time: the
 header is not parsed anew at every byte that comes."""
+BEGINNING = struct.Struct(">ihh")
+"""Of every request: length, api key, api version."""
 FULL_EPOCHS = (INITIAL_EPOCH, FINAL_EPOCH)
 """The session epochs of a request that lists every partition (KIP-227)."""
 KAFKA = State.KAFKA
@@ -75,7 +79,7 @@ class RequestReader:
         self._in_slices = InSlices(exchange, self.deciding)
 
     def read(self, window: Window) -> Step:
-        """Raises ProtocolError if a request must not go on; bad framing turns the connection opaque instead."""
+        """Raises ProtocolError if a request must not go on, or is none."""
         exchange = self._exchange
         if self._in_slices.has_begun or self.deciding.held is not None:
             step = self._in_slices.go_on()
@@ -96,12 +100,7 @@ class RequestReader:
             if exchange.reading:  # the first look at this request found only a part of it
                 self._has_read()
             return step
-        try:
-            size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
-        except ProtocolError:
-            exchange.turn_opaque(Undecoded.FRAMING)
-            return window.size
-        return self._frame(window, LENGTH_PREFIX_BYTES + size)
+        return self._frame(window, LENGTH_PREFIX_BYTES + _size(window, exchange.correlator))
 
     def _begins(self, window: Window) -> bool:
         """Look at the first bytes of the connection; False if there are too few to tell TLS from Kafka."""
@@ -259,10 +258,23 @@ class RequestReader:
         return Need(total, total - window.size)
 
 
+def _size(window: Window, correlator: Correlator[Any]) -> int:
+    """Return the size of the frame that begins at the window's start. Raises ProtocolError if it is no frame of
+    Kafka's: a broker refuses it as well, but may wait for all of it first."""
+    size = frame_size(window.buffer, window.start, maximum=MAX_FRAME_BYTES)
+    if min(size + LENGTH_PREFIX_BYTES, window.size) >= BEGINNING.size:
+        _, api_key, version = BEGINNING.unpack_from(window.buffer, window.start)
+        if not correlator.is_possible(api_key, version, size):
+            found = bytes(window.view(BEGINNING.size))
+            raise ProtocolError(f"expected a Kafka request, found bytes that begin with {found!r}")
+    return size
+
+
 def _read_on(window: Window, total: int) -> Need:
     """Wait for more of the frame, up to the window's present size: tagged fields of a header may claim any length,
     which is no reason to allocate memory for it."""
-    least = min(max(2 * window.size, LEAST_HEADER_BYTES), total, window.capacity)
+    least = BEGINNING.size if window.size < BEGINNING.size else max(2 * window.size, LEAST_HEADER_BYTES)
+    least = min(least, total, window.capacity)
     return Need(least, total - window.size)
 
 

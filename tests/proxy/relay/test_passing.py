@@ -107,10 +107,6 @@ CASES = {
     "an empty frame": Case(with_length(b"") + fetch(), with_length(b"") + records(), {}),
     "tls": Case(HELLO * 2, HELLO[::-1] + b"\x15\x03\x03", {"tls": 1}),
     "tls, a lone alert": Case(HELLO, bytes.fromhex("15030300020228"), {"tls": 1}),
-    "a negative size": Case(fetch() + b"\xff\xff\xff\xfegarbage", records(), {"framing": 1}),
-    "a negative size beside a client id length that outweighs it": Case(
-        fetch() + struct.pack(">ihhih", -4, 3, 0, 7, -32768), records(), {"framing": 1}
-    ),
     "a negative size in an answer": Case(fetch(), records() + b"\x80\0\0\0garbage", {"framing": 1}),
     "a version to come": Case(FUTURE_FETCH, told(FUTURE_FETCH), {"unsupported_version": 1}),
     **{f"consumers in sessions, v{v}": Case(consumer(v) * 2, told(consumer(v)) * 2, {}) for v in (7, 11, 12, 15, 17)},
