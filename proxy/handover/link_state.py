@@ -38,6 +38,7 @@ def link_state(link: Link, now: float) -> LinkState:
         is_live=link._is_live,
         replicas=_replica_states(link.replicas, now),
         session=_session_state(link),
+        proven_seconds=link.replicas.timings.proven_seconds,
     )
 
 
@@ -49,6 +50,7 @@ def restore_link(link: Link, state: LinkState, now: float) -> None:
     link.translator._began = state.has_begun
     link.translator._passes = state.has_begun and state.session is None if state.passes is None else state.passes
     link.replicas.fetch_version = state.fetch_version
+    link.replicas.timings.proven_seconds = state.proven_seconds
     _restore_replicas(link.replicas, state.replicas, now)
     if state.session is not None:
         _restore_session(link, state.session, now)

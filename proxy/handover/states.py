@@ -104,6 +104,8 @@ class LinkState(msgspec.Struct, frozen=True):
     passes: bool | None = None
     """The connection's session began with a request that passed unseen. None: the other process is older, and does not
     say."""
+    proven_seconds: int = 0
+    """In how many seconds it has brought records (`proxy.throttle.timings.LinkTimings`)."""
 
 
 class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):

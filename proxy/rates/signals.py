@@ -7,21 +7,25 @@
 - `io_pressure`: the share of the last second in which something on this host waited for a disk (/proc/pressure/io).
 - `network`: what a network interface of this host carries, of what its link can.
 
-The first two are compared with their own best, as TCP Vegas does. The best is the least that was seen at any rate. It
-is learnt anew when the rate has been at its lower bound for half a minute: what is slow even then is not slow because
-of catch-up.
+The first two are compared with their own best, as TCP Vegas does, broker by broker; the slowest broker counts, since
+producers with acks=all wait for it. The best is the least that was seen at any rate. It is learnt anew when the rate
+has been at its lower bound for half a minute: what is slow even then is not slow because of catch-up.
 Pure: time is an argument. Invariant: a pressure is a number of at least 0.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..quotas.query_signals import Signal
 from ..throttle.timings import LEAST_ANSWER_RISE_SECONDS, LEAST_PAUSE_RISE_SECONDS, tolerated_rise
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from ..throttle.timings import Times
     from .host import HostReading
 
 RELEARN_SECONDS = 30.0
@@ -81,73 +85,76 @@ class OwnBest:
             self._least_since, self._best_at_least = now, math.inf
 
 
+class OwnBests:
+    """One signal of all brokers, each against its own best: the worst of them."""
+
+    def __init__(self, signal: Signal, what: str, *, least_rise_seconds: float) -> None:
+        self._make = partial(OwnBest, signal, what, least_rise_seconds=least_rise_seconds)
+        self._brokers: dict[str, OwnBest] = {}
+
+    def most_seconds(self, broker: str) -> float:
+        """A longer duration of this broker is a pressure above 1; infinite as long as it has no best."""
+        found = self._brokers.get(broker)
+        return math.inf if found is None else found.most_seconds
+
+    def read(self, seconds: Mapping[str, float | None], now: float, *, at_least: bool) -> list[Reading]:
+        """Take a duration of each broker, None where nothing was measured; return the worst one's, if there is any."""
+        found = [self._of(broker).read(each, now, at_least=at_least) for broker, each in seconds.items()]
+        return sorted((each for each in found if each is not None), key=lambda each: -each.pressure)[:1]
+
+    def keep(self, brokers: Collection[str]) -> None:
+        """Forget all other brokers."""
+        self._brokers = {broker: best for broker, best in self._brokers.items() if broker in brokers}
+
+    def _of(self, broker: str) -> OwnBest:
+        if broker not in self._brokers:
+            self._brokers[broker] = self._make()
+        return self._brokers[broker]
+
+
 class Signals:
-    """Of one role: from what was measured in a second to readings."""
+    """Those of one role: from what was measured in a second to readings."""
 
     def __init__(self) -> None:
-        self._turnarounds = OwnBest(
+        self._pauses = OwnBests(
             Signal.IN_SYNC_FOLLOWERS,
             "a pause of in-sync followers before their next fetch",
             least_rise_seconds=LEAST_PAUSE_RISE_SECONDS,
         )
-        self._answers = OwnBest(
+        self._answers = OwnBests(
             Signal.CATCH_UP_READS,
             "a wait for answers to catch-up reads",
             least_rise_seconds=LEAST_ANSWER_RISE_SECONDS,
         )
-        self._behind = self._in_sync = 0
         self._fell_behind_at = -math.inf
 
-    def read(
-        self,
-        measured: Measured,
-        now: float,
-        *,
-        at_least: bool,
-        host: HostReading | None,
-    ) -> list[Reading]:
+    def read(self, times: Times, now: float, *, at_least: bool, host: HostReading | None) -> list[Reading]:
         """Return what can be said now. `at_least`: the rate could not be lower; `host`: None where nothing is seen."""
+        pauses = {broker: each.pause_seconds for broker, each in times.brokers.items()}
+        answers = {broker: each.answer_seconds for broker, each in times.brokers.items()}
+        for bests in (self._pauses, self._answers):
+            bests.keep(times.brokers.keys())
         found = [
-            self._turnarounds.read(measured.turnaround_seconds, now, at_least=at_least),
-            self._answers.read(measured.answer_seconds, now, at_least=at_least),
-            self._replicas(measured.behind, measured.in_sync, now),
+            *self._pauses.read(pauses, now, at_least=at_least),
+            *self._answers.read(answers, now, at_least=at_least),
         ]
+        if times.fell_behind:
+            self._fell_behind_at = now
+        if now - self._fell_behind_at < FELL_BEHIND_SECONDS:
+            words, pressure = "a replica that fell out of sync", FELL_BEHIND_PRESSURE
+            found.append(Reading(Signal.IN_SYNC_REPLICAS, pressure, self._fell_behind_at, words))
         if host is not None and host.io_share is not None:
             words = f"{host.io_share:.0%} of a second waiting for disks"
             found.append(Reading(Signal.IO_PRESSURE, host.io_share / IO_SHARE, now, words))
         if host is not None and host.network_share is not None:
             words = f"{host.network_share:.0%} of {host.interface}'s link"
             found.append(Reading(Signal.NETWORK, host.network_share / NETWORK_SHARE, now, words))
-        return [reading for reading in found if reading is not None]
+        return found
 
-    @property
-    def most_pause_seconds(self) -> float:
-        """A follower's pause that is longer is too long."""
-        return self._turnarounds.most_seconds
+    def most_pause_seconds(self, broker: str) -> float:
+        """A longer pause of this broker is too long."""
+        return self._pauses.most_seconds(broker)
 
-    def read_pauses(self, seconds: float | None, now: float) -> list[Reading]:
+    def read_pauses(self, seconds: Mapping[str, float], now: float) -> list[Reading]:
         """Return what the last few pauses say between two calls of `read`, at a rate that could be lower."""
-        found = self._turnarounds.read(seconds, now, at_least=False)
-        return [] if found is None else [found]
-
-    def _replicas(self, behind: int, in_sync: int, now: float) -> Reading | None:
-        """A replica has fallen out of sync if more replicas are behind than before, and fewer are in sync. When a move
-        begins, or a connection ends, only one of the two is so."""
-        if behind > self._behind and in_sync < self._in_sync:
-            self._fell_behind_at = now
-        self._behind, self._in_sync = behind, in_sync
-        if now - self._fell_behind_at >= FELL_BEHIND_SECONDS:
-            return None
-        return Reading(
-            Signal.IN_SYNC_REPLICAS, FELL_BEHIND_PRESSURE, self._fell_behind_at, "a replica that fell out of sync"
-        )
-
-
-class Measured(NamedTuple):
-    """What a role's connections said in the last second."""
-
-    turnaround_seconds: float | None = None
-    answer_seconds: float | None = None
-    behind: int = 0
-    in_sync: int = 0
-    """Replicas whose standing is unknown are not counted here."""
+        return self._pauses.read(seconds, now, at_least=False)

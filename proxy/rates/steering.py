@@ -22,7 +22,7 @@ from .choice import HeldBy, Observed
 from .host_watch import HostWatch
 from .querying import Querying
 from .role_rate import RoleRate
-from .signals import Measured, Signals
+from .signals import Signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -192,7 +192,6 @@ class Steering:
                 steered.rate, steered.signals = RoleRate(), Signals()
             steered.choice = steered.told = None
             steered.throttle.timings.are_wanted = False
-            steered.throttle.timings.most_pause_seconds = math.inf
             return False
         held, wall = steered.throttle.quota.bytes_per_second, self._watch.now()
         since = source.since(self._watch.starts.of(source, wall), wall)
@@ -208,7 +207,8 @@ class Steering:
             max(source.least, choice.needed_bytes_per_second or 0.0), source.most
         )
         steered.throttle.timings.are_wanted = choice.auto and choice.held_by != HeldBy.NOTHING_BEHIND
-        steered.throttle.timings.most_pause_seconds = steered.signals.most_pause_seconds
+        for broker, timings in steered.throttle.timings.brokers.items():
+            timings.most_pause_seconds = steered.signals.most_pause_seconds(broker)
         if choice.bytes_per_second != held:
             steered.throttle.change_rate(choice.bytes_per_second, now)
         self._tell(role, steered, now)
@@ -220,7 +220,7 @@ class Steering:
         moved = statistics.throttled_bytes_catching_up + statistics.throttled_bytes_in_sync
         before, seconds = steered.used_bytes, now - steered.looked_at
         steered.used_bytes, steered.looked_at = moved, now
-        readings = self._pauses(steered, now) if pressed else self._readings(survey, steered, now)
+        readings = self._pauses(steered, now) if pressed else self._readings(steered, now)
         return Observed(
             survey.behind,
             survey.lag_messages,
@@ -233,11 +233,10 @@ class Steering:
             lost="; ".join(why for why in self.querying.lost(now).values() if why),
         )
 
-    def _readings(self, survey: RoleSurvey, steered: _Steered, now: float) -> list[Reading]:
-        answers, turnarounds = steered.throttle.timings.take()
-        measured = Measured(turnarounds, answers, survey.behind, survey.in_sync - survey.new)
+    def _readings(self, steered: _Steered, now: float) -> list[Reading]:
+        times = steered.throttle.timings.take(steered.throttle.links, now)
         at_least = _is_at_least(steered.throttle)
-        of_role = steered.signals.read(measured, now, at_least=at_least, host=self._host.reading)
+        of_role = steered.signals.read(times, now, at_least=at_least, host=self._host.reading)
         return [*of_role, *self.querying.readings()]
 
     def _pauses(self, steered: _Steered, now: float) -> list[Reading]:

@@ -144,13 +144,13 @@ class Link:
         last request and does not any more, end what was bounded by that time."""
         throttle = self.throttle
         self._is_timed = throttle.paces
-        since = self.replicas.turnaround.take_since()
+        since = self.replicas.timings.take_since()
         if not self._is_timed:
             self.admission.rides_freely()
         elif since is not None:
             self.admission.came_back(now - since, now)
             if throttle.is_auto:
-                throttle.timings.came_back(now - since)
+                throttle.timings.came_back(self, now - since)
                 self._live_until = now + LIVE_SECONDS
         elif not throttle.is_auto and throttle.budget.has_spare(now):
             self.admission.rides_freely()  # producers have paused, so nothing tells how soon the follower is back now

@@ -158,7 +158,7 @@ class Outlook:
         if brought:
             self._account(brought, now)
         if beside and self.throttle.paces:
-            self.replicas.turnaround.records_go_on(now, in_sync=True)
+            self.replicas.timings.records_go_on(now, in_sync=True)
 
     def _account(self, brought: list[tuple[Replica, int, int, int]], now: float) -> None:
         """Account for records that go on. Each item: the replica, the records' bytes, the offsets where its entry
@@ -281,7 +281,7 @@ def _serve_later(fed: Sequence[Replica], throttle: RoleThrottle) -> None:
 def _time(outlook: Outlook, now: float, *, in_sync: bool, catches_up: bool) -> None:
     """Note when records go on. A rate with `auto` is chosen by two times: how long leaders take to answer, and how long
     followers take to come back."""
-    outlook.replicas.turnaround.records_go_on(now, in_sync=in_sync)
+    outlook.replicas.timings.records_go_on(now, in_sync=in_sync)
     if catches_up and not outlook.is_timed and outlook.throttle.is_auto:
         outlook.is_timed = True
-        outlook.throttle.timings.answered(now - outlook.admitted_at)
+        outlook.replicas.timings.answered(now - outlook.admitted_at)

@@ -17,7 +17,7 @@ from .absences import Absences
 from .chosen import Chosen
 from .meter import GrowthMeter, Meter
 from .replica import BEHIND, NEW, SERVED, TRUNCATED, Replica
-from .timings import Turnaround
+from .timings import LinkTimings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -39,7 +39,7 @@ class Replicas:
 
     __slots__ = (
         "_absences", "_asked_at", "_chosen", "_remembered", "_requests", "behind", "changed", "fetch_version", "gain",
-        "generation", "growth", "known", "new", "not_remembered", "turnaround",
+        "generation", "growth", "known", "new", "not_remembered", "timings",
     )  # fmt: skip
 
     def __init__(self, selection: Selection, remembered: Remembered) -> None:
@@ -58,7 +58,7 @@ class Replicas:
         self.gain = Meter(0.0)
         """Messages per second by which their lag shrinks; negative while it grows."""
         self.growth = GrowthMeter()  # bytes per second that producers add to those that are behind
-        self.turnaround = Turnaround()
+        self.timings = LinkTimings()
         self._asked_at = 0.0
         self._requests = 0
         self.not_remembered = 0

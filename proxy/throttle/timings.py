@@ -1,5 +1,9 @@
 """How long a role's peers take, second by second: leaders to answer catch-up reads, followers to come back.
 
+Anybody may connect where no password is asked for, claim to be a broker, and be slow. So only connections count that
+have brought replication for some time (`PROVEN_SECONDS`, `ELDER_SHARE`), and the samples of all connections of one
+broker make one value.
+
 A sample costs the data path a subtraction and an append, and at most `MOST_SAMPLES` are kept until they are taken, once
 a second. If many pauses are too long and few between them are not, `on_standing_queue` is called at once and not at the
 next look. One second of long pauses is 3 % of a move of half a minute, so it alone would decide the producers' 99th
@@ -11,10 +15,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from .role_throttle import OpenLink
 
 MOST_SAMPLES = 256
 """The last so many."""
@@ -25,6 +31,13 @@ often (simulated, tests/proxy/rates/full_link.py)."""
 SHORT_PAUSE_COUNTS = 3
 """A pause that is not too long weighs as much as so many that are: a machine with other work makes up to a third of
 them late, and that is no queue."""
+PROVEN_SECONDS = 10
+"""A connection counts after it has brought records in so many different seconds. As long as no connection of the role
+has, all count: for the first seconds of a process there is nothing better to go by."""
+ELDER_SHARE = 0.5
+"""Of the connections of one broker only those count that have brought records in at least this share of the seconds of
+the one with the most. A broker's fetchers connect together and stay for days. Whoever claims to be that broker has to
+bring its records for half as long before it has a say."""
 LEAST_ANSWER_RISE_SECONDS = 0.005
 """If a leader's answers take longer than at their best, but by less than this, that says nothing: the records may be
 read from a disk or from memory."""
@@ -44,82 +57,170 @@ def tolerated_rise(best_seconds: float, least_seconds: float) -> float:
     return max(best_seconds * TOLERATED_RISE, least_seconds)
 
 
-class Timings:
-    """Samples of one role's connections, while its rate is one with `auto`: no other rate is chosen by them."""
+class BrokerTimings:
+    """Samples of one broker's connections until they are taken."""
 
-    __slots__ = (
-        "_answers",
-        "_too_long",
-        "_turnarounds",
-        "are_wanted",
-        "most_pause_seconds",
-        "on_standing_queue",
-    )
+    __slots__ = ("_answers", "_pauses", "_too_long", "most_pause_seconds")
 
     def __init__(self) -> None:
-        self.are_wanted = False
-        """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
         self.most_pause_seconds = math.inf
-        """A follower's pause may be so long before it counts as too long; whoever chooses the rate says it."""
-        self.on_standing_queue: Callable[[], None] | None = None
-        """Called when `STANDING_PAUSES` were too long."""
+        """The longest pause that is not too long; whoever chooses the rate sets it."""
         self._answers: deque[float] = deque(maxlen=MOST_SAMPLES)
-        self._turnarounds: deque[float] = deque(maxlen=MOST_SAMPLES)
+        self._pauses: deque[float] = deque(maxlen=MOST_SAMPLES)
         self._too_long = 0
 
     def answered(self, seconds: float) -> None:
-        """A leader's answer with granted records begins, `seconds` after the request was decided."""
+        """Note that an answer with granted records begins, `seconds` after the request was decided."""
         self._answers.append(seconds)
 
-    def came_back(self, seconds: float) -> None:
-        """A follower has asked again, `seconds` after an answer with records of replicas in sync began to go on."""
-        self._turnarounds.append(seconds)
+    def came_back(self, seconds: float) -> bool:
+        """Note that the follower asked again, `seconds` after an answer with records of replicas in sync began to go
+        on. Return whether `STANDING_PAUSES` were too long."""
+        self._pauses.append(seconds)
         if seconds <= self.most_pause_seconds:
             self._too_long = max(self._too_long - SHORT_PAUSE_COUNTS, 0)
-            return
+            return False
         self._too_long += 1
-        if self._too_long >= STANDING_PAUSES:
-            self._too_long = 0
-            if self.on_standing_queue is not None:
-                self.on_standing_queue()
+        if self._too_long < STANDING_PAUSES:
+            return False
+        self._too_long = 0
+        return True
 
     def take_last_pauses(self) -> float | None:
-        """Return the upper quartile of the last `STANDING_PAUSES` turnarounds, and forget all of them: those before
-        the queue stood say nothing of it."""
-        found = _upper_quartile(list(self._turnarounds)[-STANDING_PAUSES:])
-        self._turnarounds.clear()
+        """Return the upper quartile of the last `STANDING_PAUSES` pauses, and forget all of them."""
+        found = _upper_quartile(list(self._pauses)[-STANDING_PAUSES:])
+        self._pauses.clear()
         return found
 
-    def take(self) -> tuple[float | None, float | None]:
-        """Return the median of answers and the upper quartile of turnarounds since the last call; None where there was
-        nothing."""
-        found = median(self._answers) if self._answers else None, _upper_quartile(self._turnarounds)
+    def take(self) -> BrokerTimes:
+        """Return what was measured since the last call."""
+        found = BrokerTimes(_upper_quartile(self._pauses), median(self._answers) if self._answers else None)
         self._answers.clear()
-        self._turnarounds.clear()
+        self._pauses.clear()
         return found
 
 
-class Turnaround:
-    """Notes for one connection, which has one fetch on its way at a time, when the records of an answer began to go on.
-    It counts only if some are of replicas in sync, listed or not: what catches up goes before these in the same answer
-    and makes them wait."""
+class BrokerTimes(NamedTuple):
+    """What one broker's connections took in the last second; None where there was no sample."""
 
-    __slots__ = ("_has_in_sync", "_since")
+    pause_seconds: float | None = None
+    """The upper quartile of the pauses before the next fetch."""
+    answer_seconds: float | None = None
+    """The median of the waits for an answer."""
+
+
+class LinkTimings:
+    """Notes for one connection, which has one fetch on its way at a time, when the records of an answer began to go on.
+    A pause counts only if some are of replicas in sync, listed or not: what catches up goes before these in the same
+    answer and makes them wait."""
+
+    __slots__ = ("_behind", "_has_in_sync", "_in_sync", "_since", "counted_as", "proven_at", "proven_seconds")
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._has_in_sync = False
+        self.proven_seconds = 0
+        """In how many different seconds records of replicas went on, under a rate that paces."""
+        self.proven_at = -math.inf
+        """The last of them."""
+        self.counted_as: BrokerTimings | None = None
+        """Where samples of this connection count; None: they do not."""
+        self._behind = self._in_sync = 0
 
     def records_go_on(self, now: float, *, in_sync: bool) -> None:
         if self._since is None:
             self._since = now
         self._has_in_sync |= in_sync
+        if now - self.proven_at >= 1.0:
+            self.proven_seconds += 1
+            self.proven_at = now
 
     def take_since(self) -> float | None:
         """The follower asks again: return when its last answer's first records went on; None: none were in sync."""
         since = self._since if self._has_in_sync else None
         self._since, self._has_in_sync = None, False
         return since
+
+    def answered(self, seconds: float) -> None:
+        if self.counted_as is not None:
+            self.counted_as.answered(seconds)
+
+    def fell_behind(self, behind: int, in_sync: int) -> bool:
+        """Take how many of the connection's replicas are behind and in sync, and return whether one has fallen out of
+        sync since the last call. If only one of the two has changed, replicas came or went."""
+        fell = behind > self._behind and in_sync < self._in_sync
+        self._behind, self._in_sync = behind, in_sync
+        return fell
+
+
+class Timings:
+    """Those of one role, while its rate is one with `auto`: no other rate is chosen by them."""
+
+    __slots__ = ("_pressing", "are_wanted", "brokers", "on_standing_queue")
+
+    def __init__(self) -> None:
+        self.are_wanted = False
+        """A rate is chosen by these samples now, so connections that carry nothing throttled are timed as well."""
+        self.on_standing_queue: Callable[[], None] | None = None
+        """Called when `STANDING_PAUSES` of one broker were too long."""
+        self.brokers: Mapping[str, BrokerTimings] = {}
+        """Those that have a connection that counts."""
+        self._pressing = ""
+        """The broker whose pauses were too long last."""
+
+    def came_back(self, link: OpenLink, seconds: float) -> None:
+        """Take a follower's pause."""
+        counted_as = link.replicas.timings.counted_as
+        if counted_as is not None and counted_as.came_back(seconds):
+            self._pressing = link.peer
+            if self.on_standing_queue is not None:
+                self.on_standing_queue()
+
+    def take_last_pauses(self) -> dict[str, float]:
+        """Return the upper quartile of the last `STANDING_PAUSES` turnarounds of the broker that was too late, by its
+        name, and forget those of all: those before the queue stood say nothing of it."""
+        found = {broker: timings.take_last_pauses() for broker, timings in self.brokers.items()}
+        pressing = found.get(self._pressing)
+        return {} if pressing is None else {self._pressing: pressing}
+
+    def take(self, links: Iterable[OpenLink], now: float) -> Times:
+        """Return what was measured since the last call, and find out which of the connections count from now on."""
+        found = {broker: timings.take() for broker, timings in self.brokers.items()}
+        fell_behind = False
+        for link in links:
+            replicas = link.replicas
+            in_sync = len(replicas.known) - len(replicas.behind) - len(replicas.new)
+            fell = replicas.timings.fell_behind(len(replicas.behind), in_sync)
+            fell_behind |= fell and replicas.timings.counted_as is not None
+        self._count(links, now)
+        return Times(found, fell_behind)
+
+    def _count(self, links: Iterable[OpenLink], now: float) -> None:
+        found: dict[str, list[LinkTimings]] = {}
+        for link in links:
+            timings = link.replicas.timings
+            timings.counted_as = None
+            if now - timings.proven_at < PROVEN_SECONDS:
+                found.setdefault(link.peer, []).append(timings)
+        most = {broker: max(each.proven_seconds for each in connections) for broker, connections in found.items()}
+        least = PROVEN_SECONDS if max(most.values(), default=0) >= PROVEN_SECONDS else 0
+        brokers = {}
+        for broker, connections in found.items():
+            if most[broker] < least:
+                continue
+            brokers[broker] = self.brokers.get(broker) or BrokerTimings()
+            for each in connections:
+                if each.proven_seconds >= max(least, ELDER_SHARE * most[broker]):
+                    each.counted_as = brokers[broker]
+        self.brokers = brokers
+
+
+class Times(NamedTuple):
+    """What a role's connections said in the last second."""
+
+    brokers: Mapping[str, BrokerTimes] = {}
+    fell_behind: bool = False
+    """A replica that was in sync is no longer."""
 
 
 def _upper_quartile(values: Collection[float]) -> float | None:

@@ -100,3 +100,16 @@ def test_replicas_that_the_new_quotas_do_not_list_are_not_remembered() -> None:
     link = Link(silent, "peer")
     restore_link(link, state, 0.0)
     assert not link.replicas.known
+
+
+def test_how_long_a_connection_has_brought_records_is_handed_over() -> None:
+    """Otherwise whoever connects after a hand-over would soon have as much of a say as the broker itself."""
+    conversation = Conversation(throttle(), offsets={("t", 0): 0})
+    conversation.meet()
+    for now in (1.0, 1.5, 2.5):
+        conversation.now = now
+        conversation.answer(conversation.ask(), {("t", 0): 5_000})
+    state = written(link_state(conversation.link, conversation.now))
+    link = Link(throttle(), "peer")
+    restore_link(link, state, 2.5)
+    assert link.replicas.timings.proven_seconds == 2

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from proxy.quotas.rate_source import RateSource
 from proxy.rates.choice import Choice, Observed
 from proxy.rates.role_rate import RoleRate
-from proxy.rates.signals import Measured, Signals
+from proxy.rates.signals import Signals
+from proxy.throttle.timings import BrokerTimes, Times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,9 +40,9 @@ class Sidecar:
     held: float = 0.0
     chosen: list[Choice] = field(default_factory=list)
 
-    def step(self, measured: Measured, used: float, now: float, more: list[Reading], lost: str) -> None:
+    def step(self, times: Times, used: float, now: float, more: list[Reading], lost: str) -> None:
         at_least = self.held <= self.source.least
-        readings = [*self.signals.read(measured, now, at_least=at_least, host=None), *more]
+        readings = [*self.signals.read(times, now, at_least=at_least, host=None), *more]
         seen = Observed(5, 1000, 1e15, used_bytes_per_second=used, readings=readings, lost=lost)
         wall = BEGINNING + timedelta(seconds=now)
         choice = self.rate.choose(self.source, seen, self.held, since=BEGINNING, wall=wall, now=now)
@@ -77,7 +78,13 @@ class Bottleneck:
             for sidecar in self.sidecars:
                 waits = [latency(share) * noise.uniform(1 - self.noise, 1 + self.noise) for _ in range(2)]
                 used = sidecar.held * min(1.0, 1 / share)
-                sidecar.step(Measured(*waits), used, float(second), self.more(second, share), self.lost(second))
+                sidecar.step(
+                    Times({"102": BrokerTimes(*waits)}),
+                    used,
+                    float(second),
+                    self.more(second, share),
+                    self.lost(second),
+                )
         return self
 
     def clairvoyant(self, second: float) -> float:

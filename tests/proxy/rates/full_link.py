@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from admission.budget import StrictBudget, Wish
 from proxy.quotas.rate_source import RateSource
 from proxy.rates.auto import AutoRate
-from proxy.rates.signals import Measured, Reading, Signals
+from proxy.rates.signals import Reading, Signals
 from proxy.throttle.replica import LEAST_NEED_BYTES
 from proxy.throttle.riding import Riding, wish_within
 from proxy.throttle.role_throttle import AUTO_GATE_SECONDS
-from proxy.throttle.timings import Timings
+from proxy.throttle.timings import BrokerTimings, Times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MB = 1e6
 LINK, CARD_BURST_BYTES = 20 * MB, 256 * 1024
 PRODUCERS, INTERVAL_SECONDS, BATCH_BYTES = 16, 0.16, 41_000
+FOLLOWER = "102"
 LOADS, PHASE_SECONDS = (1.0, 2.0, 1.0, 0.5), 10.0
 MOVED_BATCH_BYTES, REPLICAS, LIMIT_BYTES = 16_205, 8, 1024 * 1024
 APPEND_SECONDS = 0.001
@@ -61,19 +62,15 @@ class Catching:
             bytes_per_second=self._held, gate_seconds=AUTO_GATE_SECONDS, burst_seconds=0.25, now=0.0
         )
         self._claim = self._budget.turns.join()
-        self._riding, self._timings = Riding(), Timings()
+        self._riding, self._timings = Riding(), BrokerTimings()
         self._signals, self._rate = Signals(), AutoRate()
         self._used = self._granted = 0
         self._looked_at = 0.0
         self._is_pressed = self._was_pressed = False
-        self._timings.on_standing_queue = self._press
         self.moved_bytes = 0
 
-    def _press(self) -> None:
-        self._is_pressed = True
-
     def came_back(self, seconds: float, now: float) -> None:
-        self._timings.came_back(seconds)
+        self._is_pressed |= self._timings.came_back(seconds)
         if self._is_pressed and not self._was_pressed:
             self._lower(now)
         self._riding.came_back(seconds, self._granted, now)
@@ -98,15 +95,15 @@ class Catching:
         self.moved_bytes += self._granted // MOVED_BATCH_BYTES * MOVED_BATCH_BYTES
 
     def _look(self, now: float) -> None:
-        answers, turnarounds = self._timings.take()
-        measured = Measured(turnarounds, answers, REPLICAS, PRODUCERS)
-        self._choose(self._signals.read(measured, now, at_least=self._is_at_least, host=None), now)
+        times = Times({FOLLOWER: self._timings.take()})
+        self._choose(self._signals.read(times, now, at_least=self._is_at_least, host=None), now)
         self._is_pressed = self._was_pressed = False
 
     def _lower(self, now: float) -> None:
         self._was_pressed = True
         if not self._is_at_least:
-            self._choose(self._signals.read_pauses(self._timings.take_last_pauses(), now), now)
+            pauses = {FOLLOWER: self._timings.take_last_pauses()}
+            self._choose(self._signals.read_pauses(pauses, now), now)
 
     @property
     def _is_at_least(self) -> bool:
@@ -115,7 +112,7 @@ class Catching:
     def _choose(self, readings: list[Reading], now: float) -> None:
         used = self._used / (now - self._looked_at) if now > self._looked_at else 0.0
         self._held = self._rate.choose(self._source, readings, self._held, used=used, now=now).bytes_per_second
-        self._timings.most_pause_seconds = self._signals.most_pause_seconds
+        self._timings.most_pause_seconds = self._signals.most_pause_seconds(FOLLOWER)
         self._budget.change_rate(self._held, now)
         self._used, self._looked_at = 0, now
 

@@ -8,21 +8,27 @@ import pytest
 
 from proxy.quotas.query_signals import Signal
 from proxy.rates.host import HostReading
-from proxy.rates.signals import RELEARN_SECONDS, Measured, OwnBest, Signals
+from proxy.rates.signals import RELEARN_SECONDS, OwnBest, Signals
+from proxy.throttle.timings import BrokerTimes, Times
 
 
-def pressures(signals: Signals, measured: Measured, now: float, host: HostReading | None = None) -> dict[str, float]:
-    found = signals.read(measured, now, at_least=False, host=host)
+def pressures(signals: Signals, times: Times, now: float, host: HostReading | None = None) -> dict[str, float]:
+    found = signals.read(times, now, at_least=False, host=host)
     return {reading.signal: reading.pressure for reading in found}
+
+
+def times(**brokers: tuple[float, float]) -> Times:
+    """Pauses and waits for answers, by broker."""
+    return Times({broker: BrokerTimes(*each) for broker, each in brokers.items()})
 
 
 def test_twice_its_own_best_is_as_much_as_may_be() -> None:
     signals = Signals()
-    assert pressures(signals, Measured(0.020, 0.008), 0.0) == {
+    assert pressures(signals, times(b=(0.020, 0.008)), 0.0) == {
         Signal.IN_SYNC_FOLLOWERS: 0,
         Signal.CATCH_UP_READS: 0,
     }
-    found = pressures(signals, Measured(0.040, 0.012), 1.0)
+    found = pressures(signals, times(b=(0.040, 0.012)), 1.0)
     assert found[Signal.IN_SYNC_FOLLOWERS] == pytest.approx(1)
     assert found[Signal.CATCH_UP_READS] == pytest.approx(0.5)
 
@@ -39,25 +45,25 @@ def test_a_rise_by_less_than_five_milliseconds_is_noise() -> None:
 def test_a_followers_pause_may_be_one_and_a_half_milliseconds_longer_and_an_answer_five() -> None:
     """Producers with acks=all wait for two or three such pauses, and a pause has no disk in it."""
     signals = Signals()
-    pressures(signals, Measured(0.0007, 0.0007), 0.0)
-    found = pressures(signals, Measured(0.0022, 0.0027), 1.0)
+    pressures(signals, times(b=(0.0007, 0.0007)), 0.0)
+    found = pressures(signals, times(b=(0.0022, 0.0027)), 1.0)
     assert found[Signal.IN_SYNC_FOLLOWERS] == pytest.approx(1)
     assert found[Signal.CATCH_UP_READS] == pytest.approx(0.4)
 
 
 def test_a_few_pauses_between_two_looks_are_compared_with_the_same_best() -> None:
     signals = Signals()
-    assert signals.most_pause_seconds == math.inf
-    assert signals.read_pauses(None, 0.0) == []
-    pressures(signals, Measured(0.0007, 0.0007), 0.0)
-    assert signals.most_pause_seconds == pytest.approx(0.0022)
-    (found,) = signals.read_pauses(0.0037, 0.5)
+    assert signals.most_pause_seconds("b") == math.inf
+    assert signals.read_pauses({}, 0.0) == []
+    pressures(signals, times(b=(0.0007, 0.0007)), 0.0)
+    assert signals.most_pause_seconds("b") == pytest.approx(0.0022)
+    (found,) = signals.read_pauses({"b": 0.0037}, 0.5)
     assert (found.signal, found.seen_at) == (Signal.IN_SYNC_FOLLOWERS, 0.5)
     assert found.pressure == pytest.approx(2)
 
 
 def test_what_was_not_measured_says_nothing() -> None:
-    assert pressures(Signals(), Measured(), 0.0) == {}
+    assert pressures(Signals(), Times(), 0.0) == {}
 
 
 def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
@@ -73,15 +79,30 @@ def test_what_is_slow_at_the_least_rate_for_half_a_minute_is_its_best() -> None:
 
 def test_a_replica_that_falls_out_of_sync_hurts_for_five_seconds() -> None:
     signals = Signals()
-    pressures(signals, Measured(behind=2, in_sync=5), 0.0)
-    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=4, in_sync=5), 1.0)  # a move begins
-    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=4, in_sync=3), 2.0)  # a connection ends
-    assert pressures(signals, Measured(behind=5, in_sync=2), 3.0)[Signal.IN_SYNC_REPLICAS] == 2
-    assert Signal.IN_SYNC_REPLICAS in pressures(signals, Measured(behind=5, in_sync=2), 7.9)
-    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Measured(behind=5, in_sync=2), 8.0)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Times(), 2.0)
+    assert pressures(signals, Times(fell_behind=True), 3.0)[Signal.IN_SYNC_REPLICAS] == 2
+    assert Signal.IN_SYNC_REPLICAS in pressures(signals, Times(), 7.9)
+    assert Signal.IN_SYNC_REPLICAS not in pressures(signals, Times(), 8.0)
+
+
+def test_each_broker_is_compared_with_its_own_best_and_the_slowest_counts() -> None:
+    """A follower that is far away is not slow."""
+    signals = Signals()
+    assert set(pressures(signals, times(near=(0.001, 0.001), far=(0.040, 0.040)), 0.0).values()) == {0}
+    found = pressures(signals, times(near=(0.004, 0.001), far=(0.040, 0.040)), 1.0)
+    assert found == {Signal.IN_SYNC_FOLLOWERS: pytest.approx(2), Signal.CATCH_UP_READS: 0}
+    assert signals.most_pause_seconds("far") == pytest.approx(0.080)
+
+
+def test_a_broker_that_is_gone_begins_anew() -> None:
+    signals = Signals()
+    for now, pause in enumerate((0.001, 0.020)):
+        pressures(signals, times(b=(pause, 0.001)), float(now))
+    pressures(signals, Times(), 2.0)
+    assert pressures(signals, times(b=(0.020, 0.001)), 3.0)[Signal.IN_SYNC_FOLLOWERS] == 0
 
 
 def test_what_the_host_says() -> None:
-    found = pressures(Signals(), Measured(), 0.0, HostReading(0.2, 0.85, "eth0"))
+    found = pressures(Signals(), Times(), 0.0, HostReading(0.2, 0.85, "eth0"))
     assert found == {Signal.IO_PRESSURE: pytest.approx(0.5), Signal.NETWORK: pytest.approx(1.0)}
-    assert pressures(Signals(), Measured(), 0.0, HostReading(None, None)) == {}
+    assert pressures(Signals(), Times(), 0.0, HostReading(None, None)) == {}

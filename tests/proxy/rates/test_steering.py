@@ -16,6 +16,7 @@ from proxy.rates.choice import HeldBy
 from proxy.rates.steering import Steering
 from proxy.roles import Role
 from proxy.statistics import RoleStatistics
+from proxy.throttle.link import Link
 from proxy.throttle.passing import Passing
 from proxy.throttle.role_throttle import RoleThrottle
 from proxy.throttle.survey import RoleSurvey
@@ -78,6 +79,8 @@ class Rig:
             role: RoleThrottle(role, settings(), quotas=current, statistics=RoleStatistics(), now=trio.current_time())
             for role in Role
         }
+        self.follower = Link(self.throttles[Role.LEADER], "102")
+        self.come()
         self.told: list[tuple[Role, str, float]] = []
         self.steering = Steering(self.watch, self.throttles, self.looks, self.looks, self._changed, self.log)
 
@@ -89,6 +92,15 @@ class Rig:
 
     def rate(self, role: Role = Role.LEADER) -> float:
         return self.throttles[role].quota.bytes_per_second
+
+    def come(self, *pauses: float) -> None:
+        """The follower, which has brought records for long, is back after so many seconds each time."""
+        timings, now = self.follower.replicas.timings, trio.current_time()
+        timings.proven_seconds, timings.proven_at = 1000, now
+        if not self.throttles[Role.LEADER].timings.brokers:
+            self.throttles[Role.LEADER].timings.take([self.follower], now)
+        for seconds in pauses:
+            self.throttles[Role.LEADER].timings.came_back(self.follower, seconds)
 
     async def write(self, content: str) -> None:
         self.path.write_text(content)
@@ -245,7 +257,8 @@ async def test_a_rate_that_does_not_hurt_follows_what_connections_say(
     rates = []
     for second in range(60):
         throttle.statistics.throttled_bytes_catching_up += int(rig.rate())
-        throttle.timings.answered(0.1 if rig.rate() > 100 * MIB else 0.01)
+        rig.come()
+        rig.follower.replicas.timings.answered(0.1 if rig.rate() > 100 * MIB else 0.01)
         rig.steering.step(now + second)
         rates.append(rig.rate() / MIB)
     assert rates[1:5] == pytest.approx([15, 22.5, 33.75, 50.6], rel=0.01)
@@ -270,7 +283,7 @@ async def under_a_rate_that_does_not_hurt(path: Path, nursery: trio.Nursery, con
     rig.steering._host.look = trio.lowlevel.checkpoint
     throttle = rig.throttles[Role.LEADER]
     throttle.change_rate(40 * MIB, trio.current_time())
-    throttle.timings.came_back(0.001)
+    rig.come(0.001)
     nursery.start_soon(rig.steering.run)
     await trio.sleep(0.5)
     assert rig.rate() == 40 * MIB
@@ -280,8 +293,7 @@ async def under_a_rate_that_does_not_hurt(path: Path, nursery: trio.Nursery, con
 
 
 def are_late(rig: Rig, milliseconds: float = 6.0) -> None:
-    for _ in range(STANDING_PAUSES):
-        rig.throttles[Role.LEADER].timings.came_back(milliseconds / 1000)
+    rig.come(*[milliseconds / 1000] * STANDING_PAUSES)
 
 
 async def test_late_followers_are_given_way_to_at_once_and_once_between_two_looks(
@@ -299,6 +311,25 @@ async def test_late_followers_are_given_way_to_at_once_and_once_between_two_look
     assert len(rig.told) == 1
     await trio.sleep(0.1)
     assert [reason for _, reason, _ in rig.told] == ["pressed", "rate"]
+
+
+async def test_eight_connections_that_claim_to_be_a_broker_and_are_late_do_not_lower_the_rate(
+    path: Path, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    """Nobody asked them for a password. They pushed the rate to `min` within three seconds; now they have to bring the
+    broker's records for half as long as the broker has."""
+    rig = await under_a_rate_that_does_not_hurt(path, nursery)
+    leader = rig.throttles[Role.LEADER]
+    fakes = [Link(leader, "102") for _ in range(8)]
+    for _ in range(600):
+        await trio.sleep(0.1)
+        leader.statistics.throttled_bytes_catching_up += int(rig.rate() / 10)
+        rig.come(0.001)
+        for fake in fakes:
+            fake.replicas.timings.records_go_on(trio.current_time(), in_sync=True)
+            for _ in range(STANDING_PAUSES):
+                leader.timings.came_back(fake, 0.006)
+    assert rig.rate() == 800 * MIB
 
 
 async def test_followers_that_are_a_little_late_are_looked_at_again(
@@ -323,7 +354,7 @@ async def test_at_the_least_rate_late_followers_change_nothing(
         are_late(rig)
         await trio.sleep(1)
     assert rig.told == []
-    assert rig.steering._roles[Role.LEADER].signals.most_pause_seconds == pytest.approx(0.012)
+    assert rig.steering._roles[Role.LEADER].signals.most_pause_seconds("102") == pytest.approx(0.012)
 
 
 async def test_under_a_rate_of_the_file_nobody_is_pressed(
@@ -336,4 +367,3 @@ async def test_under_a_rate_of_the_file_nobody_is_pressed(
     are_late(rig)
     await trio.sleep(2)
     assert (rig.rate(), [reason for _, reason, _ in rig.told]) == (1_000_000, ["change"])
-    assert rig.throttles[Role.LEADER].timings.most_pause_seconds == math.inf

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from proxy.quotas import Partitions, Quotas, RoleQuota
@@ -9,7 +13,16 @@ from proxy.roles import Role
 from proxy.statistics import RoleStatistics
 from proxy.throttle.decision import Forward
 from proxy.throttle.role_throttle import RoleThrottle
-from proxy.throttle.timings import MOST_SAMPLES, STANDING_PAUSES, Timings
+from proxy.throttle.timings import (
+    MOST_SAMPLES,
+    PROVEN_SECONDS,
+    STANDING_PAUSES,
+    BrokerTimes,
+    BrokerTimings,
+    LinkTimings,
+    Times,
+    Timings,
+)
 from tests.proxy.conversation import MIB, Conversation, behind, response_entry, settings, throttle
 
 KEY = ("t", 0)
@@ -18,33 +31,76 @@ KEY = ("t", 0)
 def timed(conversation: Conversation) -> Conversation:
     """The same under a rate that does not hurt: nothing else goes by these times."""
     conversation.throttle.is_auto = True
+    conversation.link.replicas.timings.counted_as = BrokerTimings()
     return conversation
 
 
-def test_medians_since_they_were_taken_last() -> None:
-    timings = Timings()
-    assert timings.take() == (None, None)
+def taken(conversation: Conversation) -> BrokerTimes:
+    counted_as = conversation.link.replicas.timings.counted_as
+    assert counted_as is not None
+    return counted_as.take()
+
+
+@dataclass(eq=False)
+class Connection:
+    """A connection as `Timings` knows it, that has brought records in so many seconds."""
+
+    peer: str = "102"
+    proven_seconds: int = 100
+    replicas: Any = None
+    relayed: Any = None
+
+    def __post_init__(self) -> None:
+        self.replicas = SimpleNamespace(known={}, behind={}, new={}, timings=LinkTimings())
+        self.replicas.timings.proven_seconds = self.proven_seconds
+
+    def holds(self, *, behind: int, in_sync: int) -> None:
+        self.replicas.behind = dict.fromkeys(range(behind))
+        self.replicas.known = dict.fromkeys(range(behind + in_sync))
+
+
+class TimedRole:
+    """A role's timings, looked at once a second; each of its connections brings records every second."""
+
+    def __init__(self, *connections: Connection) -> None:
+        self.timings, self.connections, self.now = Timings(), list(connections), 0.0
+        self.look()
+
+    def look(self) -> Times:
+        self.now += 1
+        for each in self.connections:
+            each.replicas.timings.records_go_on(self.now, in_sync=True)
+        return self.timings.take(self.connections, self.now)
+
+    def pauses(self) -> dict[str, float | None]:
+        return {broker: times.pause_seconds for broker, times in self.look().brokers.items()}
+
+
+def test_quartiles_and_medians_since_they_were_taken_last() -> None:
+    follower = Connection()
+    role = TimedRole(follower)
+    assert role.look().brokers == {"102": BrokerTimes()}
     for seconds in (0.1, 0.2, 5.0):
-        timings.answered(seconds)
-    timings.came_back(0.3)
-    assert timings.take() == (0.2, 0.3)
-    assert timings.take() == (None, None)
+        follower.replicas.timings.answered(seconds)
+    role.timings.came_back(follower, 0.3)
+    assert role.look().brokers == {"102": BrokerTimes(0.3, 0.2)}
+    assert role.look().brokers == {"102": BrokerTimes()}
 
 
 def test_followers_count_by_their_slower_half() -> None:
     """A link that was full for the last three tenths of a second; one fetch of four that took long."""
-    timings = Timings()
+    timings = BrokerTimings()
     for number in range(100):
         timings.came_back(0.0005 if number < 70 else 0.005)
-    assert timings.take() == (None, 0.005)
+    assert timings.take() == BrokerTimes(0.005)
     for seconds in (0.001, 0.9, 0.001, 0.001):
         timings.came_back(seconds)
-    assert timings.take() == (None, 0.001)
+    assert timings.take() == BrokerTimes(0.001)
 
 
 def test_no_more_is_kept_than_a_second_needs() -> None:
     """The last of a second count: the rate may have done harm since its first."""
-    timings = Timings()
+    timings = BrokerTimings()
     for _ in range(10 * MOST_SAMPLES):
         timings.answered(1.0)
         timings.came_back(1.0)
@@ -52,15 +108,96 @@ def test_no_more_is_kept_than_a_second_needs() -> None:
         timings.answered(9.0)
         timings.came_back(9.0)
     timings.answered(1.0)
-    assert timings.take() == (9.0, 9.0)
+    assert timings.take() == BrokerTimes(9.0, 9.0)
+
+
+ATTACKERS = 8
+
+
+def test_connections_that_only_claim_to_be_a_broker_do_not_count() -> None:
+    """Eight that nobody asked for a password, each 5 ms late with every fetch, lowered the rate to `min`."""
+    follower = Connection()
+    fakes = [Connection(peer, 0) for peer in ("102", "901") for _ in range(ATTACKERS)]
+    role = TimedRole(follower, *fakes)
+    role.timings.on_standing_queue = lambda: pytest.fail("nobody who counts is late")
+    for timings in role.timings.brokers.values():
+        timings.most_pause_seconds = 0.002
+    for _ in range(PROVEN_SECONDS - 2):
+        for each in fakes:
+            role.timings.came_back(each, 0.005)
+        role.timings.came_back(follower, 0.001)
+        assert role.pauses() == {"102": 0.001}
+
+
+def test_who_has_brought_a_brokers_records_for_half_as_long_speaks_for_it_too() -> None:
+    """Another fetcher of the same broker: together they are one value. A new one is not, nor is one that has been idle
+    for long and would keep the others from counting."""
+    elder, second, newer, idle = Connection("102", 100), Connection("102", 60), Connection("102", 30), Connection()
+    idle.replicas.timings.proven_seconds = 1000
+    role = TimedRole(elder, second, newer)
+    role.connections.append(idle)
+    idle.replicas.timings.proven_at = -100.0
+    role.timings.take(role.connections, role.now)
+    for connection, seconds in ((elder, 0.001), (second, 0.002), (newer, 0.5)):
+        role.timings.came_back(connection, seconds)
+    role.timings.came_back(second, 0.002)
+    assert role.pauses() == {"102": 0.002}
+
+
+def test_a_broker_counts_once_however_many_connections_it_has() -> None:
+    many = [Connection("102") for _ in range(ATTACKERS)]
+    one = Connection("103")
+    role = TimedRole(one, *many)
+    for each in many:
+        role.timings.came_back(each, 0.005)
+    role.timings.came_back(one, 0.001)
+    assert role.pauses() == {"102": 0.005, "103": 0.001}
+
+
+def test_as_long_as_no_connection_has_proven_itself_all_count() -> None:
+    """A process that has just started has nothing better to go by."""
+    follower, other = Connection("102", 0), Connection("103", 0)
+    role = TimedRole(follower, other)
+    assert role.pauses() == {"102": None, "103": None}
+    for _ in range(PROVEN_SECONDS):
+        role.look()
+    role.connections.append(Connection("104", 0))
+    role.look()
+    assert role.timings.brokers.keys() == {"102", "103"}
+
+
+def test_a_broker_without_connections_is_forgotten() -> None:
+    role = TimedRole(Connection("102"), Connection("103"))
+    del role.connections[0]
+    assert role.look().brokers.keys() == {"102", "103"}
+    assert role.look().brokers.keys() == {"103"}
+
+
+def test_a_replica_falls_out_of_sync_if_one_more_is_behind_and_one_less_is_in_sync() -> None:
+    follower, fake = Connection(), Connection("102", 0)
+    role = TimedRole(follower, fake)
+
+    def fell(connection: Connection, behind: int, in_sync: int) -> bool:
+        connection.holds(behind=behind, in_sync=in_sync)
+        return role.look().fell_behind
+
+    assert not fell(follower, 2, 5)
+    assert not fell(follower, 4, 5)  # a move begins
+    assert not fell(follower, 4, 3)  # partitions have gone to another leader
+    assert fell(follower, 5, 2)
+    assert not fell(follower, 5, 2)
+    assert not fell(fake, 0, 3)
+    assert not fell(fake, 1, 2)  # whoever only claims to be a broker can say so of any replica
 
 
 class Queue:
     """Counts how many times a standing queue was told, of pauses that may be 2 ms long."""
 
     def __init__(self) -> None:
-        self.timings, self.told = Timings(), 0
-        self.timings.most_pause_seconds = 0.002
+        self.follower = Connection()
+        self.role, self.told = TimedRole(self.follower), 0
+        self.timings = self.role.timings
+        self.timings.brokers["102"].most_pause_seconds = 0.002
         self.timings.on_standing_queue = self._tell
 
     def _tell(self) -> None:
@@ -68,7 +205,7 @@ class Queue:
 
     def came_back(self, *milliseconds: float) -> int:
         for each in milliseconds:
-            self.timings.came_back(each / 1000)
+            self.timings.came_back(self.follower, each / 1000)
         return self.told
 
 
@@ -76,8 +213,8 @@ def test_pauses_that_are_too_long_one_after_the_other_are_told_at_once() -> None
     queue = Queue()
     assert queue.came_back(*[1] * 200, *[3] * (STANDING_PAUSES - 1)) == 0
     assert queue.came_back(3) == 1
-    assert queue.timings.take_last_pauses() == 0.003
-    assert queue.timings.take() == (None, None)
+    assert queue.timings.take_last_pauses() == {"102": 0.003}
+    assert queue.role.pauses() == {"102": None}
     assert queue.came_back(*[3] * STANDING_PAUSES) == 2
 
 
@@ -91,10 +228,8 @@ def test_followers_that_are_late_by_chance_are_no_queue(pauses: list[float]) -> 
 
 
 def test_until_there_is_a_best_no_pause_is_too_long() -> None:
-    timings = Timings()
-    timings.on_standing_queue = pytest.fail
-    for _ in range(100):
-        timings.came_back(9.0)
+    timings = BrokerTimings()
+    assert not any(timings.came_back(9.0) for _ in range(100))
 
 
 def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
@@ -103,7 +238,7 @@ def test_an_answer_is_timed_from_when_it_was_asked_for() -> None:
     decision = conversation.ask()
     conversation.now += 0.02
     conversation.answer(decision, {KEY: 10_000})
-    assert conversation.throttle.timings.take() == (pytest.approx(0.02), None)
+    assert taken(conversation) == BrokerTimes(None, pytest.approx(0.02))
 
 
 def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> None:
@@ -113,7 +248,7 @@ def test_an_in_sync_follower_is_timed_from_its_answer_to_its_next_fetch() -> Non
     conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
     conversation.now = 1.03
     conversation.ask()
-    assert conversation.throttle.timings.take() == (None, pytest.approx(0.03))
+    assert taken(conversation) == BrokerTimes(pytest.approx(0.03))
 
 
 def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
@@ -122,7 +257,7 @@ def test_a_follower_that_had_nothing_to_append_is_not_timed() -> None:
     for now in (1.0, 1.5):
         conversation.now = now
         conversation.answer(conversation.ask())
-    assert conversation.throttle.timings.take() == (None, None)
+    assert taken(conversation) == BrokerTimes()
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["listed", "unlisted"])
@@ -141,8 +276,7 @@ def test_what_catches_up_in_the_same_answer_makes_those_in_sync_wait(listed: boo
     answer.forwards([response_entry(*live, 5_000, high_watermark=1_000_005)], b"", 0, conversation.now)
     conversation.now = 1.07
     conversation.ask()
-    _, turnaround = held.timings.take()
-    assert turnaround == pytest.approx(0.07)
+    assert taken(conversation).pause_seconds == pytest.approx(0.07)
 
 
 def test_a_follower_that_only_catches_up_is_not_timed() -> None:
@@ -151,8 +285,7 @@ def test_a_follower_that_only_catches_up_is_not_timed() -> None:
     conversation.answer(conversation.ask(), {KEY: 200_000})
     conversation.now = 1.07
     conversation.ask()
-    _, turnaround = conversation.throttle.timings.take()
-    assert turnaround is None
+    assert taken(conversation).pause_seconds is None
 
 
 def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_it() -> None:
@@ -168,15 +301,16 @@ def test_a_connection_that_carries_nothing_listed_is_timed_while_a_rate_goes_by_
     conversation.answer(conversation.ask(), {live: 5_000})
     conversation.now += 0.03
     conversation.ask()
-    assert held.timings.take() == (None, pytest.approx(0.03))
+    assert taken(conversation).pause_seconds == pytest.approx(0.03)
 
 
 def test_under_a_fixed_rate_nothing_is_timed() -> None:
-    conversation = Conversation(throttle(), offsets={KEY: 1_000_000})
+    conversation = timed(Conversation(throttle(), offsets={KEY: 1_000_000}))
+    conversation.throttle.is_auto = False
     conversation.meet()
     conversation.answer(conversation.ask(), {KEY: 5_000}, high_watermark=1_000_005)
     conversation.ask()
-    assert conversation.throttle.timings.take() == (None, None)
+    assert taken(conversation) == BrokerTimes()
 
 
 def test_what_was_timed_before_a_fixed_rate_is_not_taken_up_after_it() -> None:
@@ -188,4 +322,4 @@ def test_what_was_timed_before_a_fixed_rate_is_not_taken_up_after_it() -> None:
     conversation.answer(conversation.ask())
     conversation.now += 3600.0
     timed(conversation).ask()
-    assert conversation.throttle.timings.take() == (None, None)
+    assert taken(conversation) == BrokerTimes()
