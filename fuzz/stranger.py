@@ -17,7 +17,8 @@ import trio
 from protocol.errors import ProtocolError
 from protocol.fetch.request import parse_fetch_request
 from protocol.fetch.tables import SUPPORTED_FETCH_VERSIONS, response_layout
-from protocol.wire.apis import API_FETCH, API_METADATA, is_flexible
+from protocol.metadata import METADATA_VERSION
+from protocol.wire.apis import API_FETCH, API_METADATA, API_VERSIONS, is_flexible
 from protocol.wire.headers import peek_request
 from protocol.wire.layout import TAGS
 
@@ -35,6 +36,8 @@ READ_BYTES = 64 * 1024
 KNOWN_CASES = 2000
 KNOWN_ANSWERS = 64
 _INT32 = struct.Struct(">i")
+_KNOWN = struct.pack(">hihhh", 0, 1, API_METADATA, 0, METADATA_VERSION)
+"""The body of an answer to ApiVersions: it may be asked for Metadata, in versions as far as `metadata_answers` are."""
 
 
 class StrangeLeader:
@@ -100,7 +103,9 @@ class StrangeLeader:
         if head is None:
             raise ProtocolError("no header")
         body = b""
-        if head.api_key == API_METADATA and self.metadata_answers is not None:
+        if head.api_key == API_VERSIONS:
+            body = _KNOWN
+        elif head.api_key == API_METADATA and self.metadata_answers is not None:
             body = next(self.metadata_answers, b"")
         elif head.api_key == API_FETCH and head.api_version in SUPPORTED_FETCH_VERSIONS:
             body = empty_answer(frame)

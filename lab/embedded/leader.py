@@ -2,8 +2,8 @@
 
 Kafka's read path: entries in the order of the request, each limited by its partition_max_bytes and by what is left
 of max_bytes, the first message whole even if it is larger (KIP-74, v3 on); no data waits up to max_wait_ms.
-A connection that asks for Metadata is closed, as a broker closes it on a version that it lacks: a sidecar asks for
-brokers' racks by itself once it is some seconds old.
+A connection that asks for ApiVersions is closed: a sidecar asks for brokers' racks by itself once it is some seconds
+old, and asks first in which version it may.
 The high watermark is the log end offset: its followers are not in the ISR. No disk, no sessions.
 """
 
@@ -17,7 +17,7 @@ import trio
 from protocol.errors import ProtocolError
 from protocol.fetch.request import FetchRequest, parse_fetch_request
 from protocol.fetch.tables import response_layout
-from protocol.wire.apis import API_METADATA
+from protocol.wire.apis import API_VERSIONS
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
 from .log import PartitionLog
@@ -46,7 +46,7 @@ class EmbeddedLeader:
         self.logs: dict[tuple[str, int], PartitionLog] = {}
         self.requests: list[tuple[float, FetchRequest]] = []
         self.refused: list[str] = []
-        """Why connections were ended: what came on them is neither Metadata nor a Fetch that this leader serves."""
+        """Why connections were ended: what came on them is neither ApiVersions nor a Fetch that this leader serves."""
         self._appended = trio.Event()
 
     def log(self, topic: str, partition: int) -> PartitionLog:
@@ -79,7 +79,7 @@ class EmbeddedLeader:
         async with stream:
             try:
                 while (frame := await read_frame(stream)) is not None:
-                    if frame[:2] == API_METADATA.to_bytes(2):
+                    if frame[:2] == API_VERSIONS.to_bytes(2):
                         return
                     request = parse_fetch_request(frame)
                     self.requests.append((trio.current_time(), request))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
+from protocol.api_versions import api_versions_request, newest_version
 from protocol.errors import ProtocolError
 from protocol.wire.framing import LENGTH_PREFIX_BYTES, frame_size, with_length
 
@@ -18,6 +19,7 @@ from ..relay.transport import open_stream
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from ..config.settings import Address
     from .login import Login
@@ -44,10 +46,14 @@ class Broker(NamedTuple):
         return str(self.address)
 
 
-async def answer_of(broker: Broker, request: bytes, *, most_bytes: int) -> bytes:
-    """Return the frame that `broker` answers `request` with, both without their length.
+async def answer_of(
+    broker: Broker, api_key: int, versions: range, request: Callable[[int], bytes], *, most_bytes: int
+) -> tuple[bytes, int]:
+    """Return the frame that `broker` answers a request with, and the request's version.
 
-    Raises one of ASKING_ERRORS; waits as long as the broker lets it.
+    It is asked first which versions of `api_key` it knows. The newest of those in `versions` is given to `request`,
+    which returns the frame; both frames are without their length. Raises one of ASKING_ERRORS; waits as long as the
+    broker lets it.
     """
     plain = await open_stream(broker.address)
     stream: trio.abc.Stream = plain
@@ -64,7 +70,9 @@ async def answer_of(broker: Broker, request: bytes, *, most_bytes: int) -> bytes
             if broker.context is None and not broker.login.in_plaintext:
                 raise ProtocolError("names.security.protocol is SASL_SSL, and the leg that leads there has no keys")
             await broker.login.run(ask, client_id=CLIENT_ID)
-        return await ask(request)
+        known = await ask(api_versions_request(0, client_id=CLIENT_ID))
+        version = newest_version(known, api_key, versions)
+        return await ask(request(version)), version
 
 
 async def _exactly(stream: trio.abc.Stream, size: int) -> bytes:

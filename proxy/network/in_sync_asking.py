@@ -16,7 +16,7 @@ import trio
 
 from protocol.metadata import replica_counts
 
-from .metadata_asking import TOPICS_AT_ONCE, MetadataAsking, NobodyAnswersError, metadata_of, pause_seconds
+from .metadata_asking import TOPICS_AT_ONCE, NobodyAnswersError, first_answer, metadata_of, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -45,7 +45,6 @@ class InSyncAsking:
     def __init__(self, needs: Needs, throttles: Collection[RoleThrottle]) -> None:
         self._needs = needs
         self._throttles = throttles
-        self._asking = MetadataAsking()
         self._told: str | None = None
 
     async def run(self, brokers: Iterable[Broker], log: Log) -> None:
@@ -85,11 +84,11 @@ class InSyncAsking:
     async def _ask(self, brokers: Iterable[Broker], topics: Sequence[Topic]) -> str | None:
         """Learn what the first broker says that answers; return what went wrong if none does."""
 
-        async def question(broker: Broker, version: int) -> dict[Topic, dict[int, ReplicaCount]]:
-            return await metadata_of(broker, topics, replica_counts, version=version)
+        async def question(broker: Broker) -> dict[Topic, dict[int, ReplicaCount]]:
+            return await metadata_of(broker, topics, replica_counts)
 
         try:
-            told = await self._asking.one_of(brokers, question, by_id=isinstance(topics[0], bytes))
+            told = await first_answer(brokers, question)
         except NobodyAnswersError as error:
             self._needs.learn(None, topics, trio.current_time())
             return str(error)

@@ -16,7 +16,7 @@ import trio
 
 from protocol.metadata import partitions_by_topic
 
-from .metadata_asking import TOPICS_AT_ONCE, MetadataAsking, NobodyAnswersError, metadata_of, pause_seconds
+from .metadata_asking import TOPICS_AT_ONCE, NobodyAnswersError, first_answer, metadata_of, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -40,7 +40,6 @@ class ListedTopics:
     def __init__(self) -> None:
         self.has: Mapping[str, frozenset[int]] = {}
         self._before: Mapping[str, frozenset[int]] = {}
-        self._asking = MetadataAsking()
 
     @property
     def is_confirmed(self) -> bool:
@@ -79,15 +78,15 @@ class ListedTopics:
             self.learn({})
             return None
         try:
-            self.learn(await self._asking.one_of(brokers, lambda broker, version: ask(broker, topics, version=version)))
+            self.learn(await first_answer(brokers, lambda broker: ask(broker, topics)))
         except NobodyAnswersError as error:
             return str(error)
         return None
 
 
-async def ask(broker: Broker, topics: list[str], *, version: int) -> dict[str, frozenset[int]]:
+async def ask(broker: Broker, topics: list[str]) -> dict[str, frozenset[int]]:
     """Return the partitions of these topics. Raises what `metadata_of` does."""
     found: dict[str, frozenset[int]] = {}
     for first in range(0, len(topics), TOPICS_AT_ONCE):
-        found |= await metadata_of(broker, topics[first : first + TOPICS_AT_ONCE], partitions_by_topic, version=version)
+        found |= await metadata_of(broker, topics[first : first + TOPICS_AT_ONCE], partitions_by_topic)
     return {topic: found[topic] for topic in topics if topic in found}

@@ -1,6 +1,6 @@
 """One question by Metadata, put to one broker after the other until one answers.
 
-Knows the two versions in which brokers can be asked, how long an answer may take, and in which thread it is read. Its
+Knows in which versions brokers can be asked, how long an answer may take, and in which thread it is read. Its
 callers know what is asked for, and what an answer means. Invariant: an answer that takes long to read is read by a
 thread, and asking takes no more than its share of the time.
 """
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from protocol.metadata import METADATA_VERSION, NAMED_METADATA_VERSIONS, metadata_request
+from protocol.metadata import METADATA_VERSIONS_BY_ID, NAMED_METADATA_VERSIONS, metadata_request
+from protocol.wire.apis import API_METADATA
 
 from ..threads import in_thread
 from .broker_asking import ASKING_ERRORS, CLIENT_ID, READING_THREADS, answer_of
@@ -31,8 +32,6 @@ MOST_BYTES = 16 * 1024 * 1024
 LARGE_BYTES = 4 * 1024
 """An answer of this size or more is read by a thread: it has a hundred partitions, and reading it takes two
 milliseconds."""
-VERSIONS = (METADATA_VERSION, NAMED_METADATA_VERSIONS.start)
-"""The second is for brokers before 2.8, which close the connection when they are asked in the first."""
 _Found_co = TypeVar("_Found_co", covariant=True)
 _Found = TypeVar("_Found")
 
@@ -47,44 +46,31 @@ class Reads(Protocol[_Found_co]):
     def __call__(self, frame: bytes, *, version: int) -> _Found_co: ...
 
 
-class MetadataAsking:
-    """Remembers which version was answered last, which is tried first the next time."""
-
-    def __init__(self) -> None:
-        self._version = METADATA_VERSION
-
-    async def one_of(
-        self,
-        brokers: Iterable[Broker],
-        question: Callable[[Broker, int], Awaitable[_Found]],
-        *,
-        by_id: bool = False,
-    ) -> _Found:
-        """Return the first answer to `question`, which is given a broker and a version.
-
-        `by_id`: topics are asked for by id, which only the first of `VERSIONS` can do. Raises NobodyAnswersError.
-        """
-        failure = "there is no broker to ask"
-        for broker in tuple(brokers):  # more may become known meanwhile
-            for version in VERSIONS[:1] if by_id else sorted(VERSIONS, key=lambda each: each != self._version):
-                try:
-                    found = await question(broker, version)
-                except (*ASKING_ERRORS, trio.TooSlowError) as error:
-                    failure = f"{broker}: {error or type(error).__name__}"
-                else:
-                    self._version = version
-                    return found
-        raise NobodyAnswersError(failure)
+async def first_answer(brokers: Iterable[Broker], question: Callable[[Broker], Awaitable[_Found]]) -> _Found:
+    """Return what the first broker says that answers `question`. Raises NobodyAnswersError."""
+    failure = "there is no broker to ask"
+    for broker in tuple(brokers):  # more may become known meanwhile
+        try:
+            return await question(broker)
+        except (*ASKING_ERRORS, trio.TooSlowError) as error:
+            failure = f"{broker}: {error or type(error).__name__}"
+    raise NobodyAnswersError(failure)
 
 
-async def metadata_of(broker: Broker, topics: Sequence[Topic], read: Reads[_Found], *, version: int) -> _Found:
-    """Return what `read` makes of the broker's answer about these topics, and its brokers.
+async def metadata_of(broker: Broker, topics: Sequence[Topic], read: Reads[_Found]) -> _Found:
+    """Return what `read` makes of the broker's answer about these topics, all by name or all by id, and its brokers.
 
     Raises trio.TooSlowError after `ANSWER_SECONDS`, and one of ASKING_ERRORS.
     """
+    versions = METADATA_VERSIONS_BY_ID if topics and isinstance(topics[0], bytes) else NAMED_METADATA_VERSIONS
     with trio.fail_after(ANSWER_SECONDS):
-        request = metadata_request(0, topics, client_id=CLIENT_ID, version=version)
-        frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
+        frame, version = await answer_of(
+            broker,
+            API_METADATA,
+            versions,
+            lambda version: metadata_request(0, topics, client_id=CLIENT_ID, version=version),
+            most_bytes=MOST_BYTES,
+        )
     if len(frame) < LARGE_BYTES:
         return read(frame, version=version)
     return await in_thread(partial(read, frame, version=version), limiter=READING_THREADS)

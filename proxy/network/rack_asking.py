@@ -17,7 +17,7 @@ import trio
 
 from protocol.metadata import broker_racks
 
-from .metadata_asking import MetadataAsking, NobodyAnswersError, metadata_of, pause_seconds
+from .metadata_asking import NobodyAnswersError, first_answer, metadata_of, pause_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -45,7 +45,6 @@ class RackAsking:
         self._racks = racks
         self._throttles = throttles
         self._changed = changed
-        self._asking = MetadataAsking()
         self._asked_at = -math.inf
         self._asked_for: frozenset[str] = frozenset()
         """Brokers whose rack was not known when racks were asked for last."""
@@ -82,13 +81,13 @@ class RackAsking:
     async def _ask(self, brokers: Iterable[Broker], log: Log) -> None:
         """Learn what the first broker says that answers; say once what went wrong where none does."""
 
-        async def question(broker: Broker, version: int) -> dict[int, str]:
-            return await metadata_of(broker, (), broker_racks, version=version)
+        async def question(broker: Broker) -> dict[int, str]:
+            return await metadata_of(broker, (), broker_racks)
 
         self._asked_at, self._asked_for = trio.current_time(), self._unknown()
         failure = None
         try:
-            told = await self._asking.one_of(brokers, question)
+            told = await first_answer(brokers, question)
         except NobodyAnswersError as error:
             failure = str(error)
             if self._told is None:

@@ -8,11 +8,13 @@ Invariant: a broker is asked at most once per `LEAST_PAUSE_SECONDS`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
-from protocol.metadata import metadata_request, topic_names_by_id
+from protocol.metadata import METADATA_VERSIONS_BY_ID, metadata_request, topic_names_by_id
+from protocol.wire.apis import API_METADATA
 
 from ..changes import Changes
 from ..threads import in_thread
@@ -80,9 +82,12 @@ async def ask(broker: Broker, ids: Iterable[bytes]) -> dict[bytes, str]:
     Raises trio.TooSlowError if the answer has not come after `ANSWER_SECONDS`, and one of ASKING_ERRORS. To read a long
     answer takes further time.
     """
-    request = metadata_request(0, ids, client_id=CLIENT_ID)
+
+    def request(version: int) -> bytes:
+        return metadata_request(0, ids, client_id=CLIENT_ID, version=version)
+
     with trio.fail_after(ANSWER_SECONDS):
-        frame = await answer_of(broker, request, most_bytes=MOST_BYTES)
+        frame, version = await answer_of(broker, API_METADATA, METADATA_VERSIONS_BY_ID, request, most_bytes=MOST_BYTES)
     if len(frame) < LARGE_BYTES:
-        return topic_names_by_id(frame)
-    return await in_thread(topic_names_by_id, frame, limiter=READING_THREADS)
+        return topic_names_by_id(frame, version=version)
+    return await in_thread(partial(topic_names_by_id, frame, version=version), limiter=READING_THREADS)

@@ -21,7 +21,7 @@ import trio
 from fuzz import pairs
 from fuzz.scenes.fetches import fetch
 from fuzz.stranger import empty_answer
-from protocol.wire.apis import API_METADATA
+from protocol.wire.apis import API_METADATA, API_VERSIONS
 from protocol.wire.framing import with_length
 from protocol.wire.headers import peek_request
 from proxy.config.reload import QuotaWatch
@@ -29,6 +29,7 @@ from proxy.config.settings import load_settings
 from proxy.server import serve
 from proxy.statistics import Statistics
 
+from .api_versions import metadata_to
 from .conversation import fetch_frame
 from .metadata_broker import metadata, topic
 from .recorded_log import RecordedLog
@@ -119,6 +120,8 @@ def _said(frame: bytes) -> bytes:
     assert head is not None
     if head.client_id == pairs.CLIENT_ID:
         return pairs.answer(head.api_version, head.correlation_id)
+    if head.api_key == API_VERSIONS:
+        return metadata_to(13)
     if head.api_key == API_METADATA:
         return with_length(metadata(head.api_version, [topic("t", 1, 0)], {101: None}))
     tags = b"\0" if head.api_version >= FIRST_FLEXIBLE_VERSION else b""

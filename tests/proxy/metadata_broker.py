@@ -1,4 +1,4 @@
-"""A broker that answers one Metadata request per connection, by name, as brokers of an age do."""
+"""A broker that answers one Metadata request per connection, by name, after one for the versions that it knows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from protocol.wire.headers import peek_request, response_header, response_header
 from protocol.wire.layout import TAGS, parse_whole
 from proxy.config.settings import Address
 from proxy.network.broker_asking import Broker
+
+from .api_versions import ASKED, metadata_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -47,8 +49,8 @@ def metadata(version: int, topics: list[dict[str, Any]], racks: Mapping[int, str
 
 @dataclass
 class MetadataBroker:
-    """`has`: partitions by topic; `racks`: those of brokers, by id. It closes the connection on a version beyond
-    `last_version`, as brokers do."""
+    """`has`: partitions by topic; `racks`: those of brokers, by id. It is never to be asked in a version beyond
+    `last_version`: brokers log an error then."""
 
     has: Mapping[str, int]
     last_version: int = 12
@@ -59,13 +61,17 @@ class MetadataBroker:
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         async with stream:
-            frame = await self._exactly(stream, int.from_bytes(await self._exactly(stream, 4)))
+            assert await self._exactly(stream, len(ASKED)) == ASKED
+            await stream.send_all(metadata_to(self.last_version))
+            prefix = await stream.receive_some(4)
+            if not prefix:  # it knows no version in which it may be asked
+                return
+            frame = await self._exactly(stream, int.from_bytes(prefix))
             head = peek_request(frame, 0, len(frame))
             assert head is not None
             assert head.api_key == API_METADATA
             self.versions.append(head.api_version)
-            if head.api_version > self.last_version:
-                return
+            assert head.api_version <= self.last_version
             body = parse_whole(metadata_request_layout(head.api_version), frame[head.body_at :])
             assert not body.allow_auto_topic_creation
             self.asked.append([each.name for each in body.topics])

@@ -9,7 +9,7 @@ import trio
 
 from lab.embedded.follower import EmbeddedFollower, FetcherSettings, InvalidFullFetchResponseError
 from lab.embedded.leader import EmbeddedLeader
-from protocol.metadata import metadata_request
+from protocol.api_versions import api_versions_request
 from protocol.wire.framing import with_length
 from tests.proxy.conversation import fetch_frame
 from tests.proxy.relay.wire import T0, T1, answer, batch, entry, parsed, read_all, read_exactly, read_frame
@@ -79,11 +79,11 @@ async def test_what_is_no_fetch_costs_that_connection_alone(clock: MockClock) ->
     assert len(leader.refused) == 1
 
 
-async def test_a_question_for_metadata_is_closed_and_is_no_offence(clock: MockClock) -> None:
+async def test_a_question_for_versions_is_closed_and_is_no_offence(clock: MockClock) -> None:
     """A sidecar asks for racks by itself; a test that counts offences must not count that."""
     leader = leader_of({T0: 1})
     async with leader.listening() as address, await trio.open_tcp_stream(*address) as stream:
-        await stream.send_all(with_length(metadata_request(0, (), client_id="sidecar")))
+        await stream.send_all(with_length(api_versions_request(0, client_id="sidecar")))
         assert await read_all(stream) == b""
     assert (leader.requests, leader.refused) == ([], [])
 

@@ -84,7 +84,7 @@ async def dial_redirected(address: Address) -> None:
 
 
 async def ask(address: Address) -> None:
-    await answer_of(Broker(address), b"", most_bytes=100)
+    await answer_of(Broker(address), 3, range(4, 5), lambda _: b"", most_bytes=100)
 
 
 @pytest.mark.parametrize("dial", [dial_plain, dial_redirected, ask])

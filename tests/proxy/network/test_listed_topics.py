@@ -69,11 +69,12 @@ def test_a_topic_is_missing_only_if_two_answers_say_so() -> None:
     assert topics.is_confirmed
 
 
-@pytest.mark.parametrize("version", [4, 9, 12])
+@pytest.mark.parametrize("version", [4, 9, 13])
 async def test_what_a_broker_says_of_each(version: int, clock: trio.testing.MockClock) -> None:
-    broker = MetadataBroker({"orders": 3, "secret": 1}, unauthorized=frozenset({"secret"}))
+    broker = MetadataBroker({"orders": 3, "secret": 1}, last_version=version, unauthorized=frozenset({"secret"}))
     async with broker.listening() as address:
-        found = await ask(address, ["gone", "orders", "secret"], version=version)
+        found = await ask(address, ["gone", "orders", "secret"])
+    assert broker.versions == [version]
     assert found == {"gone": frozenset(), "orders": partitions(3)}
 
 
@@ -81,7 +82,7 @@ async def test_many_are_asked_for_some_at_a_time(clock: trio.testing.MockClock) 
     names = [f"t{n:03}" for n in range(2 * TOPICS_AT_ONCE + 1)]
     broker = MetadataBroker(dict.fromkeys(names, 1))
     async with broker.listening() as address:
-        assert len(await ask(address, names, version=12)) == len(names)
+        assert len(await ask(address, names)) == len(names)
     assert [len(asked) for asked in broker.asked] == [TOPICS_AT_ONCE, TOPICS_AT_ONCE, 1]
 
 
@@ -90,7 +91,7 @@ async def test_an_old_broker_is_asked_in_its_own_version(clock: trio.testing.Moc
     async with broker.listening() as address, asking.of(address):
         await trio.sleep(CONFIRM_SECONDS + 1)
     assert asking.topics.has == {"a": partitions(2), "b": frozenset()}
-    assert broker.versions == [12, 4, 4]
+    assert broker.versions == [8, 8]
     assert asking.log.lines == []
 
 

@@ -174,7 +174,8 @@ async def test_no_password_goes_over_a_leg_without_keys_unless_that_is_written_d
     async with trio.open_nursery() as nursery:
         listeners = await nursery.start(trio.serve_tcp, listen, 0)
         address = Address("127.0.0.1", listeners[0].socket.getsockname()[1])
+        broker = Broker(address, login=login("PLAIN", in_plaintext=False))
         with pytest.raises(ProtocolError, match=r"names\.security\.protocol is SASL_SSL"):
-            await answer_of(Broker(address, login=login("PLAIN", in_plaintext=False)), b"question", most_bytes=100)
+            await answer_of(broker, 3, range(4, 5), lambda _: b"question", most_bytes=100)
         nursery.cancel_scope.cancel()
     assert came in ([], [b""])

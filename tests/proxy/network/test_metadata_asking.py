@@ -1,4 +1,4 @@
-"""One question to one broker after the other: which version is tried when, and what is told where nobody answers."""
+"""One question to one broker after the other, in a version that it knows, and what is told where nobody answers."""
 
 from __future__ import annotations
 
@@ -6,50 +6,53 @@ import pytest
 import trio
 
 from protocol.errors import ProtocolError
+from protocol.metadata import replica_counts
 from proxy.config.settings import Address
 from proxy.network.broker_asking import Broker
-from proxy.network.metadata_asking import MetadataAsking, NobodyAnswersError, pause_seconds
+from proxy.network.metadata_asking import NobodyAnswersError, first_answer, metadata_of, pause_seconds
+
+from ..metadata_broker import MetadataBroker
 
 OLD, NEW = Broker(Address("old", 9092)), Broker(Address("new", 9092))
 
 
-class Question:
-    """Old brokers close the connection on version 12, those of `silent` on everything."""
-
-    def __init__(self, *silent: Broker) -> None:
-        self.silent = silent
-        self.asked: list[tuple[str, int]] = []
-
-    async def __call__(self, broker: Broker, version: int) -> str:
-        await trio.lowlevel.checkpoint()
-        self.asked.append((broker.address.host, version))
-        if broker in self.silent or (broker is OLD and version == 12):
-            raise ProtocolError("the broker closed the connection")
-        return f"{broker.address.host} {version}"
+async def question(broker: Broker) -> str:
+    await trio.lowlevel.checkpoint()
+    if broker is OLD:
+        raise ProtocolError("the broker closed the connection")
+    return broker.address.host
 
 
-async def test_the_version_that_was_answered_last_goes_first() -> None:
-    asking, question = MetadataAsking(), Question()
-    assert await asking.one_of([OLD, NEW], question) == "old 4"
-    assert await asking.one_of([OLD, NEW], question) == "old 4"
-    assert question.asked == [("old", 12), ("old", 4), ("old", 4)]
-    question.silent = (OLD,)
-    assert await asking.one_of([OLD, NEW], question) == "new 4"
-
-
-async def test_topics_by_id_are_asked_for_by_a_version_that_has_ids() -> None:
-    asking, question = MetadataAsking(), Question()
-    assert await asking.one_of([OLD, NEW], question, by_id=True) == "new 12"
-    assert question.asked == [("old", 12), ("new", 12)]
+async def test_the_first_that_answers_is_believed() -> None:
+    assert await first_answer([OLD, NEW, OLD], question) == "new"
 
 
 @pytest.mark.parametrize(
-    ("brokers", "told"),
-    [([], "there is no broker to ask"), ([OLD, NEW], "new:9092: the broker closed the connection")],
+    ("brokers", "told"), [([], "there is no broker to ask"), ([OLD], "old:9092: the broker closed the connection")]
 )
 async def test_where_nobody_answers_the_last_failure_is_told(brokers: list[Broker], told: str) -> None:
     with pytest.raises(NobodyAnswersError, match=f"^{told}$"):
-        await MetadataAsking().one_of(brokers, Question(OLD, NEW))
+        await first_answer(brokers, question)
+
+
+@pytest.mark.parametrize(("last", "by_id", "asked"), [(4, False, 4), (12, True, 12), (13, True, 13), (99, False, 13)])
+async def test_a_broker_is_asked_in_the_newest_version_that_both_know(last: int, by_id: bool, asked: int) -> None:
+    """Brokers of 2.8 were asked in v12, which they do not know: they logged an error with a stack trace."""
+    broker = MetadataBroker({"t": 1}, last_version=last)
+    async with broker.listening() as address:
+        await metadata_of(address, [bytes(15) + b"\7"] if by_id else ["t"], replica_counts)
+    assert broker.versions == [asked]
+
+
+@pytest.mark.parametrize(("last", "by_id"), [(3, False), (11, True)])
+async def test_a_broker_that_knows_none_of_them_is_not_asked(last: int, by_id: bool) -> None:
+    broker = MetadataBroker({"t": 1}, last_version=last)
+    async with broker.listening() as address:
+        with pytest.raises(
+            ProtocolError, match=f"knows Metadata v{12 if by_id else 4} to v13, and it knows v0 to v{last}$"
+        ):
+            await metadata_of(address, [bytes(15) + b"\7"] if by_id else ["t"], replica_counts)
+    assert broker.versions == []
 
 
 @pytest.mark.parametrize(("took", "pause"), [(0.001, 1.0), (0.2, 10.0)])

@@ -28,6 +28,7 @@ from proxy.network.topic_name_asking import (
 )
 from proxy.throttle.topic_names import TopicNames
 
+from ..api_versions import ASKED, metadata_to
 from ..recorded_log import RecordedLog
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ class Broker:
 
     async def serve(self, stream: trio.SocketStream) -> None:
         async with stream:
+            assert await exactly(stream, len(ASKED)) == ASKED
+            await stream.send_all(metadata_to(METADATA_VERSION))
             size = int.from_bytes(await exactly(stream, 4))
             frame = await exactly(stream, size)
             head = peek_request(frame, 0, len(frame))
@@ -270,11 +273,12 @@ async def test_without_a_broker_to_ask_nothing_is_awaited_for_long(clock: trio.t
 async def test_a_long_answer_may_take_longer_to_be_read_than_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """Or the names of a large cluster would never be learnt on a busy machine."""
 
-    async def came(*_: object, **__: object) -> bytes:
+    async def came(*_: object, **__: object) -> tuple[bytes, int]:
         await trio.lowlevel.checkpoint()
-        return bytes(module.LARGE_BYTES)
+        return bytes(module.LARGE_BYTES), METADATA_VERSION
 
-    def read(_: bytes) -> dict[bytes, str]:
+    def read(_: bytes, *, version: int) -> dict[bytes, str]:
+        assert version == METADATA_VERSION
         time.sleep(0.3)
         return BOTH
 
