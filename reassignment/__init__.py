@@ -7,7 +7,16 @@ Shared by the operator's commands and the pipeline's plan, and therefore knows n
 no clock.
 """
 
-from .assignment import Assignment, Document, Heading, ReassignmentError, TopicPartition, has_heading, read_assignment
+from .assignment import (
+    Assignment,
+    Document,
+    Heading,
+    ReassignmentError,
+    TopicPartition,
+    has_heading,
+    read_assignment,
+    text_of,
+)
 from .moves import ROLES, MoveMap, Ongoing, PartitionMove, RoleName, brokers, move_map, moving, throttled_replicas
 from .rates import STEP, Capacity, Deadline, Load, Size, loads, problems, rate_to_set, source, standing_in
 from .throttle import Rates, Throttle, quotas_toml, throttle
@@ -20,6 +29,7 @@ __all__ = [
     "ReassignmentError",
     "has_heading",
     "read_assignment",
+    "text_of",
     "RoleName",
     "ROLES",
     "Ongoing",

@@ -1,13 +1,15 @@
 """Which replicas partitions have, or shall have: the JSON of kafka-reassign-partitions as values.
 
 Reads what ``--reassignment-json-file`` takes, and also the whole output of ``--generate`` or ``--execute``, in which
-the current assignment and the proposed one follow each other under a heading. Knows no cluster and no file.
+the current assignment and the proposed one follow each other under a heading, even if a formatter has put it on several
+lines. Knows no cluster and no file.
 Invariant: what Kafka's own tool refuses (ReassignPartitionsCommand.parseExecuteAssignmentArgs) is refused here, with
 the place.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Mapping
 from enum import Enum
@@ -51,12 +53,24 @@ class Heading(Enum):
 class Document(NamedTuple):
     """One JSON document.
 
-    log_dirs: partitions for which it also names directories. Those are moves between the disks of one broker; they
-        never use the network.
+    directories: by broker and partition, the log directory that the replica shall be in, where one is named. A replica
+        that stays on its broker is copied from disk to disk and never uses the network.
     """
 
     assignment: Assignment
-    log_dirs: tuple[TopicPartition, ...] = ()
+    directories: Mapping[tuple[int, TopicPartition], str] = {}
+
+
+def text_of(content: bytes, source: str) -> str:
+    """Decode a file: UTF-8, or UTF-16 with a byte order mark, which PowerShell's ``>`` writes.
+
+    Raises ReassignmentError, led by `source`.
+    """
+    utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return content.decode("utf-16" if utf_16 else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ReassignmentError(f"{source}: cannot be read: {error}") from error
 
 
 def read_assignment(text: str, source: str, *, wanted: Heading = Heading.PROPOSED) -> Document:
@@ -70,17 +84,16 @@ def read_assignment(text: str, source: str, *, wanted: Heading = Heading.PROPOSE
     Raises:
         ReassignmentError: with every problem found.
     """
-    document, line = _document(text, wanted)
-    if document is None:
-        raise ReassignmentError(f'{source}: no JSON below "{wanted.value}"')
     try:
-        parsed = json.loads(document)
+        parsed = _parsed(text, wanted)
     except json.JSONDecodeError as error:
-        raise ReassignmentError(f"{source}: line {line + error.lineno - 1}: not JSON: {error.msg}") from error
+        raise ReassignmentError(f"{source}: line {error.lineno}: not JSON: {error.msg}") from error
     except ValueError as error:
         raise ReassignmentError(f"{source}: expected numbers from 0 to {_MAX_INT32}, found one far beyond") from error
     except RecursionError as error:
         raise ReassignmentError(f"{source}: nested too deeply") from error
+    if parsed is None:
+        raise ReassignmentError(f'{source}: no JSON below "{wanted.value}"')
     return _Reader(source).read(parsed)
 
 
@@ -89,19 +102,26 @@ def has_heading(text: str, wanted: Heading) -> bool:
     return any(line.strip() == wanted.value for line in text.splitlines())
 
 
-def _document(text: str, wanted: Heading) -> tuple[str | None, int]:
-    """The JSON, and the number of its first line."""
+def _parsed(text: str, wanted: Heading) -> Any:
+    """Return the JSON; None if it is the tool's output, and has none below that heading.
+
+    Raises what the json module does, with lines of the whole text.
+    """
     headings = {heading.value for heading in Heading}
-    lines = text.splitlines()
-    if not any(line.strip() in headings for line in lines):
-        return text, 1
-    below = False
-    for number, line in enumerate(lines, 1):
+    place, start, end, is_output = 0, -1, len(text), False
+    for line in text.splitlines(keepends=True):
         if line.strip() in headings:
-            below = line.strip() == wanted.value
-        elif below and line.lstrip().startswith("{"):
-            return line, number
-    return None, 0
+            is_output = True
+            if start >= 0:
+                end = place
+                break
+            start = place + len(line) if line.strip() == wanted.value else -1
+        place += len(line)
+    if not is_output:
+        return json.loads(text)
+    brace = text.find("{", start, end) if start >= 0 else -1
+    # What follows the JSON is the tool's advice, or the operator's next prompt.
+    return None if brace < 0 else json.JSONDecoder().raw_decode(text[:end], brace)[0]
 
 
 class _Reader:
@@ -118,7 +138,7 @@ class _Reader:
         if parsed.get("version", 1) != 1:
             self._refuse("version", f"expected 1, found {_shown(parsed['version'])}")
         assignment: dict[TopicPartition, tuple[int, ...]] = {}
-        log_dirs = []
+        directories: dict[tuple[int, TopicPartition], str] = {}
         for position, row in enumerate(rows):
             place = f"partitions[{position}]"
             found = self._row(row, place)
@@ -127,11 +147,12 @@ class _Reader:
             if found[0] in assignment:
                 self._refuse(place, f"{found[0]} is listed twice")
             assignment[found[0]] = found[1]
-            if self._names_directories(row, place):
-                log_dirs.append(found[0])
+            for broker, directory in zip(found[1], self._directories(row, place), strict=False):
+                if directory != _ANY_LOG_DIR:
+                    directories[broker, found[0]] = directory
         if self._problems:
             raise ReassignmentError(self._problems)
-        return Document(assignment, tuple(log_dirs))
+        return Document(assignment, directories)
 
     def _refuse(self, place: str, reason: str) -> None:
         self._problems.append(f"{self._source}: {place}: {reason}")
@@ -154,14 +175,16 @@ class _Reader:
             self._problems.append(f"{self._source}: {place}.{problem}")
         return None if problems else (TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]))
 
-    def _names_directories(self, row: dict[str, Any], place: str) -> bool:
+    def _directories(self, row: dict[str, Any], place: str) -> list[str]:
+        """Return one directory for each replica; nothing where none is named, or what is there is wrong."""
         directories = row.get("log_dirs")
         if directories is None:
-            return False
-        if not isinstance(directories, list) or len(directories) != len(row["replicas"]):
+            return []
+        fits = isinstance(directories, list) and len(directories) == len(row["replicas"])
+        if not fits or not all(map(_is_name, directories)):
             self._refuse(f"{place}.log_dirs", f"expected one for each of {_shown(row['replicas'])}")
-            return False
-        return any(directory != _ANY_LOG_DIR for directory in directories)
+            return []
+        return list(directories)
 
 
 def _is_name(value: Any) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from proxy.errors import ConfigurationError
-from proxy.files.reading import read_text
+from proxy.files.reading import read_bytes
 from reassignment import (
     Capacity,
     Heading,
@@ -24,6 +24,7 @@ from reassignment import (
     has_heading,
     moving,
     read_assignment,
+    text_of,
     throttle,
 )
 
@@ -187,7 +188,7 @@ def _ground_or_refused(what: Asked) -> Ground:
 
 
 def _ground(what: Asked) -> Ground:
-    text = read_text(what.reassignment)
+    text = _text(what.reassignment)
     proposed = read_assignment(text, str(what.reassignment))
     if what.bootstrap:
         if what.current or what.size_bytes is not None:
@@ -197,12 +198,16 @@ def _ground(what: Asked) -> Ground:
     if what.measure is not None:
         raise click.UsageError("--measure needs a cluster: --bootstrap")
     if what.current:
-        current = read_assignment(read_text(what.current), str(what.current), wanted=Heading.CURRENT)
+        current = read_assignment(_text(what.current), str(what.current), wanted=Heading.CURRENT)
     elif has_heading(text, Heading.CURRENT):
         current = read_assignment(text, str(what.reassignment), wanted=Heading.CURRENT)
     else:
         raise click.UsageError("expected --bootstrap or --current: what is there now?")
     return ground_of_files(proposed, current, what.size_bytes)
+
+
+def _text(path: Path) -> str:
+    return text_of(read_bytes(path, takes_pipes=True), str(path))
 
 
 def _planned(ground: Ground, rate: float | None, within: float | None, capacity: float | None) -> MovePlan:

@@ -9,25 +9,27 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from proxy.errors import ClusterError, ConfigurationError, UnreachableError
-from proxy.files.reading import read_text
-from reassignment import ReassignmentError, read_assignment
+from proxy.files.reading import read_bytes
+from reassignment import ReassignmentError, read_assignment, text_of
 
 from ..editing.sweeping import swept
 from ..fleet.changing import Place, Rewritten, known_places, plan, write
 from ..fleet.file import load_fleet
 from ..fleet.stores import FileStore
 from ..moves.leftovers import leftovers_in_file
+from ..moves.native_throttle import NativeFindings, native_findings, needs_every_list
 from ..moves.options import DURATION, FILE, cluster_options, connected
 from ..moves.sidecars import still_throttled
-from ..moves.verification import Verification, native_leftovers, progress
+from ..moves.verification import UNDER_WAY, Stage, Verification, progress
 from ..moves.verify_report import left_behind, summary, verify_json, verify_table
+from ..moves.view import LOG_DIR_RATE, NativeConfigs
 from ..terminal import Console, encoded, problems_as_json, say, say_json
 from .options import SIDECAR_URL, fleet_option
 from .telling import tell
@@ -36,10 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from reassignment import Assignment
+    from reassignment import Assignment, Document
 
     from ..moves.cluster import Cluster
     from ..moves.leftovers import FileLeftover
+    from ..moves.verification import Progress
+    from ..moves.view import ClusterView
 
 _NOT_DONE, _NOT_REACHABLE, _BAD_INPUT = 1, 3, 4
 """Exit statuses; 2 is wrong usage, as everywhere."""
@@ -51,10 +55,11 @@ _EFFECT_POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where a throttle may be left behind, beside the cluster."""
+    """Where a throttle may be left behind. `native`: in the configs of topics and brokers as well."""
 
     quotas: tuple[Place, ...]
     urls: tuple[str, ...]
+    native: bool = True
 
     @classmethod
     def of(cls, quotas: tuple[Path, ...], urls: tuple[str, ...], fleet_path: Path | None) -> Places:
@@ -76,6 +81,8 @@ class Places:
 @fleet_option
 @click.option("--wait", type=DURATION, metavar="TIME", help="Wait so long for it to be done, such as 2h.")
 @click.option("--remove", is_flag=True, help="Remove what is left behind, if nothing is under way.")
+@click.option("--force", is_flag=True, help="With --remove: although brokers of the move do not answer.")
+@click.option("--preserve-throttles", is_flag=True, help="Leave the brokers' own throttles alone, whoever set them.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def command(
@@ -83,25 +90,27 @@ def command(
     /,
     *,
     reassignment: Path,
-    bootstrap: tuple[str, ...],
-    properties: Path | None,
-    hosts: Path | None,
     quotas: tuple[Path, ...],
     urls: tuple[str, ...],
     fleet_path: Path | None,
     wait: float | None,
     remove: bool,
+    force: bool,
+    preserve_throttles: bool,
     as_json: bool,
+    **reach: Any,
 ) -> None:
     """Say whether REASSIGNMENT.json is done and whether a throttle is left behind.
 
-    Done: every partition has the replicas it shall have, all in sync, nothing under way. Left behind: entries of
-    quotas files that name these partitions, rates that throttle nothing any more, what set --for put before them, and
-    the brokers' own throttles (leader. and follower.replication.throttled.*) in the configs of topics and brokers. A
-    throttle that is forgotten slows the next broker that restarts.
+    Done: every partition has the replicas it shall have, all in sync and in the log directories that are named,
+    nothing under way. Left behind: entries of quotas files that name these partitions, rates that throttle nothing any
+    more, what set --for put before them, and the brokers' own throttles in the configs of topics and brokers that
+    kafka-reassign-partitions --throttle sets for such a move; others stay, and are named. A throttle that is forgotten
+    slows the next broker that restarts.
 
-    --remove takes them out: of each file with one rename, comments kept; of the cluster as kafka-reassign-partitions
-    --verify does, rates only if no other reassignment is under way. Not while this one is.
+    --remove takes them out: of each file with one rename, comments kept; of the cluster only if nothing moves at all,
+    as kafka-reassign-partitions --verify does. Not while this move is under way, nor while a broker of it does not
+    answer, unless --force says so.
 
     \b
     Exit status
@@ -119,22 +128,31 @@ def command(
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --url http://kafka-101:9404 --url http://kafka-102:9404
       throttle-sidecar verify move.json --bootstrap kafka-101:9092 --fleet fleet.toml --remove
     """
-    if not bootstrap:
+    if not reach["bootstrap"]:
         raise click.UsageError("expected --bootstrap: only the cluster knows whether it is done")
     removed: list[str] = []
     with _exit_statuses(ctx, as_json=as_json):
-        proposed, places = _read(reassignment), Places.of(quotas, urls, fleet_path)
+        move = _read(reassignment)
+        places = replace(Places.of(quotas, urls, fleet_path), native=not preserve_throttles)
         # Before a cluster is asked: it may take long to answer.
-        _in_files(proposed, places)
-        with connected(bootstrap, properties, hosts) as cluster:
-            found = _look(cluster, proposed, places)
+        _in_files(move.assignment, places)
+        with connected(**reach) as cluster:
+            found = _look(cluster, move, places)
             if wait:
-                found = _wait(cluster, proposed, places, found, seconds=wait)
-            if remove and not found.under_way and not found.clean:
-                removed = _remove(cluster, proposed, places, found)
-                found = _look_again(cluster, proposed, places)
+                found = _wait(cluster, move, places, found, seconds=wait)
+            if remove and not found.under_way and (force or not found.is_away) and not found.clean:
+                removed = _remove(cluster, move.assignment, places, found, force=force)
+                found = _look_again(cluster, move, places) if removed else found
     _print(found, removed, as_json=as_json)
-    ctx.exit(0 if found.done and found.clean else _NOT_DONE)
+    ctx.exit(_status(found))
+
+
+def _status(found: Verification) -> int:
+    if found.done and found.clean:
+        return 0
+    only_silent = not (found.file or found.native.left or found.sidecars)
+    away = all(each.stage in (Stage.DONE, Stage.AWAY) for each in found.progress)
+    return _NOT_REACHABLE if only_silent and away else _NOT_DONE
 
 
 @contextmanager
@@ -151,22 +169,33 @@ def _exit_statuses(ctx: click.Context, *, as_json: bool) -> Iterator[None]:
         ctx.exit(_BAD_INPUT)
 
 
-def _read(reassignment: Path) -> Assignment:
+def _read(reassignment: Path) -> Document:
     try:
-        return read_assignment(read_text(reassignment), str(reassignment)).assignment
+        content = read_bytes(reassignment, takes_pipes=True)
+        return read_assignment(text_of(content, str(reassignment)), str(reassignment))
     except ReassignmentError as error:
         raise ConfigurationError(error.problems) from error
 
 
-def _look(cluster: Cluster, proposed: Assignment, places: Places) -> Verification:
-    topics = sorted({partition.topic for partition in proposed})
-    view = cluster.look(topics)
-    existing = sorted({partition.topic for partition in view.partitions})
-    native, notes = native_leftovers(cluster.throttles(existing, sorted(view.brokers)), proposed, view)
-    file, more = _in_files(proposed, places)
-    notes = (*notes, *more)
-    sidecars = tuple(left for url in places.urls for left in still_throttled(url, proposed))
-    return Verification(progress(proposed, view), file, native, sidecars, notes)
+def _look(cluster: Cluster, move: Document, places: Places) -> Verification:
+    view = cluster.look(sorted({partition.topic for partition in move.assignment}))
+    found = progress(move, view)
+    native = _native(cluster, move, view, found) if places.native else NativeFindings()
+    file, notes = _in_files(move.assignment, places)
+    sidecars = tuple(left for url in places.urls for left in still_throttled(url, move.assignment))
+    return Verification(found, file, native, sidecars, notes)
+
+
+def _native(cluster: Cluster, move: Document, view: ClusterView, found: tuple[Progress, ...]) -> NativeFindings:
+    topics = {partition.topic for partition in view.partitions}
+    throttles = tuple(cluster.throttles(sorted(topics), sorted(view.brokers)))
+    on_disks = {str(broker) for broker, _ in move.directories}
+    limited = {int(each.name) for each in throttles if each.key == LOG_DIR_RATE and each.name in on_disks}
+    seen = NativeConfigs(throttles, view.brokers, cluster.copying(limited) if limited else frozenset())
+    if needs_every_list(move, seen):
+        others = {partition.topic for partition in cluster.every_partition()} - topics
+        seen = seen._replace(throttles=(*throttles, *cluster.throttles(sorted(others), ())))
+    return native_findings(move, view, seen, under_way=[each.partition for each in found if each.stage in UNDER_WAY])
 
 
 def _in_files(proposed: Assignment, places: Places) -> tuple[tuple[FileLeftover, ...], tuple[str, ...]]:
@@ -185,9 +214,7 @@ def _text(content: bytes, place: Place) -> str:
         raise ConfigurationError(f"{place.store.name}: cannot be read: {error}") from error
 
 
-def _wait(
-    cluster: Cluster, proposed: Assignment, places: Places, found: Verification, *, seconds: float
-) -> Verification:
+def _wait(cluster: Cluster, move: Document, places: Places, found: Verification, *, seconds: float) -> Verification:
     """Until it is done or the time is over; says on stderr what changes.
 
     Raises what `_look` does, if it does so when the time is over: who restarts in between is back before that, and what
@@ -200,7 +227,7 @@ def _wait(
             say(said, err=True)
         time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
         try:
-            found = _look(cluster, proposed, places)
+            found = _look(cluster, move, places)
             told = summary(found)
         except (ConfigurationError, UnreachableError) as error:
             if time.monotonic() >= deadline:
@@ -209,7 +236,7 @@ def _wait(
     return found
 
 
-def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verification) -> list[str]:
+def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verification, *, force: bool) -> list[str]:
     """What was removed, one line each."""
     now = datetime.now(UTC)
     gone: list[FileLeftover] = []
@@ -223,13 +250,14 @@ def _remove(cluster: Cluster, proposed: Assignment, places: Places, found: Verif
     planned = plan(places.quotas, clean)
     write(planned)
     tell([each for each in planned if any(member.configmap is not None for member in each.place.members)])
-    cluster.remove(found.native)
-    return left_behind(Verification(found.progress, tuple(gone), found.native))
+    native = found.native.removable(force=force)
+    cluster.remove(native)
+    return left_behind(Verification(found.progress, tuple(gone), NativeFindings(native)))
 
 
-def _look_again(cluster: Cluster, proposed: Assignment, places: Places) -> Verification:
+def _look_again(cluster: Cluster, move: Document, places: Places) -> Verification:
     deadline = time.monotonic() + _EFFECT_SECONDS
-    while not (found := _look(cluster, proposed, places)).clean and time.monotonic() < deadline:
+    while not (found := _look(cluster, move, places)).clean and time.monotonic() < deadline:
         time.sleep(_EFFECT_POLL_SECONDS)
     return found
 

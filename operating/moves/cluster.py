@@ -1,4 +1,4 @@
-"""Asks a running cluster what only its brokers know, and deletes their own throttles. Hides kafka-python behind our
+"""Asks a running cluster what only its brokers know, and removes their own throttles. Hides kafka-python behind our
 words.
 
 kafka-python was chosen because it is the only Python client that lists reassignments (KIP-455); confluent-kafka and
@@ -30,11 +30,13 @@ from .kafka_python import (
     for_code,
 )
 from .names import host_of, known_addresses, unresolved
-from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, NativeThrottle, PartitionState
+from .view import BROKER_KEYS, TOPIC_KEYS, ClusterView, LogDirectory, NativeThrottle, PartitionState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from .native_throttle import NativeLeftover
 
 _TIMEOUT_MS = 15_000
 _OFFLINE_LOG_DIR = 56
@@ -146,7 +148,8 @@ class Cluster:
         """What there is of these topics, and every reassignment under way. Raises ClusterError."""
         partitions = self._partitions(topics)
         brokers = self._brokers()
-        return ClusterView(partitions, self._ongoing(), self.sizes(partitions, brokers), brokers)
+        sizes, directories = self._logs(partitions, brokers)
+        return ClusterView(partitions, self._ongoing(), sizes, brokers, directories)
 
     def every_partition(self) -> dict[TopicPartition, PartitionState]:
         """Of every topic. Raises ClusterError."""
@@ -156,23 +159,44 @@ class Cluster:
         self, partitions: Iterable[TopicPartition], brokers: Iterable[int]
     ) -> dict[tuple[int, TopicPartition], int]:
         """Bytes on disk by broker and partition (DescribeLogDirs); empty before Kafka 1.0. Raises ClusterError."""
+        return self._logs(partitions, brokers)[0]
+
+    def copying(self, brokers: Iterable[int]) -> frozenset[int]:
+        """Return those of these brokers that copy any replica between their disks. Raises ClusterError."""
+        logs = self._describe_logs(None, brokers)
+        return frozenset(broker for broker, _, partition, _ in logs if partition.get("is_future_key", False))
+
+    def _logs(
+        self, partitions: Iterable[TopicPartition], brokers: Iterable[int]
+    ) -> tuple[dict[tuple[int, TopicPartition], int], dict[tuple[int, TopicPartition], LogDirectory]]:
+        """Return size and directory by broker and partition."""
         asked: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            asked.setdefault(topic, []).append(partition)
-        if not asked:
-            return {}
-        ask = partial(self._client.describe_log_dirs, asked, brokers=sorted(brokers))
-        answers = self._ask("describing log dirs", ask, unsupported=[])
-        return {
-            (answer["broker"], TopicPartition(topic["name"], partition["partition_index"])): partition["partition_size"]
-            for answer in answers
-            for log_dir in answer["log_dirs"]
-            if _is_online(answer["broker"], log_dir)
-            for topic in log_dir["topics"]
-            for partition in topic["partitions"]
+        for topic, number in partitions:
+            asked.setdefault(topic, []).append(number)
+        sizes: dict[tuple[int, TopicPartition], int] = {}
+        paths: dict[tuple[int, TopicPartition], str] = {}
+        copies: dict[tuple[int, TopicPartition], int] = {}
+        for broker, topic, partition, path in self._describe_logs(asked, brokers) if asked else ():
+            replica = (broker, TopicPartition(topic, partition["partition_index"]))
             # A copy on its way to another disk of the same broker.
-            if not partition.get("is_future_key", False)
-        }
+            if partition.get("is_future_key", False):
+                copies[replica] = partition["partition_size"]
+            else:
+                sizes[replica], paths[replica] = partition["partition_size"], path
+        both = {replica: LogDirectory(paths.get(replica, ""), copies.get(replica)) for replica in paths | copies}
+        return sizes, both
+
+    def _describe_logs(
+        self, asked: dict[str, list[int]] | None, brokers: Iterable[int]
+    ) -> Iterator[tuple[int, str, dict[str, Any], str]]:
+        """Yield broker, topic, the partition's log and the directory that it is in. `asked`: None for every topic."""
+        ask = partial(self._client.describe_log_dirs, asked, brokers=sorted(brokers))
+        for answer in self._ask("describing log dirs", ask, unsupported=[]):
+            for log_dir in answer["log_dirs"]:
+                if _is_online(answer["broker"], log_dir):
+                    for topic in log_dir["topics"]:
+                        for partition in topic["partitions"]:
+                            yield answer["broker"], topic["name"], partition, log_dir["log_dir"]
 
     def throttles(self, topics: Iterable[str], brokers: Iterable[int]) -> list[NativeThrottle]:
         """The broker's own quotas that are set on these topics and brokers. Raises ClusterError."""
@@ -189,14 +213,24 @@ class Cluster:
                     found.append(NativeThrottle("broker", "", key, config["value"] or ""))
         return list(dict.fromkeys(found))
 
-    def remove(self, throttles: Iterable[NativeThrottle]) -> None:
-        """Delete these configs. Raises ClusterError."""
-        by_resource: dict[tuple[str, str], dict[str, Any]] = {}
-        for throttle in throttles:
-            by_resource.setdefault(throttle[:2], {})[throttle.key] = (AlterConfigOp.DELETE, None)
-        resources = [ConfigResource(_RESOURCES[kind], name, keys) for (kind, name), keys in by_resource.items()]
-        change = partial(self._client.alter_configs, resources, raise_on_unknown=False)
-        answers = self._ask("deleting configs", change) if resources else {}
+    def remove(self, left: Sequence[NativeLeftover]) -> None:
+        """Delete these configs, or set what is left of them; those of brokers first. Raises ClusterError."""
+        for kind in ("broker", "topic"):
+            by_name: dict[str, dict[str, Any]] = {}
+            for throttle, becomes in left:
+                if throttle.kind == kind:
+                    change = AlterConfigOp.DELETE if becomes is None else AlterConfigOp.SET
+                    by_name.setdefault(throttle.name, {})[throttle.key] = (change, becomes)
+            self._alter([ConfigResource(_RESOURCES[kind], name, keys) for name, keys in by_name.items()])
+
+    def _alter(self, resources: list[ConfigResource]) -> None:
+        try:
+            change = partial(self._client.alter_configs, resources, raise_on_unknown=False)
+            answers = self._ask("changing configs", change) if resources else {}
+        except ValueError as error:
+            # Without IncrementalAlterConfigs, whatever is not sent again is lost, and passwords cannot be read.
+            why = "brokers before 2.3 cannot delete one config and keep the others: kafka-configs --delete-config can"
+            raise ClusterError(f"changing configs: {why}") from error
         refused = [
             f"{kind} {name}: {answer}"
             for kind, names in answers.items()
@@ -204,7 +238,7 @@ class Cluster:
             if answer != "OK"
         ]
         if refused:
-            raise ClusterError([f"deleting configs: {refusal}" for refusal in refused])
+            raise ClusterError([f"changing configs: {refusal}" for refusal in refused])
 
     def _partitions(self, topics: Sequence[str] | None) -> dict[TopicPartition, PartitionState]:
         asked = None if topics is None else list(topics)

@@ -16,6 +16,7 @@ from proxy.quotas import format_rate
 from reassignment import (
     Capacity,
     Deadline,
+    Document,
     Load,
     MoveMap,
     Size,
@@ -33,7 +34,7 @@ from .stretches import Part, Stretch, seconds_by
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from reassignment import Document, Rates, RoleName
+    from reassignment import Rates, RoleName
 
     from .view import ClusterView, PartitionState
 
@@ -133,7 +134,7 @@ def ground_of_files(proposed: Document, current: Document, total_bytes: float | 
     really = moving(moves)
     each = None if total_bytes is None else total_bytes / max(len(really), 1)
     sizes = {} if each is None else {partition: Size(None, each) for partition in really}
-    return Ground(moves, sizes, warnings=tuple(_about_disks(proposed)))
+    return Ground(moves, sizes, warnings=tuple(_about_disks(proposed, current)))
 
 
 def ground_of_cluster(
@@ -167,7 +168,8 @@ def ground_of_cluster(
         for partition, state in view.partitions.items()
         if partition in moves and state.leader is not None and (state.leader, partition) in view.sizes
     }
-    warnings = (*_about_disks(proposed), *_about_cluster(moves, proposed, view))
+    directories = {replica: found.path for replica, found in view.directories.items()}
+    warnings = (*_about_disks(proposed, Document(current, directories)), *_about_cluster(moves, proposed, view))
     return Ground(moves, sizes, inflow, warnings)
 
 
@@ -208,10 +210,17 @@ def inflow_of(
     return inflow
 
 
-def _about_disks(proposed: Document) -> Iterator[str]:
-    if proposed.log_dirs:
-        names = _named(proposed.log_dirs)
-        yield f"{names}: log_dirs move data between disks of a broker, which the sidecar never sees: not throttled"
+def _about_disks(proposed: Document, current: Document) -> Iterator[str]:
+    """A replica that stays on its broker is copied from disk to disk there; one that is new there comes over the
+    network, like any other."""
+    found = dict.fromkeys(
+        partition
+        for (broker, partition), wanted in proposed.directories.items()
+        if broker in current.assignment.get(partition, ()) and current.directories.get((broker, partition)) != wanted
+    )
+    if found:
+        names = _named(tuple(found))
+        yield f"{names}: log_dirs copy replicas between disks of a broker, which the sidecar never sees: not throttled"
 
 
 def _about_cluster(moves: MoveMap, proposed: Document, view: ClusterView) -> Iterator[str]:

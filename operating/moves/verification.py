@@ -1,8 +1,7 @@
 """How far a reassignment has come, and whether anything of its throttle is left behind.
 
-Pure: a look at the cluster and the text of a quotas file in, findings out. Invariant: a throttle is called left behind
-only if it names what this reassignment moved, or throttles nothing any more. A throttle that is there for another
-reason is told as a note.
+Pure: a look at the cluster in, findings out. Invariant: a partition is done only if its replicas are in place, in sync,
+and in the log directories that the reassignment names.
 """
 
 from __future__ import annotations
@@ -11,11 +10,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from .native_throttle import NativeFindings
+
 if TYPE_CHECKING:
-    from reassignment import Assignment, TopicPartition
+    from reassignment import Document, TopicPartition
 
     from .leftovers import FileLeftover
-    from .view import ClusterView, NativeThrottle
+    from .view import ClusterView
 
 
 class Stage(Enum):
@@ -25,11 +26,14 @@ class Stage(Enum):
     MOVING = "moving"
     ELSEWHERE = "moving to other replicas than these"
     BEHIND = "in place, but not in sync"
+    ON_DISKS = "in place, but copied between the disks of a broker"
+    AWAY = "in place, but not in sync, and its broker does not answer"
+    OTHER_DISK = "in place, but not in the log directory that it shall be in"
     NOT_STARTED = "not started, or cancelled"
     MISSING = "no such partition"
 
 
-UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND})
+UNDER_WAY = frozenset({Stage.MOVING, Stage.ELSEWHERE, Stage.BEHIND, Stage.ON_DISKS})
 """As long as a partition is in one of these stages, its throttle is of use."""
 
 
@@ -62,7 +66,7 @@ class Verification:
 
     progress: tuple[Progress, ...]
     file: tuple[FileLeftover, ...] = ()
-    native: tuple[NativeThrottle, ...] = ()
+    native: NativeFindings = NativeFindings()  # noqa: RUF009 - a tuple
     sidecars: tuple[SidecarLeftover, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -75,16 +79,24 @@ class Verification:
         return any(found.stage in UNDER_WAY for found in self.progress)
 
     @property
+    def is_away(self) -> bool:
+        """Whether a replica is missing only because its broker does not answer. No throttle helps it now, but it will
+        catch up under one when it returns."""
+        return any(found.stage is Stage.AWAY for found in self.progress)
+
+    @property
     def clean(self) -> bool:
-        return not (self.file or self.native or self.sidecars)
+        """Whether nothing is left; what was not looked at may be."""
+        return not (self.file or self.native.left or self.native.silent or self.sidecars)
 
 
-def progress(proposed: Assignment, view: ClusterView) -> tuple[Progress, ...]:
-    """Where every partition is, in order."""
-    return tuple(_progress(partition, target, view) for partition, target in sorted(proposed.items()))
+def progress(move: Document, view: ClusterView) -> tuple[Progress, ...]:
+    """Return where every partition is, in order."""
+    return tuple(_progress(partition, move, view) for partition in sorted(move.assignment))
 
 
-def _progress(partition: TopicPartition, target: tuple[int, ...], view: ClusterView) -> Progress:
+def _progress(partition: TopicPartition, move: Document, view: ClusterView) -> Progress:
+    target = move.assignment[partition]
     state = view.partitions.get(partition)
     if state is None:
         return Progress(partition, Stage.MISSING, target)
@@ -94,6 +106,9 @@ def _progress(partition: TopicPartition, target: tuple[int, ...], view: ClusterV
     if at_leader is not None:
         left = sum(max(at_leader - view.sizes.get((broker, partition), 0), 0) for broker in missing)
     stage = _stage(partition, target, view)
+    if stage is Stage.DONE:
+        stage, copied = _on_disks(partition, move, view)
+        left = copied or left
     return Progress(partition, stage, target, state.replicas, state.in_sync, left)
 
 
@@ -106,23 +121,23 @@ def _stage(partition: TopicPartition, target: tuple[int, ...], view: ClusterView
         # Brokers before 2.4 do not say what moves. While a partition moves, it has its old and its new replicas.
         old_and_new = view.ongoing is None and set(target) < set(state.replicas)
         return Stage.MOVING if old_and_new else Stage.NOT_STARTED
-    return Stage.DONE if set(target) <= set(state.in_sync) else Stage.BEHIND
+    missing = set(target) - set(state.in_sync)
+    if not missing:
+        return Stage.DONE
+    return Stage.BEHIND if missing & view.brokers else Stage.AWAY
 
 
-def native_leftovers(
-    found: list[NativeThrottle], proposed: Assignment, view: ClusterView
-) -> tuple[tuple[NativeThrottle, ...], tuple[str, ...]]:
-    """Return which of the brokers' own throttles to delete, and notes about those that stay.
-
-    As kafka-reassign-partitions --verify does: the lists of topics go at once, and the rates of all brokers only when
-    nothing else moves in the cluster.
-    """
-    others = sorted(set(view.ongoing or ()) - set(proposed))
-    of_all = [throttle for throttle in found if not throttle.name]
-    notes = [f"{throttle}: of every broker; take it back with kafka-configs --entity-default" for throttle in of_all]
-    mine = [throttle for throttle in found if throttle.name]
-    if others:
-        rates = [throttle for throttle in mine if throttle.kind == "broker"]
-        notes += [f"{throttle}: left, {others[0]} still moves by another reassignment" for throttle in rates]
-        mine = [throttle for throttle in mine if throttle.kind == "topic"]
-    return tuple(mine), tuple(notes)
+def _on_disks(partition: TopicPartition, move: Document, view: ClusterView) -> tuple[Stage, int]:
+    """Return the stage of a partition whose replicas are in place and in sync, and the bytes that its copies lack. As
+    ReassignPartitionsCommand.findLogDirMoveStates: while there is a copy, the replica moves."""
+    stage, lacking = Stage.DONE, 0
+    for broker in move.assignment[partition]:
+        wanted, found = move.directories.get((broker, partition)), view.directories.get((broker, partition))
+        if wanted is None:
+            continue
+        if found is not None and found.copied_bytes is not None:
+            stage = Stage.ON_DISKS
+            lacking += max(view.sizes.get((broker, partition), 0) - found.copied_bytes, 0)
+        elif stage is Stage.DONE and (found is None or found.path != wanted):
+            stage = Stage.OTHER_DISK
+    return stage, lacking

@@ -35,11 +35,13 @@ def verify_json(found: Verification, *, removed: Sequence[str]) -> Json:
                 {"file": left.file, "key": str(left.place), "value": left.value, "becomes": left.becomes}
                 for left in found.file
             ],
-            "cluster": [left._asdict() for left in found.native],
+            "cluster": [{**left.throttle._asdict(), "becomes": left.becomes} for left in found.native.left],
             "sidecars": [left._asdict() for left in found.sidecars],
         },
+        "waits_for": found.native.waits_for or None,
+        "silent_brokers": found.native.silent,
         "removed": removed,
-        "notes": found.notes,
+        "notes": [*found.notes, *found.native.notes],
     }
 
 
@@ -62,9 +64,12 @@ def verify_table(found: Verification, *, removed: Sequence[str]) -> RenderableTy
     if waiting:
         parts += [Text(), _table(waiting), Text()]
     parts += [Text(f"removed: {line}") for line in removed]
-    label, style = ("in force", "") if found.under_way else ("left behind", "yellow")
+    in_use = found.under_way or found.native.waits_for
+    label, style = ("in force", "") if in_use else ("left behind", "yellow")
     parts += [Text(f"{label}: {line}", style=style) for line in left_behind(found)]
-    parts += [Text(f"note: {note}") for note in found.notes]
+    parts += [Text(f"note: {note}") for note in (*found.notes, *found.native.notes)]
+    if found.native.silent:
+        parts.append(Text(_silent(found.native.silent), style="yellow"))
     parts.append(_verdict(found))
     return Group(*parts)
 
@@ -81,7 +86,12 @@ def summary(found: Verification) -> str:
 
 def left_behind(found: Verification) -> list[str]:
     """One line for each throttle that is left."""
-    return [*(f"{left.file}: {left}" for left in found.file), *map(str, found.native), *map(str, found.sidecars)]
+    return [*(f"{left.file}: {left}" for left in found.file), *map(str, found.native.left), *map(str, found.sidecars)]
+
+
+def _silent(brokers: Sequence[int]) -> str:
+    who = f"broker {brokers[0]} does" if len(brokers) == 1 else f"brokers {', '.join(map(str, brokers))} do"
+    return f"not known: {who} not answer; throttles of the brokers' own may be left there"
 
 
 def _table(waiting: list[Progress]) -> Table:
@@ -103,9 +113,18 @@ def _verdict(found: Verification) -> Text:
         return Text("done, and nothing is left behind", style="green")
     if found.under_way:
         return Text("not done: the throttle stays until it is", style="yellow")
-    if found.sidecars and not (found.file or found.native):
+    done = "done" if found.done else "not done, and nothing of it is under way"
+    if found.native.waits_for and found.native.left:
+        return Text(f"{done}; {found.native.waits_for}: Kafka's own throttle stays until then", style="yellow")
+    if found.is_away or found.native.silent:
+        ask = "; to remove what is left although they do not answer: --remove --force" if _removable(found) else ""
+        return Text(f"{done}, as far as brokers answer{ask}", style="yellow")
+    if found.sidecars and not (found.file or found.native.left):
         return Text("a sidecar still throttles: the quotas file that it reads is another one", style="yellow")
     if not found.clean:
-        done = "done" if found.done else "not done, and nothing of it is under way"
         return Text(f"{done}; to remove what is left behind: the same command with --remove", style="yellow")
     return Text("not done, and nothing is left behind", style="yellow")
+
+
+def _removable(found: Verification) -> bool:
+    return bool(found.file or found.native.left)

@@ -12,11 +12,8 @@ if TYPE_CHECKING:
     Sizes = Mapping[tuple[int, TopicPartition], int]
     """Bytes on disk by broker and partition."""
 
-BROKER_KEYS = (
-    "leader.replication.throttled.rate",
-    "follower.replication.throttled.rate",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-)
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+BROKER_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate", LOG_DIR_RATE)
 """What kafka-reassign-partitions sets on brokers, and its --verify takes back."""
 TOPIC_KEYS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 
@@ -29,6 +26,17 @@ class PartitionState(NamedTuple):
     in_sync: tuple[int, ...]
 
 
+class LogDirectory(NamedTuple):
+    """Where a broker has a replica.
+
+    path: of the log directory; empty if nothing but a copy is there.
+    copied_bytes: the size of the copy that the broker is making in another directory; None if it makes none.
+    """
+
+    path: str
+    copied_bytes: int | None = None
+
+
 class ClusterView(NamedTuple):
     """One look at a cluster.
 
@@ -36,12 +44,14 @@ class ClusterView(NamedTuple):
     ongoing: every reassignment under way; None if the brokers cannot tell (before 2.4, KIP-455).
     sizes: of those partitions' replicas; empty if the brokers did not say.
     brokers: that are alive.
+    directories: of those partitions' replicas, by broker and partition; empty if the brokers did not say.
     """
 
     partitions: Mapping[TopicPartition, PartitionState]
     ongoing: Mapping[TopicPartition, Ongoing] | None
     sizes: Sizes
     brokers: frozenset[int]
+    directories: Mapping[tuple[int, TopicPartition], LogDirectory] = {}
 
 
 class NativeThrottle(NamedTuple):
@@ -57,3 +67,16 @@ class NativeThrottle(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name or 'default'}: {self.key} = {self.value or '(empty)'}"
+
+
+class NativeConfigs(NamedTuple):
+    """What brokers show of their own throttles.
+
+    throttles: that are set on topics and brokers.
+    answered: the brokers that showed theirs.
+    copying: brokers that copy any replica between their disks, of those for which it was asked.
+    """
+
+    throttles: tuple[NativeThrottle, ...] = ()
+    answered: frozenset[int] = frozenset()
+    copying: frozenset[int] = frozenset()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from reassignment import Capacity, Deadline
+from reassignment import Capacity, Deadline, ReassignmentError, text_of
 
 from .. import moves as moves_job
 from .. import replay as replay_job
@@ -269,9 +269,11 @@ def plan_command(
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return text_of(path.read_bytes(), str(path))
+    except OSError as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
+    except ReassignmentError as error:
+        raise InputError(str(error)) from error
 
 
 @click.command("generate", short_help="Journals of a cluster that never was, to try jobs with.")

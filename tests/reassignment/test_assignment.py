@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import codecs
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reassignment import Heading, ReassignmentError, TopicPartition, has_heading, read_assignment
+from reassignment import Heading, ReassignmentError, TopicPartition, has_heading, read_assignment, text_of
 
 FOO_0 = '{"topic":"foo","partition":0,"replicas":[1,2,3]}'
 TOOL = """Current partition replica assignment
@@ -27,7 +28,7 @@ def test_kafkas_json_is_read() -> None:
         "r.json",
     )
     assert found.assignment == {TopicPartition("foo", 0): (1, 2, 3), TopicPartition("foo", 1): (3, 4, 5)}
-    assert found.log_dirs == ()
+    assert found.directories == {}
 
 
 def test_moves_between_disks_are_told() -> None:
@@ -37,7 +38,12 @@ def test_moves_between_disks_are_told() -> None:
         '[{"topic":"foo","partition":0,"replicas":[1,2,3],"log_dirs":["/tmp/a","/tmp/b","/tmp/c"]}]}',
         "r.json",
     )
-    assert found.log_dirs == (TopicPartition("foo", 0),)
+    foo = TopicPartition("foo", 0)
+    assert found.directories == {(1, foo): "/tmp/a", (2, foo): "/tmp/b", (3, foo): "/tmp/c"}
+    some = read_assignment(
+        '{"partitions":[{"topic":"foo","partition":0,"replicas":[1,2],"log_dirs":["any","/tmp/b"]}]}', "r.json"
+    )
+    assert some.directories == {(2, foo): "/tmp/b"}
 
 
 @pytest.mark.parametrize(
@@ -115,6 +121,63 @@ def test_the_output_of_kafkas_tool_is_read_as_it_is(wanted: Heading, replicas: t
     """ReassignPartitionsCommand.generateAssignment prints both, executeAssignment the current one alone."""
     assert has_heading(TOOL, wanted)
     assert read_assignment(TOOL, "out.txt", wanted=wanted).assignment == {TopicPartition("foo", 0): replicas}
+
+
+FORMATTED = """$ kafka-reassign-partitions.sh --generate ...
+Current partition replica assignment
+{
+  "version": 1,
+  "partitions": [ {"topic": "foo", "partition": 0, "replicas": [1, 2]} ]
+}
+
+Proposed partition reassignment configuration
+
+{
+  "version": 1,
+  "partitions": [
+    {
+      "topic": "foo",
+      "partition": 0,
+      "replicas": [2, 3]
+    }
+  ]
+}
+
+Save this to use as the --reassignment-json-file option during rollback {or not}
+$
+"""
+
+
+@pytest.mark.parametrize(("wanted", "replicas"), [(Heading.CURRENT, (1, 2)), (Heading.PROPOSED, (2, 3))])
+def test_the_output_may_be_formatted(wanted: Heading, replicas: tuple[int, ...]) -> None:
+    """Only one line was taken."""
+    assert read_assignment(FORMATTED, "out.txt", wanted=wanted).assignment == {TopicPartition("foo", 0): replicas}
+
+
+def test_a_mistake_in_formatted_output_has_its_line() -> None:
+    with pytest.raises(ReassignmentError, match=r"out.txt: line 17: not JSON: "):
+        read_assignment(FORMATTED.replace("[2, 3]", "[2, 3"), "out.txt")
+    with pytest.raises(ReassignmentError, match='no JSON below "Current partition replica assignment"'):
+        read_assignment(
+            "Current partition replica assignment\n" + FORMATTED[FORMATTED.index("Proposed") :],
+            "o",
+            wanted=Heading.CURRENT,
+        )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+def test_what_powershell_writes_is_read(encoding: str) -> None:
+    """Its `>` writes UTF-16 with a byte order mark, and its Out-File -Encoding utf8 one before UTF-8."""
+    marks = {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}
+    content = marks.get(encoding, b"") + TOOL.replace("foo", "\u00e9t\u00e9").replace("\n", "\r\n").encode(encoding)
+    found = read_assignment(text_of(content, "out.txt"), "out.txt")
+    assert found.assignment == {TopicPartition("\u00e9t\u00e9", 0): (2, 3)}
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe{", b"{\xe9}"])
+def test_text_that_cannot_be_decoded_is_said(content: bytes) -> None:
+    with pytest.raises(ReassignmentError, match=r"r.json: cannot be read: .* codec can't decode"):
+        text_of(content, "r.json")
 
 
 @given(

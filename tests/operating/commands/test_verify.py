@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Sidecar = Callable[..., Result]
 
 LEADER_RATE = "leader.replication.throttled.rate"
+FOLLOWER_RATE = "follower.replication.throttled.rate"
+LOG_DIR_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LEADER_LIST = "leader.replication.throttled.replicas"
 FOLLOWER_LIST = "follower.replication.throttled.replicas"
 QUOTAS = f"""\
@@ -35,6 +37,7 @@ follower.replication.throttled.rate = 7
 {FOLLOWER_LIST} = "0:104"
 """
 CONFIGS = {
+    ("topic", "orders", LEADER_LIST): ("0:101", "DYNAMIC_TOPIC_CONFIG"),
     ("topic", "orders", FOLLOWER_LIST): ("0:104", "DYNAMIC_TOPIC_CONFIG"),
     ("broker", "101", LEADER_RATE): ("5000", "DYNAMIC_BROKER_CONFIG"),
 }
@@ -81,7 +84,7 @@ def bench(tmp_path: Path, sidecar: Sidecar, monkeypatch: pytest.MonkeyPatch) -> 
     made = Bench(tmp_path, sidecar)
 
     @contextmanager
-    def connected(*_: object) -> Iterator[Cluster]:
+    def connected(**_: object) -> Iterator[Cluster]:
         yield Cluster(made.client)
 
     monkeypatch.setattr(verify_command, "connected", connected)
@@ -119,6 +122,7 @@ def test_what_is_left_behind_is_named_and_kept_until_told(bench: Bench) -> None:
     assert result.stdout.splitlines()[1:] == [
         f'left behind: {bench.quotas}: topics.orders.{FOLLOWER_LIST} = "0:104"',
         f"left behind: {bench.quotas}: brokers.104.follower.replication.throttled.rate = 7",
+        f"left behind: topic orders: {LEADER_LIST} = 0:101",
         f"left behind: topic orders: {FOLLOWER_LIST} = 0:104",
         f"left behind: broker 101: {LEADER_RATE} = 5000",
         "done; to remove what is left behind: the same command with --remove",
@@ -131,7 +135,7 @@ def test_what_is_left_behind_is_removed_when_told(bench: Bench) -> None:
     bench.client.configs = dict(CONFIGS)
     result = bench.verify("--remove")
     assert result.exit_code == 0, result.output
-    assert sum(line.startswith("removed: ") for line in result.stdout.splitlines()) == 4
+    assert sum(line.startswith("removed: ") for line in result.stdout.splitlines()) == 5
     assert result.stdout.splitlines()[-1] == "done, and nothing is left behind"
     assert (bench.quotas.read_text(), bench.client.configs) == ("# ours\n", {})
 
@@ -243,6 +247,103 @@ def test_a_sidecar_that_reads_another_file_is_said(bench: Bench, monkeypatch: py
     ]
     # Brokers and sidecars are given their time to hear of it.
     assert 5 <= bench.now < 5.2
+
+
+def test_nothing_of_kafkas_own_goes_while_another_partition_moves(bench: Bench) -> None:
+    """Both lists of the topic went, the other partition continued unthrottled, and it was "done, and nothing is left
+    behind", exit status 0."""
+    bench.client.partitions["orders", 1] = (101, [101, 104], [101])
+    bench.client.ongoing = {("orders", 1): ([101, 104], [104], [])}
+    bench.client.configs = dict(CONFIGS)
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.client.configs) == (1, CONFIGS)
+    lines = result.stdout.splitlines()
+    assert f"in force: topic orders: {LEADER_LIST} = 0:101" in lines
+    assert lines[-1] == "done; orders-1 is still moving: Kafka's own throttle stays until then"
+    assert bench.now == 0
+
+
+def test_a_broker_that_is_down_is_named_and_its_lists_stay(bench: Bench) -> None:
+    """Its rate was not looked at, and it was "nothing is left behind", exit status 0."""
+    bench.client.configs = CONFIGS | {("topic", "orders", LEADER_LIST): ("0:101,0:102", "DYNAMIC_TOPIC_CONFIG")}
+    bench.client.brokers.remove(101)
+    # 101 was the source; the partition is on 102 and 104 now.
+    bench.client.partitions["orders", 0] = (102, [102, 104], [102, 104])
+    bench.move.write_text('{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[102,104]}]}')
+    bench.client.configs["broker", "104", FOLLOWER_RATE] = ("5000", "DYNAMIC_BROKER_CONFIG")
+    del bench.client.configs["broker", "101", LEADER_RATE]
+    result = bench.verify("--remove")
+    assert result.exit_code == 1
+    assert f"removed: broker 104: {FOLLOWER_RATE} = 5000" in result.stdout
+    assert f"left behind: topic orders: {LEADER_LIST} = 0:101,0:102" in result.stdout
+    assert result.stdout.splitlines()[-2:] == [
+        "not known: broker 101 does not answer; throttles of the brokers' own may be left there",
+        "done, as far as brokers answer; to remove what is left although they do not answer: --remove --force",
+    ]
+    result = bench.verify("--remove", "--force")
+    assert (result.exit_code, bench.client.configs) == (0, {}), result.output
+    assert result.stdout.splitlines()[-1] == "done, and nothing is left behind"
+
+
+def test_a_replica_that_is_dead_is_named_and_the_operator_may_insist(bench: Bench) -> None:
+    """The reassignment is completed, and a replica that stays is dead: it was in the way for ever."""
+    bench.client.brokers.remove(101)
+    bench.client.partitions["orders", 0] = (104, [101, 104], [104])
+    bench.client.configs = {place: found for place, found in CONFIGS.items() if place[0] == "topic"}
+    bench.quotas.write_text(QUOTAS)
+    before = dict(bench.client.configs)
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.client.configs, bench.quotas.read_text()) == (1, before, QUOTAS)
+    assert "in place, but not in sync, and its broker does not answer" in " ".join(result.stdout.split())
+    result = bench.verify("--remove", "--force")
+    assert (result.exit_code, bench.client.configs, bench.quotas.read_text()) == (3, {}, "# ours\n")
+    assert result.stdout.splitlines()[-1].startswith("not done, and nothing of it is under way, as far as brokers")
+
+
+def test_standing_throttles_stay(bench: Bench) -> None:
+    standing = {
+        ("topic", "orders", LEADER_LIST): ("*", "DYNAMIC_TOPIC_CONFIG"),
+        ("topic", "orders", FOLLOWER_LIST): ("*", "DYNAMIC_TOPIC_CONFIG"),
+        ("broker", "101", LEADER_RATE): ("20971520", "DYNAMIC_BROKER_CONFIG"),
+        ("broker", "104", FOLLOWER_RATE): ("20971520", "DYNAMIC_BROKER_CONFIG"),
+    }
+    bench.client.configs = dict(standing)
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.client.configs) == (0, standing)
+    assert f"note: topic orders: {LEADER_LIST} = *: not by this move: it stays" in result.stdout
+
+
+def test_the_lists_of_every_topic_are_asked_before_a_rate_goes(bench: Bench) -> None:
+    bench.client.configs = CONFIGS | {("topic", "clicks", LEADER_LIST): ("0:101", "DYNAMIC_TOPIC_CONFIG")}
+    bench.client.partitions["clicks", 0] = (101, [101], [101])
+    result = bench.verify("--remove")
+    assert result.exit_code == 0, result.output
+    assert set(bench.client.configs) == {("broker", "101", LEADER_RATE), ("topic", "clicks", LEADER_LIST)}
+
+
+def test_preserved_throttles_are_not_looked_at(bench: Bench) -> None:
+    """Kafka's own word for it. Whoever may not see configs can verify this way as well."""
+    bench.client.configs = dict(CONFIGS)
+    bench.client.errors["describe_configs"] = KafkaError("not allowed")
+    result = bench.verify("--remove", "--preserve-throttles")
+    assert (result.exit_code, bench.client.configs) == (0, CONFIGS), result.output
+
+
+def test_a_copy_between_disks_keeps_its_throttle(bench: Bench) -> None:
+    """It was done at once, and the throttle was deleted during the copy."""
+    bench.move.write_text(
+        '{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[101,104],"log_dirs":["any","/b"]}]}'
+    )
+    configs = {("broker", "104", LOG_DIR_RATE): ("1048576", "DYNAMIC_BROKER_CONFIG")}
+    bench.client.configs, bench.client.copies = dict(configs), {(104, "orders", 0): 400}
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.client.configs) == (1, configs)
+    assert result.stdout.splitlines()[0] == "0 of 1 partitions are in place, 600 B left"
+    bench.client.copies = {}
+    assert "not in the log directory that it shall be in" in " ".join(bench.verify().stdout.split())
+    bench.move.write_text(bench.move.read_text().replace("/b", "/a"))
+    result = bench.verify("--remove")
+    assert (result.exit_code, bench.client.configs) == (0, {}), result.output
 
 
 def test_json_has_the_same(bench: Bench) -> None:

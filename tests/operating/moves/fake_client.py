@@ -25,7 +25,8 @@ class FakeClient:
     Args:
         partitions: (topic, partition) -> (leader, replicas, in sync); leader -1 for none.
         ongoing: (topic, partition) -> (replicas, adding, removing).
-        sizes: (broker, topic, partition) -> bytes.
+        sizes: (broker, topic, partition) -> bytes, in directory /a.
+        copies: (broker, topic, partition) -> bytes so far, of copies that are being made in directory /b.
         configs: (kind, name, key) -> (value, source).
         errors: method -> what it raises.
     """
@@ -36,11 +37,14 @@ class FakeClient:
         *,
         ongoing: Mapping[tuple[str, int], tuple[list[int], list[int], list[int]]] | None = None,
         sizes: Mapping[tuple[int, str, int], int] | None = None,
+        copies: Mapping[tuple[int, str, int], int] | None = None,
         configs: Mapping[tuple[str, str, str], tuple[str, str]] | None = None,
         errors: Mapping[str, Exception] | None = None,
     ) -> None:
         self.partitions, self.ongoing, self.sizes = dict(partitions), dict(ongoing or {}), dict(sizes or {})
+        self.copies = dict(copies or {})
         self.configs = dict(configs or {})
+        self.brokers = [101, 102, 103, 104, 105]
         self.errors = dict(errors or {})
         self.log_dir_error = self.topic_error = 0
         self.refusal = "OK"
@@ -72,37 +76,42 @@ class FakeClient:
 
     def describe_cluster(self) -> dict[str, Any]:
         self._ask("describe_cluster")
-        return {"brokers": [{"broker_id": n, "is_fenced": n == 105} for n in (101, 102, 103, 104, 105)]}
+        return {"brokers": [{"broker_id": n, "is_fenced": n == 105} for n in self.brokers]}
 
     def list_partition_reassignments(self) -> dict[Place, dict[str, list[int]]]:
         self._ask("list_partition_reassignments")
         names = ("replicas", "adding_replicas", "removing_replicas")
         return {Place(*place): dict(zip(names, move, strict=True)) for place, move in self.ongoing.items()}
 
-    def describe_log_dirs(self, topics: Mapping[str, list[int]], brokers: list[int]) -> list[dict[str, Any]]:
+    def describe_log_dirs(self, topics: Mapping[str, list[int]] | None, brokers: list[int]) -> list[dict[str, Any]]:
         self._ask("describe_log_dirs")
         return [
             {
                 "broker": broker,
                 "log_dirs": [
-                    {
-                        "error_code": self.log_dir_error,
-                        "topics": [
-                            {
-                                "name": topic,
-                                "partitions": [
-                                    {"partition_index": n, "partition_size": size, "is_future_key": False}
-                                    for (where, name, n), size in self.sizes.items()
-                                    if (where, name) == (broker, topic) and n in asked
-                                ],
-                            }
-                            for topic, asked in topics.items()
-                        ],
-                    }
+                    self._log_dir(broker, "/a", self.sizes, topics),
+                    self._log_dir(broker, "/b", self.copies, topics),
                 ],
             }
             for broker in brokers
         ]
+
+    def _log_dir(
+        self, broker: int, path: str, logs: Mapping[tuple[int, str, int], int], asked: Mapping[str, list[int]] | None
+    ) -> dict[str, Any]:
+        mine = {(topic, n): size for (where, topic, n), size in logs.items() if where == broker}
+        topics = [
+            {
+                "name": topic,
+                "partitions": [
+                    {"partition_index": n, "partition_size": size, "is_future_key": logs is self.copies}
+                    for (name, n), size in mine.items()
+                    if name == topic and (asked is None or n in asked.get(topic, ()))
+                ],
+            }
+            for topic in sorted({name for name, _ in mine})
+        ]
+        return {"error_code": self.log_dir_error, "log_dir": path, "topics": topics}
 
     def describe_configs(self, resources: Iterable[Any]) -> dict[str, dict[str, dict[str, Any]]]:
         self._ask("describe_configs")
@@ -121,10 +130,11 @@ class FakeClient:
         answer: dict[str, dict[str, str]] = {}
         for resource in resources:
             kind = _KINDS[resource.resource_type]
-            for key, (operation, _) in resource.configs.items():
-                assert operation is AlterConfigOp.DELETE
+            for key, (operation, value) in resource.configs.items():
                 if self.refusal == "OK":
-                    del self.configs[kind, resource.name, key]
+                    _, source = self.configs.pop((kind, resource.name, key))
+                    if operation is AlterConfigOp.SET:
+                        self.configs[kind, resource.name, key] = (value, source)
             answer.setdefault(kind, {})[resource.name] = self.refusal
         return answer
 

@@ -11,8 +11,9 @@ from operating.moves import cluster as cluster_module
 from operating.moves.cluster import Cluster, Connection, connect
 from operating.moves.kafka_python import IncompatibleBrokerVersion, KafkaError, KafkaTimeoutError
 from operating.moves.names import MOST_HOSTS_BYTES
+from operating.moves.native_throttle import NativeLeftover
 from operating.moves.options import connected
-from operating.moves.view import NativeThrottle, PartitionState
+from operating.moves.view import LogDirectory, NativeThrottle, PartitionState
 from proxy.errors import ClusterError, ConfigurationError
 from reassignment import Ongoing, TopicPartition
 from tests.operating.moves.fake_client import FakeClient
@@ -49,7 +50,7 @@ def test_every_partition_is_of_every_topic() -> None:
 
 @pytest.mark.parametrize(
     ("method", "unknown"),
-    [("list_partition_reassignments", {"ongoing": None}), ("describe_log_dirs", {"sizes": {}})],
+    [("list_partition_reassignments", {"ongoing": None}), ("describe_log_dirs", {"sizes": {}, "directories": {}})],
 )
 def test_old_brokers_are_not_asked_for_more_than_they_know(method: str, unknown: dict[str, object]) -> None:
     """Before 2.4 nobody lists reassignments (KIP-455), before 1.0 nobody tells sizes (KIP-113)."""
@@ -112,7 +113,7 @@ def test_only_throttles_that_were_set_are_found() -> None:
 def test_throttles_are_removed_and_nothing_else_is() -> None:
     client = orders(configs=THROTTLED)
     found = Cluster(client).throttles(["orders"], [101])
-    Cluster(client).remove([throttle for throttle in found if throttle.name])
+    Cluster(client).remove([NativeLeftover(throttle) for throttle in found if throttle.name])
     assert client.configs.keys() == THROTTLED.keys() - {
         ("topic", "orders", LEADER_LIST),
         ("broker", "101", LEADER_RATE),
@@ -120,11 +121,41 @@ def test_throttles_are_removed_and_nothing_else_is() -> None:
     Cluster(client).remove([])
 
 
+def test_what_others_have_in_a_list_stays_and_brokers_come_first() -> None:
+    """The lists say whose rates were set: they are the last to go."""
+    client, order = orders(configs=THROTTLED), []
+    client.configs["topic", "orders", LEADER_LIST] = ("0:101,7:102", "DYNAMIC_TOPIC_CONFIG")
+    alter = client.alter_configs
+    client.alter_configs = lambda resources, **more: order.append(resources[0].name) or alter(resources, **more)
+    topic, broker = Cluster(client).throttles(["orders"], [101])[:2]
+    Cluster(client).remove([NativeLeftover(topic, "7:102"), NativeLeftover(broker)])
+    assert order == ["101", "orders"]
+    assert client.configs["topic", "orders", LEADER_LIST][0] == "7:102"
+    assert ("broker", "101", LEADER_RATE) not in client.configs
+
+
+def test_brokers_that_cannot_delete_one_config_are_said() -> None:
+    """Before 2.3 kafka-python raises ValueError: to delete one, it would have to send all others again."""
+    client = orders(errors={"alter_configs": ValueError("Non-incremental AlterConfigsRequest does not support DELETE")})
+    with pytest.raises(ClusterError, match=r"brokers before 2\.3 cannot delete one config"):
+        Cluster(client).remove([NativeLeftover(NativeThrottle("broker", "101", LEADER_RATE, "5"))])
+
+
+def test_a_copy_between_the_disks_of_a_broker_is_seen() -> None:
+    cluster = Cluster(orders(copies={(103, "orders", 0): 200, (102, "clicks", 0): 5}))
+    assert cluster.look(["orders"]).directories == {
+        (101, A): LogDirectory("/a"), (103, A): LogDirectory("/a", 200)
+    }  # fmt: skip
+    assert cluster.look(["orders"]).sizes == {(101, A): 900, (103, A): 300}
+    # Of any topic.
+    assert cluster.copying([101, 102, 103]) == {102, 103}
+
+
 def test_a_refusal_names_whose_config_it_was() -> None:
     client = orders()
     client.refusal = "not allowed"
-    with pytest.raises(ClusterError, match="deleting configs: broker 101: not allowed"):
-        Cluster(client).remove([NativeThrottle("broker", "101", LEADER_RATE, "5")])
+    with pytest.raises(ClusterError, match="changing configs: broker 101: not allowed"):
+        Cluster(client).remove([NativeLeftover(NativeThrottle("broker", "101", LEADER_RATE, "5"))])
 
 
 def test_a_connection_is_closed_after_use(monkeypatch: pytest.MonkeyPatch) -> None:

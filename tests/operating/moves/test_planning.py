@@ -5,7 +5,7 @@ import math
 import pytest
 
 from operating.moves.planning import Ground, Wanted, ground_of_cluster, ground_of_files, inflow_of, plan_move
-from operating.moves.view import ClusterView, PartitionState
+from operating.moves.view import ClusterView, LogDirectory, PartitionState
 from proxy.errors import ConfigurationError
 from reassignment import Capacity, Document, Ongoing, PartitionMove, ReassignmentError, Size, TopicPartition
 
@@ -120,10 +120,24 @@ def test_what_is_odd_about_the_cluster_is_said(change: dict[str, object], warnin
     assert warning in plan_move(ground(VIEW._replace(**change)), Wanted()).warnings
 
 
-def test_disks_are_none_of_ours() -> None:
-    proposed = PROPOSED._replace(log_dirs=(A,))
-    found = ground_of_cluster(proposed, VIEW, written=None, inflow=None)
-    assert found.warnings[0].startswith("orders-0: log_dirs move data between disks")
+DISKS = PROPOSED._replace(directories={(101, A): "/d1", (104, A): "/d2", (104, B): "/d1"})
+
+
+@pytest.mark.parametrize("at", [{}, {(101, A): LogDirectory("/d0"), (104, A): LogDirectory("/d0")}])
+def test_a_replica_that_stays_on_its_broker_is_none_of_ours(at: dict[tuple[int, TopicPartition], LogDirectory]) -> None:
+    """What comes to 104 comes over the network; it was said of that, too, that it is not throttled."""
+    found = ground_of_cluster(DISKS, VIEW._replace(directories=at), written=None, inflow=None)
+    assert found.warnings[0].startswith("orders-0: log_dirs copy replicas between disks")
+    current = Document({A: (101, 102), B: (102, 101), C: (101, 102)})
+    assert ground_of_files(DISKS, current, None).warnings == found.warnings[:1]
+
+
+def test_a_replica_that_stays_in_its_directory_is_not_copied() -> None:
+    """As in the rollback file that kafka-reassign-partitions --execute prints."""
+    at = {(101, A): LogDirectory("/d1")}
+    assert ground_of_cluster(DISKS, VIEW._replace(directories=at), written=None, inflow=None).warnings == ()
+    current = Document({A: (101, 102), B: (102, 101), C: (101, 102)}, {(101, A): "/d1"})
+    assert ground_of_files(DISKS, current, None).warnings == ()
 
 
 def test_a_partition_that_does_not_exist_is_refused() -> None:

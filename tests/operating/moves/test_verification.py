@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from operating.moves.verification import Stage, Verification, native_leftovers, progress
-from operating.moves.view import ClusterView, NativeThrottle, PartitionState
-from reassignment import Ongoing, TopicPartition
+from operating.moves.native_throttle import NativeFindings, NativeLeftover
+from operating.moves.verification import Stage, Verification, progress
+from operating.moves.view import ClusterView, LogDirectory, NativeThrottle, PartitionState
+from reassignment import Document, Ongoing, TopicPartition
 
-A, OTHER = TopicPartition("orders", 0), TopicPartition("clicks", 0)
-TARGET = {A: (101, 103)}
+A = TopicPartition("orders", 0)
+TARGET = Document({A: (101, 103)})
 
 
 def view(
@@ -29,6 +30,8 @@ def view(
     [
         (view(), Stage.DONE, 0),
         (view((101, 103), (101,)), Stage.BEHIND, 600),
+        # Its broker does not answer: nothing moves, and nothing will until it returns.
+        (view((101, 103), (101,))._replace(brokers=frozenset({101, 102})), Stage.AWAY, 600),
         (view((101, 103), (101,), {A: Ongoing((101, 103), (103,), ())}), Stage.MOVING, 600),
         (view((101, 103, 102), (101, 102), {A: Ongoing((101, 103, 102), (103,), (102,))}), Stage.MOVING, 600),
         (view((101, 104), (101,), {A: Ongoing((101, 104), (104,), ())}), Stage.ELSEWHERE, 600),
@@ -55,6 +58,8 @@ def test_where_a_partition_is(seen: ClusterView, stage: Stage, left_bytes: int |
         ([Stage.DONE, Stage.MOVING], False, True),
         ([Stage.DONE, Stage.BEHIND], False, True),
         ([Stage.ELSEWHERE], False, True),
+        ([Stage.DONE, Stage.ON_DISKS], False, True),
+        ([Stage.DONE, Stage.AWAY, Stage.OTHER_DISK], False, False),
         ([Stage.DONE, Stage.NOT_STARTED, Stage.MISSING], False, False),
     ],
 )
@@ -64,22 +69,31 @@ def test_a_throttle_is_of_use_while_something_is_under_way(stages: list[Stage], 
     assert (found.done, found.under_way, found.clean) == (done, under_way, True)
 
 
-LIST = NativeThrottle("topic", "orders", "leader.replication.throttled.replicas", "0:101")
-RATE = NativeThrottle("broker", "101", "leader.replication.throttled.rate", "5000")
-OF_ALL = NativeThrottle("broker", "", "leader.replication.throttled.rate", "9000")
+@pytest.mark.parametrize(
+    ("at", "stage", "left_bytes"),
+    [
+        (LogDirectory("/b"), Stage.DONE, 0),
+        # A copy in /b of which 300 of 400 bytes are there; in mid-copy the replica serves from the old directory.
+        (LogDirectory("/a", 300), Stage.ON_DISKS, 100),
+        # On its way back, or to a third directory: it is not done either.
+        (LogDirectory("/b", 300), Stage.ON_DISKS, 100),
+        # Cancelled, or not begun; or its broker did not say.
+        (LogDirectory("/a"), Stage.OTHER_DISK, 0),
+        (None, Stage.OTHER_DISK, 0),
+    ],
+)
+def test_a_replica_is_in_place_once_it_is_in_its_directory(
+    at: LogDirectory | None, stage: Stage, left_bytes: int
+) -> None:
+    """ReassignPartitionsCommand.findLogDirMoveStates; it was called done while all of it had still to be copied."""
+    seen = view()._replace(sizes={(101, A): 400, (103, A): 400}, directories={} if at is None else {(103, A): at})
+    (found,) = progress(Document(TARGET.assignment, {(103, A): "/b"}), seen)
+    assert (found.stage, found.left_bytes) == (stage, left_bytes)
 
 
-def test_the_brokers_own_throttles_are_left_behind_once_nothing_moves() -> None:
-    mine, notes = native_leftovers([LIST, RATE, OF_ALL], TARGET, view())
-    assert mine == (LIST, RATE)
-    assert len(notes) == 1
-    assert notes[0].startswith("broker default: leader.replication.throttled.rate = 9000: of every broker")
-
-
-def test_rates_stay_while_another_reassignment_needs_them() -> None:
-    """ReassignPartitionsCommand.verifyAssignment clears throttles only when nothing else is ongoing."""
-    mine, notes = native_leftovers([LIST, RATE], TARGET, view(ongoing={OTHER: Ongoing((1, 2), (2,), ())}))
-    assert mine == (LIST,)
-    assert notes == (
-        "broker 101: leader.replication.throttled.rate = 5000: left, clicks-0 still moves by another reassignment",
-    )
+def test_what_was_not_looked_at_is_not_clean() -> None:
+    done = progress(TARGET, view())
+    assert Verification(done).clean
+    assert not Verification(done, native=NativeFindings(silent=(103,))).clean
+    throttle = NativeThrottle("broker", "101", "leader.replication.throttled.rate", "5")
+    assert not Verification(done, native=NativeFindings((NativeLeftover(throttle),))).clean
