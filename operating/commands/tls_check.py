@@ -15,6 +15,7 @@ from proxy.errors import ConfigurationError
 from proxy.http.bearer_token import read_answering_token
 from proxy.network.login import Login
 from proxy.tls.contexts import load
+from proxy.tls.identity import is_trusted
 from proxy.tls.legs import unanswered
 
 if TYPE_CHECKING:
@@ -82,10 +83,24 @@ def keys_lines(report: Json) -> list[str]:
 
 def keys_warnings(settings: Settings, loaded: Mapping[str, Loaded], now: datetime) -> list[str]:
     """What is valid and may not do, ready to print."""
-    return [*_names(settings, loaded), *_ends(loaded, now), *_open(settings), *_lent(settings), *_plaintext(settings)]
+    return [
+        *_names(settings, loaded),
+        *_untrusted(loaded),
+        *_ends(loaded, now),
+        *_open(settings),
+        *_lent(settings),
+        *_plaintext(settings),
+    ]
 
 
 def _names(settings: Settings, loaded: Mapping[str, Loaded]) -> Iterator[str]:
+    ingress = loaded.get("ingress.listen")
+    named = None if settings.ingress is None else settings.ingress.tls.server_name
+    if ingress is not None and named and not any(identity.suits(named) for identity in ingress.identities):
+        yield (
+            f"ingress.tls.listen: no certificate has the name {named} (server_name): followers that dial this broker "
+            "by it will refuse the sidecar (ssl.endpoint.identification.algorithm)"
+        )
     listen = loaded.get("egress.listen")
     if settings.egress is not None and listen is not None:
         for peer in settings.egress.peers:
@@ -93,6 +108,19 @@ def _names(settings: Settings, loaded: Mapping[str, Loaded]) -> Iterator[str]:
                 yield (
                     f"egress.tls.listen: no certificate has the name {peer.server_name} of broker {peer.broker}: the "
                     "broker beside this sidecar will refuse it (ssl.endpoint.identification.algorithm)"
+                )
+
+
+def _untrusted(loaded: Mapping[str, Loaded]) -> Iterator[str]:
+    """Brokers of a cluster usually trust the same authorities."""
+    for name, leg in loaded.items():
+        if leg.authorities is None or name == "http.listen":
+            continue
+        for identity in leg.identities:
+            if not is_trusted(identity, leg.authorities):
+                yield (
+                    f"{name}: no authority in its own ssl.truststore.location signed {identity.place}: right only "
+                    "where the other end trusts another one, else it will refuse the sidecar"
                 )
 
 

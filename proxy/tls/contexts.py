@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..config.tls_settings import LegSettings
-    from .identity import Identity
+    from .identity import Authorities, Identity
 
 _AUTH = {
     ClientAuth.NONE: ssl.CERT_NONE,
@@ -45,6 +45,7 @@ class Loaded:
     identities: tuple[Identity, ...]
     contexts: tuple[ssl.SSLContext, ...]
     expires: dict[str, float]
+    authorities: Authorities | None = None
 
     def context_for(self, names: Sequence[str]) -> ssl.SSLContext:
         """Return the context for the first of these names that some certificate has; if none has one, the first
@@ -68,7 +69,7 @@ def load(settings: LegSettings) -> Loaded:
     if authorities is not None:
         expires["truststore"] = authorities.expires
     contexts = tuple(_context_or_error(settings, identity, trusted) for identity in own)
-    loaded = Loaded(identities, contexts, expires)
+    loaded = Loaded(identities, contexts, expires, authorities)
     if settings.listens:
         for context in contexts:
             context.sslsocket_class = AcceptedSocket

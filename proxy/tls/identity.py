@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
@@ -48,6 +48,13 @@ class Identity:
     """Host names, with wildcards, and IP addresses that the certificate is valid for."""
     expires: float
     """POSIX time of whichever certificate of the chain ends first."""
+    valid: tuple[float, float]
+    """POSIX times between which its own certificate is valid. One of an authority in the chain may have ended where
+    another way leads to an authority that is trusted."""
+
+    def is_valid(self, now: float) -> bool:
+        first, last = self.valid
+        return first <= now <= last
 
     def suits(self, name: str) -> bool:
         """Whether a peer that dials `name`, a host name or an IP address, accepts this certificate (RFC 6125, as Java
@@ -83,14 +90,16 @@ def read_identity(store: StoreSettings) -> Identity:
             )
             place = store.location
             chain = x509.load_pem_x509_certificates(content)
-        belongs, names = chain[0].public_key() == key.public_key(), _names(chain[0])
+        own = chain[0]
+        belongs, names = own.public_key() == key.public_key(), _names(own)
     except _CANNOT as error:
         raise ConfigurationError(f"{place}: {_expected(store)}: {_words(error)}") from error
     if not belongs:
         raise ConfigurationError(f"{store.location}: the key does not belong to the first certificate")
     secret = key.private_bytes(_PEM, _PKCS8, serialization.NoEncryption())
     certificates = b"".join(certificate.public_bytes(_PEM) for certificate in chain)
-    return Identity(str(store.location), secret + certificates, names, _ends(chain))
+    valid = own.not_valid_before_utc.timestamp(), own.not_valid_after_utc.timestamp()
+    return Identity(str(store.location), secret + certificates, names, _ends(chain), valid)
 
 
 def read_authorities(store: StoreSettings) -> Authorities:
@@ -147,6 +156,22 @@ def _expected(store: StoreSettings) -> str:
 def _words(error: Exception) -> str:
     """cryptography's first sentence: what follows is advice for programmers."""
     return (str(error) or type(error).__name__).partition(". ")[0].partition("\n")[0]
+
+
+def is_trusted(identity: Identity, authorities: Authorities) -> bool:
+    """Whether the certificate, or one of its chain, is among these authorities or signed by one of them."""
+    trusted = x509.load_pem_x509_certificates(authorities.pem.encode())
+    return any(
+        own == each or _signed(own, each) for own in x509.load_pem_x509_certificates(identity.pem) for each in trusted
+    )
+
+
+def _signed(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (*_CANNOT, InvalidSignature):
+        return False
+    return True
 
 
 def names_of(certificate: bytes) -> tuple[str, ...]:

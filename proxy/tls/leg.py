@@ -7,7 +7,10 @@ they close the plain connection and raise. Each failure is counted, and logged o
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
+
+import trio
 
 from ..config.settings_values import can_be_looked_up
 from ..quotas.globs import glob_of
@@ -27,8 +30,15 @@ if TYPE_CHECKING:
     from .handshakes import Handshakes
 
 MOST_TOLD = 1000
-"""How many pairs of peer and reason are remembered as logged. Beyond them all are forgotten, so some are logged
-again."""
+"""How many pairs of peer and reason are remembered as logged, and how many peers whose handshakes fail. Beyond them all
+are forgotten, so some are logged again."""
+FAILS_SECONDS = 60.0
+"""Handshakes with a peer fail if the last one did, and no longer ago. A broker that cannot fetch tries again every
+second."""
+MOST_WARNED = 5
+"""How many of those peers a leg's warnings name."""
+SAYS_NOTHING = frozenset({Reason.CLOSED, Reason.TIMEOUT, Reason.CROWDED_OUT})
+"""Why a handshake with someone who dialled us fails without a word about keys: a health check that only connects."""
 
 
 class Shaken(NamedTuple):
@@ -54,6 +64,20 @@ class Leg:
         self._handshakes = handshakes
         self._log = log
         self._told: set[tuple[str, Reason]] = set()
+        self._failing: dict[str, tuple[Reason, float]] = {}
+        """Why and when the last handshake failed, by peer."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What an operator should know of peers whose handshakes fail, ready to print."""
+        since = trio.current_time() - FAILS_SECONDS
+        failing = {peer: reason for peer, (reason, when) in self._failing.items() if when >= since}
+        found = [
+            f"{self.name}: TLS handshakes with {shown(peer)} fail ({reason.value}): {ADVICE[reason]}"
+            for peer, reason in islice(failing.items(), MOST_WARNED)
+        ]
+        more = len(failing) - len(found)
+        return [*found, f"{self.name}: TLS handshakes with {more} others fail"] if more else found
 
     @property
     def name(self) -> str:
@@ -73,7 +97,7 @@ class Leg:
         shaken = await self._done(self._wrapped(self.loaded.context_for(names), plain, peer), peer)
         if self.settings.allowed_names:
             self._judge(shaken.sock, peer)
-        self.handshakes_done += 1
+        self._succeeded(peer)
         return shaken
 
     async def dial(self, plain: socket.socket, name: str) -> Shaken:
@@ -87,8 +111,12 @@ class Leg:
             HandshakeError: it did not succeed, or the certificate is not who we dialled.
         """
         shaken = await self._done(self._wrapped(self.loaded.contexts[0], plain, name, name=name), name)
-        self.handshakes_done += 1
+        self._succeeded(name)
         return shaken
+
+    def _succeeded(self, peer: str) -> None:
+        self.handshakes_done += 1
+        self._failing.pop(peer, None)
 
     def _judge(self, sock: ssl.SSLSocket, peer: str) -> None:
         """Raises HandshakeError: it has none of the names that are allowed."""
@@ -134,6 +162,10 @@ class Leg:
     def _count(self, error: OSError, peer: str) -> Reason:
         reason = reason_of(error)
         self.failures[reason] += 1
+        if not (self.settings.listens and reason in SAYS_NOTHING):
+            if len(self._failing) >= MOST_TOLD:
+                self._failing.clear()
+            self._failing[peer] = reason, trio.current_time()
         if (peer, reason) not in self._told:
             if len(self._told) >= MOST_TOLD:
                 self._told.clear()

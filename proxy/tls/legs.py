@@ -2,8 +2,9 @@
 
 Once a second it is looked at which files the paths lead to, links followed. So a rename, an edit in place and the swap
 of a symbolic link (Kubernetes' secrets) are all noticed. What could not be opened or read is tried again at each look.
-Invariants: keys that are in use were good as a whole. After a change that is not good, the last good ones stay in use;
-the change is counted, logged once, and shown until a good one comes.
+Invariants: keys that are in use were good as a whole. After a change that is not good, or to a certificate that is not
+valid now where the one in use is, the last good ones stay in use; the change is counted, logged once, and shown until a
+good one comes.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class _Kept:
     finds them the same. Otherwise a key could be read before its new certificate is there."""
     error: str | None = None
     unread: bool = False
-    """A file could not be opened or read, for want of a permission or a descriptor. When that ends, the file looks the
-    same, so it is tried again at each look."""
+    """A file could not be opened or read, for want of a permission or a descriptor; or a certificate is not valid now.
+    When that ends, the file looks the same, so it is tried again at each look."""
     hangs: bool = False
     """The disk of its files does not answer."""
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -87,6 +88,7 @@ class Legs:
         ]
         now = time.time()
         for leg in self:
+            found += leg.warnings
             found += [
                 f"{leg.name}: a certificate of its {what} has expired: new connections that need it fail"
                 for what, expires in leg.loaded.expires.items()
@@ -131,8 +133,10 @@ class Legs:
         leg = kept.leg
         try:
             loaded = _load(leg.settings)
+            _refuse_invalid(loaded, leg.loaded, time.time())
         except ConfigurationError as error:
-            kept.unread = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ssl.SSLError)
+            unread = isinstance(error.__cause__, OSError) and not isinstance(error.__cause__, ssl.SSLError)
+            kept.unread = unread or isinstance(error, _NotValidError)
             if again and str(error) == kept.error:
                 return
             kept.outcomes["failed"] += 1
@@ -195,6 +199,22 @@ def _load(settings: LegSettings) -> Loaded:
     return load(settings)
 
 
+class _NotValidError(ConfigurationError):
+    """A certificate is not valid now."""
+
+
+def _refuse_invalid(fresh: Loaded, in_use: Loaded, now: float) -> None:
+    """Raises ConfigurationError if a certificate that is valid would be replaced by one that is not: a renewal that
+    went wrong, or too early."""
+    for new, old in zip(fresh.identities, in_use.identities, strict=True):
+        if old.is_valid(now) and not new.is_valid(now):
+            first, last, until = (_time(when) for when in (*new.valid, old.valid[1]))
+            raise _NotValidError(
+                f"{new.place}: expected a certificate that is valid now, found one that is valid from {first} to "
+                f"{last}; the one in use is valid until {until}"
+            )
+
+
 def _look_at(files: Sequence[Path]) -> _Look:
     """Return what shows that a file, or the file that a link leads to, has become another one; zeros if there is no
     file."""
@@ -209,4 +229,8 @@ def _look_at(files: Sequence[Path]) -> _Look:
 
 
 def _shown(expires: dict[str, float]) -> dict[str, str]:
-    return {what: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when)) for what, when in expires.items()}
+    return {what: _time(when) for what, when in expires.items()}
+
+
+def _time(when: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(when))

@@ -44,8 +44,8 @@ max_memory = "64GiB"  # this process has what all tests before have left
 tls_handshake_timeout = "30s"
 max_tls_handshakes = 16
 """
-NO_FRAMES = b"\xff\xff\xff\xff"
-"""A length that no frame has: from there on bytes pass as they come."""
+NO_FRAMES = b"\x16\x03\x01\x00"
+"""What TLS begins with: from there on bytes pass as they come."""
 KAFKA = bytes.fromhex("00000014001200030000000100047465737400000000000000")
 HALF_A_HELLO = bytes.fromhex("160301020001000" + "1fc0303") + bytes(100)
 

@@ -55,6 +55,41 @@ def test_peers_whom_the_certificate_does_not_do_for_are_named(tmp_path: Path, au
     assert "no certificate has" not in check(tmp_path, EGRESS)[1]
 
 
+@pytest.mark.parametrize(("names", "warns"), [(["kafka-1"], True), (["kafka-101"], False), (["*.kafka"], True)])
+def test_followers_that_the_certificate_does_not_do_for_are_told(
+    tmp_path: Path, authority: Authority, names: list[str], *, warns: bool
+) -> None:
+    """By server_name it is known how followers dial this broker."""
+    authority.issue("own.pem", names)
+    keys = 'ssl.keystore.location = "own.pem"\nssl.truststore.location = "ca.pem"\n'
+    status, said = check(
+        tmp_path,
+        f'{INGRESS}[ingress.tls.listen]\n{keys}ssl.client.auth = "required"\n'
+        f'[ingress.tls.upstream]\n{keys}server_name = "kafka-101"\n',
+    )
+    assert status == 0
+    assert ("ingress.tls.listen: no certificate has the name kafka-101 (server_name)" in said) is warns
+
+
+@pytest.mark.parametrize("other", ["", "listen", "upstream"])
+def test_a_keystore_that_its_own_truststore_does_not_trust_is_told(
+    tmp_path: Path, authority: Authority, other: str
+) -> None:
+    authority.issue("own.pem", ["kafka-101"])
+    Authority(tmp_path / "other", name="other")
+    legs = ""
+    for leg in ("listen", "upstream"):
+        trusted = "other/ca.pem" if leg == other else "ca.pem"
+        legs += f'[ingress.tls.{leg}]\nssl.keystore.location = "own.pem"\nssl.truststore.location = "{trusted}"\n' + (
+            'ssl.client.auth = "required"\n' if leg == "listen" else 'server_name = "kafka-101"\n'
+        )
+    status, said = check(tmp_path, INGRESS + legs)
+    assert status == 0
+    for leg in ("listen", "upstream"):
+        told = f"ingress.{leg}: no authority in its own ssl.truststore.location signed {tmp_path / 'own.pem'}"
+        assert (told in said) is (leg == other)
+
+
 @pytest.mark.parametrize(
     ("listen", "auth", "warns"),
     [("0.0.0.0", "none", True), ("0.0.0.0", "required", False), ("127.0.0.1", "none", False)],

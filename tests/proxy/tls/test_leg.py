@@ -20,6 +20,7 @@ from proxy.relay.tls_transport import TlsSocket
 from proxy.relay.transport import WOULD_WAIT
 from proxy.tls.contexts import load
 from proxy.tls.failures import HandshakeError, Reason
+from proxy.tls.leg import MOST_WARNED
 
 from .stage import NAME, X400_NAME, Keys, connected, made, pair
 
@@ -214,6 +215,43 @@ async def test_a_client_that_does_not_believe_us_says_so(keys: Keys, stranger: K
     context = stranger.client()
     error = await refused(leg, dials(context))
     assert error.reason is Reason.REFUSED
+
+
+async def test_whose_handshakes_fail_is_a_warning_until_one_succeeds(
+    keys: Keys, stranger: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong authority cut a follower off, and /readyz had no warning."""
+    leg, _ = made(keys.listen(ClientAuth.REQUESTED))
+    await refused(leg, dials(keys.client(presents=stranger.own)))
+    (warning,) = leg.warnings
+    assert warning == (
+        'ingress.listen: TLS handshakes with "10.0.0.2" fail (unknown_authority): its certificate is not of an '
+        "authority in ssl.truststore.location: add that authority"
+    )
+    async with connected(leg, keys.client()):
+        assert leg.warnings == []
+    await refused(leg, dials(stranger.client()))
+    assert ["(refused)" in warning for warning in leg.warnings] == [True]
+    monkeypatch.setattr("proxy.tls.leg.FAILS_SECONDS", -1.0)
+    assert leg.warnings == []
+
+
+async def test_a_health_check_that_only_connects_is_no_warning_and_a_leader_that_closes_is_one(keys: Keys) -> None:
+    listens, _ = made(keys.listen())
+    await refused(listens, lambda _: None)
+    upstream, _ = made(keys.upstream())
+    await refused(upstream, lambda _: None, dials=True)
+    assert (listens.warnings, ["(closed)" in warning for warning in upstream.warnings]) == ([], [True])
+
+
+async def test_so_many_peers_are_named_and_the_others_counted(keys: Keys) -> None:
+    leg, _ = made(keys.upstream())
+    for number in range(MOST_WARNED + 3):
+        plain, peer = pair()
+        with pytest.raises(HandshakeError), peer:
+            await leg.dial(plain.sock, f".kafka-{number}")
+    assert len(leg.warnings) == MOST_WARNED + 1
+    assert leg.warnings[-1] == "ingress.upstream: TLS handshakes with 3 others fail"
 
 
 async def test_versions_that_nobody_has_in_common(keys: Keys) -> None:

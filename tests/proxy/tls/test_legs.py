@@ -107,6 +107,47 @@ async def test_a_bad_one_keeps_the_last_good_one_and_says_so_until_a_good_one_co
     assert dict(legs.reloads()) == {("ingress.listen", "success"): 1, ("ingress.listen", "failed"): 2}
 
 
+async def test_a_valid_certificate_is_not_replaced_by_one_that_has_expired(keys: Keys, log: RecordedLog) -> None:
+    """It was, and every new connection failed."""
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    before = await serial(legs, keys)
+    keys.authority.issue("own.pem", [NAME], expires=dt.datetime.now(dt.UTC) - dt.timedelta(days=1))
+    look(legs, times=5)
+    assert await serial(legs, keys) == before
+    assert log.events == ["tls_keys_refused"]
+    assert dict(legs.reloads()) == {("ingress.listen", "success"): 0, ("ingress.listen", "failed"): 1}
+    (warning,) = legs.warnings
+    assert warning.startswith(
+        f"ingress.listen: last good keys kept: {keys.own}: expected a certificate that is valid now, found one that is"
+    )
+    keys.authority.issue("own.pem", [NAME])
+    look(legs)
+    assert (legs.warnings, await serial(legs, keys) == before) == ([], False)
+
+
+@pytest.mark.parametrize("passes", ["the new one begins", "the old one ends"])
+async def test_a_certificate_that_is_not_valid_yet_is_taken_when_it_is_the_better_one(
+    keys: Keys, log: RecordedLog, monkeypatch: pytest.MonkeyPatch, passes: str
+) -> None:
+    """Without another change of the file."""
+    legs = open_legs([RoleTls(listen=keys.listen())], limits=LIMITS, log=log)
+    (leg,) = legs
+    in_use = leg.loaded
+    month = 30 * 86_400
+    (old,) = in_use.identities
+    later = time.time() + month / 2 if passes == "the new one begins" else time.time() + 2 * month
+    begins = time.time() + (month / 4 if passes == "the new one begins" else 3 * month)
+    fresh = replace(old, valid=(begins, begins + month))
+    monkeypatch.setattr(module, "_load", lambda _: replace(in_use, identities=(fresh,)))
+    keys.own.write_text(keys.own.read_text() + "\n")
+    look(legs, times=3)
+    assert leg.loaded is in_use
+    monkeypatch.setattr(time, "time", lambda: later)
+    look(legs, times=1)
+    assert leg.loaded.identities == (fresh,)
+    assert log.events == ["tls_keys_refused", "tls_keys_renewed"]
+
+
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EMFILE])
 async def test_what_could_not_be_opened_is_tried_again(
     keys: Keys, log: RecordedLog, monkeypatch: pytest.MonkeyPatch, code: int
@@ -140,7 +181,7 @@ def test_a_file_that_is_being_written_is_not_read(keys: Keys, log: RecordedLog) 
     assert log.events == []
 
 
-def test_what_ends_first_is_known(keys: Keys, log: RecordedLog) -> None:
+async def test_what_ends_first_is_known(keys: Keys, log: RecordedLog) -> None:
     legs = open_legs([RoleTls(listen=keys.listen(), upstream=keys.upstream())], limits=LIMITS, log=log)
     month = time.time() + 30 * 86_400
     for leg in legs:
