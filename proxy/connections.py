@@ -6,6 +6,7 @@ listener and every connection it served is closed.
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,29 +66,33 @@ class Connections:
         self._supervisor = supervisor
 
     async def accept(self, listeners: Sequence[tuple[Route, trio.SocketListener]]) -> None:
-        """Serve every listener until a drain is over: at its deadline what is left is closed."""
+        """Serve every listener until a drain is over: at its deadline what is left is closed. Listeners stay open until
+        a process that takes over is certain to serve them."""
         limits, changes, draining, history, caretaker, log = self._shared
         async with open_poller(self.poller_failed) as poller, trio.open_nursery() as handlers:
             relayed = partial(
                 relay, limits=limits, changes=changes, draining=draining, poller=poller,
                 log=log, ended=history.connection_ended, caretaker=caretaker,
             )  # fmt: skip
-            async with trio.open_nursery() as accepting:
-                for route, listener in listeners:
-                    run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
-                    accepting.start_soon(self._keep_open, listener, run)
-                accepting.start_soon(
-                    self._handover.take,
-                    partial(self._doorkeeper.hold, handlers),
-                    partial(go_on, throttles=self._throttles, relayed=relayed),
-                )
-                await draining.begun.wait()
-                accepting.cancel_scope.cancel()
+            async with AsyncExitStack() as opened:
+                for _, listener in listeners:
+                    await opened.enter_async_context(listener)
+                is_over = False
+                while not is_over:
+                    async with trio.open_nursery() as accepting:
+                        for route, listener in listeners:
+                            run = partial(self._doorkeeper.serve, listener, self._handler(route, relayed), handlers)
+                            kept = partial(self._supervisor.keep, Task.ACCEPT, run)
+                            accepting.start_soon(self._handover.accept, kept)
+                        accepting.start_soon(
+                            self._handover.take,
+                            partial(self._doorkeeper.hold, handlers),
+                            partial(go_on, throttles=self._throttles, relayed=relayed),
+                        )
+                        await draining.begun.wait()
+                        accepting.cancel_scope.cancel()
+                    is_over = await self._handover.is_over()
             handlers.cancel_scope.deadline = trio.current_time() + limits.drain_seconds
-
-    async def _keep_open(self, listener: trio.SocketListener, run: Callable[[], Awaitable[None]]) -> None:
-        async with listener:
-            await self._supervisor.keep(Task.ACCEPT, run)
 
     def poller_failed(self, error: BaseException) -> None:
         """Tell of an error that a poller survived."""

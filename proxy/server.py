@@ -257,7 +257,7 @@ class Server:
             partial(exposition_of, self._sources(statistics)),
             surveyor=self._surveyor,
             turn=turn,
-            is_draining=self._draining.begun.is_set,
+            is_draining=self._draining.is_begun,
             writing=QuotaWriting(settings.quotas.file, watch, broker_id=settings.broker.id, log=log),
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
@@ -354,9 +354,8 @@ class Server:
 
     def drain(self, reason: str) -> None:
         """Accept nothing more, let connections end once nothing is in flight."""
-        if self._draining.begun.is_set():
-            self.handover.end_soon()
-        else:
+        self.handover.end_soon()
+        if not self._draining.is_begun():
             self._log.info("drain_started", reason=reason, deadline_seconds=self._settings.limits.drain_seconds)
             self._manager.stopping()
             self._draining.begun.set()

@@ -14,6 +14,7 @@ import hashlib
 import os
 import socket
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -34,6 +35,7 @@ SEND_SECONDS = 10.0
 """How long a message may take from its first byte on. The other process takes 6 MiB in some hundredths of a second."""
 _LENGTH = struct.Struct(">I")
 _PEER = struct.Struct("3i")
+_LOST = (OSError, trio.ClosedResourceError)
 
 
 _MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -42,6 +44,19 @@ _MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 class ChannelError(OSError):
     """The other process is gone, or belongs to a user that is neither ours nor root, or sends what is no message of
     ours."""
+
+
+class GoneError(ChannelError):
+    """The other process is gone."""
+
+
+def _gone(error: OSError | trio.ClosedResourceError) -> GoneError:
+    why = "the channel was closed" if isinstance(error, trio.ClosedResourceError) else error.strerror or error
+    return GoneError(f"the other process is gone: {why}")
+
+
+class MessageTooLongError(ChannelError):
+    """Nothing of this message was sent; others may be."""
 
 
 def address_of(config: Path, broker: int) -> str:
@@ -78,15 +93,15 @@ class Channel:
         """Cancelled, it sends nothing or the whole message. Raises ChannelError."""
         encoded = msgspec.msgpack.encode(message)
         if len(encoded) > MOST_MESSAGE_BYTES:
-            raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")
+            raise MessageTooLongError(f"expected at most {MOST_MESSAGE_BYTES} bytes to hand over, found {len(encoded)}")
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         data = memoryview(_LENGTH.pack(len(encoded)) + encoded)
         async with self._sending:
             try:
                 sent = await self._sock.sendmsg([data[:1]], beside)
                 is_whole = await self._send_rest(data[sent:])
-            except OSError as error:
-                raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+            except _LOST as error:
+                raise _gone(error) from error
         if not is_whole:
             raise ChannelError(f"the other process did not take a whole message within {SEND_SECONDS:g} s")
 
@@ -123,9 +138,14 @@ class Channel:
             raise ChannelError(f"expected at most {MOST_MESSAGE_BYTES} bytes, found {size}")
         try:
             message = _MESSAGES.decode(await self._exactly(size))
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             raise ChannelError(f"not a message of ours: {error}") from error
         return message
+
+    def shut_down(self) -> None:
+        """Send and receive nothing more. A `receive` that waits meets the end."""
+        with suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._sock.close()
@@ -133,16 +153,16 @@ class Channel:
     async def _received(self, room: int) -> tuple[bytes, list[tuple[int, int, bytes]], int, object]:
         try:
             return await self._sock.recvmsg(1, room)
-        except OSError as error:
-            raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+        except _LOST as error:
+            raise _gone(error) from error
 
     async def _exactly(self, size: int) -> bytes:
         received = bytearray()
         while len(received) < size:
             try:
                 more = await self._sock.recv(min(size - len(received), 2**20))
-            except OSError as error:
-                raise ChannelError(f"the other process is gone: {error.strerror or error}") from error
+            except _LOST as error:
+                raise _gone(error) from error
             if not more:
                 raise ChannelError("the other process ended in the middle of a message")
             received += more

@@ -24,12 +24,12 @@ MOST_REQUEST_BYTES = 16 * 2**20
 the old process, as in a drain."""
 
 
-def can_be_given(connection: Connection, *, takes_pairs: bool) -> bool:
-    """Tell whether another process could go on with the connection. `takes_pairs`: that process can work with one end
-    of a pair of sockets, and this one can keep the TLS socket behind the other end."""
-    if connection.exchange.cause is not None:
-        return False
-    return takes_pairs or (connection.source is None and not any(isinstance(end, TlsSocket) for end in connection.ends))
+def can_be_given(connection: Connection, *, keeps_tls: bool) -> bool:
+    """Tell whether another process could go on with the connection. `keeps_tls`: this process can keep its TLS sockets,
+    and give one end of a pair in place of each."""
+    return connection.exchange.cause is None and (
+        keeps_tls or not any(isinstance(end, TlsSocket) for end in connection.ends)
+    )
 
 
 def come_to_rest(connection: Connection) -> None:

@@ -1,28 +1,32 @@
 """The old process' side: it offers itself at an address of its own, and gives everything to whoever takes it.
 
-    Hello ─▶  ◀─ Offer with the listening sockets   (both may be served meanwhile, by the old one alone)
-    Ready ─▶  the old one accepts nothing more; one connection after the other begins nothing any more, and goes over as
-              soon as nothing of it is in flight; until its turn it is served as ever
-              ◀─ ConnectionState with its two sockets, ...   then the end of the stream: the old process is gone
+    Hello ─▶      ◀─ Offer with the listening sockets
+    Ready ─▶, and Alive ─▶ twice a second from then on: for PROVING_SECONDS nothing changes, the old process serves
+                  ◀─ Begin: it accepts nothing more; one connection after the other begins nothing any more, and goes
+                     over as soon as nothing of it is in flight; until its turn it is served as ever
+                  ◀─ ConnectionState with its two sockets, ...
+                  ◀─ Confirmed, after PROVING_SECONDS more: until then the old process keeps its listeners
+                     the end of the stream: the old process is gone
 
-Until Ready whatever goes wrong changes nothing here. Knows what a server is only by `Server`. A TLS socket stays here,
-and one end of a pair goes over in its place (`kept_ends`). Invariant: a connection that cannot be handed over ends here
-as in a drain, and its follower dials the new process.
+If the new process ends or hangs before it is confirmed, the old one accepts again and keeps the connections that it
+has not given. Knows what a server is only by `Server`. A TLS socket stays here, and one end of a pair goes over in its
+place (`kept_ends`). Invariants: while no process is confirmed, this one serves or will again. A connection that cannot
+be handed over ends here as in a drain, and its follower dials the new process.
 """
 
 from __future__ import annotations
 
 import itertools
 import socket
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import trio
 
+from ..relay.connection import Given
 from ..relay.tls_transport import TlsSocket
-from .channel import ANSWER_SECONDS, Channel, ChannelError, close_all
+from .channel import ANSWER_SECONDS, Channel, ChannelError, MessageTooLongError, close_all
 from .connection_state import can_be_given, come_to_rest, is_at_rest, take
-from .states import SCHEMA, Hello, Listening, Offer, Ready, Refusal
+from .states import SCHEMA, Alive, Begin, Confirmed, Hello, Listening, Offer, Ready, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,9 +48,13 @@ SENT_BYTES = 8 * 1024
 """The size of the channel's send buffer in the kernel. It is small so that only about six connections at a time are on
 their way, and served by nobody; all others are still served here."""
 BIND_SECONDS = 0.05
-NEXT_SECONDS = 2.0
-"""If the other process has ended and a third one has taken over from it, that one certainly offers itself within this
-time."""
+WAITING = 16
+"""How many may wait until they are asked what they want: processes that only ask whether this one is here."""
+PROVING_SECONDS = 3.0
+"""For so long the other process has to run before it gets anything, and again before it keeps what it got. What is
+wrong with a new version or its settings mostly shows in its first seconds."""
+SILENCE_SECONDS = 5.0
+"""A process that sends no `Alive` for so long hangs."""
 TELL_AFTER = 200
 """After so many tries, in 10 s, a process tells that its address is another one's, and that it cannot offer itself."""
 MOST_REST_SECONDS = 5.0
@@ -71,70 +79,83 @@ class Server(Protocol):
     def listening(self) -> Sequence[Listener]: ...
     def available_bytes(self) -> Mapping[str, float | None]: ...
     def fetch_versions(self) -> Sequence[int]: ...
-    def hand_over(self, giving: Giving, process: int) -> None:
+    def is_ending(self) -> bool:
+        """Tell whether this process was told to end: then nothing is gained by waiting for a proof."""
+
+    def hand_over(self, giving: Giving) -> None:
         """Accept nothing more, and have every connection `give` itself."""
+
+    def take_back(self) -> None:
+        """Accept again, and keep the connections that were not given."""
+
+    def confirm(self, process: int) -> None:
+        """Close the listeners, which the other process has, and end with the last connection."""
 
 
 class Giving:
-    """One per process."""
+    """The hand-over from this process, to one process after the other until one has proven itself."""
 
     def __init__(self, address: str, server: Server, log: Log) -> None:
         self._address = address
         self._server = server
         self._log = log
         self._channel: Channel | None = None
+        """Where connections go; None: nowhere."""
         self._turn = trio.Lock()
         self.kept: KeptEnds | None = None
-        """Where TLS sockets could stay whose connection goes over."""
-        self._keeps: KeptEnds | None = None
-        """The same, if whoever takes over knows of it; None: connections with TLS sockets end here."""
+        """Where TLS sockets stay whose connection goes over; None: such connections end here."""
         self.given = 0
-        self.taker: int | None = None
-        """The id of the process that took over; None before one has."""
+        """Connections that went over to the process that takes over now."""
+        self.successor: int | None = None
+        """The id of the process that took over and has proven itself; None: there is none."""
 
     async def run(self) -> None:
-        """Wait for whoever takes over, until cancelled."""
+        """Wait for a process that takes over, until cancelled."""
         with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
             await self._bind(listener)
-            listener.listen(1)
-            while self._channel is None:
+            listener.listen(WAITING)
+            while self.successor is None:
                 sock, _ = await listener.accept()
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_BYTES)
                 channel = Channel(sock)
                 try:
-                    await self._offer(channel)
-                except (ChannelError, EOFError) as error:
-                    told = str(error) or "the other process ended before it was ready"
-                    self._log.warning("handover_failed", error=told)
-                except trio.TooSlowError:
-                    told = f"the other process was not ready within {ANSWER_SECONDS:g} s"
-                    self._log.warning("handover_failed", error=told)
+                    await self._try(channel)
                 finally:
-                    if self._channel is not channel:
+                    if self.successor is None:
                         channel.close()
         # The address is free: the next process offers itself there.
         try:
-            await self._tell_its_end(self._channel)
             await trio.sleep_forever()
         finally:
-            self._channel.close()
+            channel.close()
 
-    async def _tell_its_end(self, channel: Channel) -> None:
-        """Say so if the other process ends and has handed over to nobody: then nobody listens.
+    async def _try(self, channel: Channel) -> None:
+        """Hand over to the process at the other end. If it fails, this process serves on."""
+        self.given = 0
+        try:
+            process = channel.refuse_strangers()
+            with trio.fail_after(ANSWER_SECONDS):
+                is_ready = await self._offer(channel, process)
+            if is_ready:
+                await self._hand_over(channel, process)
+        except (ChannelError, EOFError) as error:
+            self._fail(str(error) or "the other process ended before it had proven itself")
+        except trio.TooSlowError:
+            self._fail(f"the other process was not ready within {ANSWER_SECONDS:g} s")
 
-        This process never goes back: it cannot tell a death from an end that somebody wanted, and the next process may
-        be starting.
-        """
-        process = channel.refuse_strangers()
-        with suppress(ChannelError, EOFError):
-            while True:  # nothing that is wanted comes after Ready
-                _, unwanted = await channel.receive()
-                close_all(unwanted)
-        await trio.sleep(NEXT_SECONDS)
-        with suppress(OSError), trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as free:
-            await free.bind(self._address)
-            told = f"process {process} ended after it had taken over: nobody listens until a sidecar is started"
-            self._log.error("handover_failed", error=told)
+    def _fail(self, error: str) -> None:
+        if self.given:
+            self._log.error("handover_failed", error=error, connections=self.given)
+        else:
+            self._log.warning("handover_failed", error=error)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Serve on, with the connections that have not gone over."""
+        if self._channel is not None:
+            channel, self._channel = self._channel, None
+            channel.shut_down()  # whoever waits for a message there hears that none comes
+            self._server.take_back()
 
     async def _bind(self, listener: trio.socket.SocketType) -> None:
         """The process before this one has the address until it hands over."""
@@ -148,72 +169,116 @@ class Giving:
             else:
                 return
 
-    async def _offer(self, channel: Channel) -> None:
-        """Raises ChannelError, EOFError, trio.TooSlowError: nothing has changed, and this process serves on."""
-        process = channel.refuse_strangers()
-        with trio.fail_after(ANSWER_SECONDS):
-            try:
-                hello, _ = await channel.receive()
-            except EOFError:  # whoever only asks which process is here, as a new one does when it has taken all
-                return
-            if not isinstance(hello, Hello) or (hello.schema, hello.broker) != (SCHEMA, self._server.broker):
-                found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
-                reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
-                await channel.send(Refusal(reason))
-                raise ChannelError(reason)
-            self._keeps = self.kept if hello.takes_pairs else None
-            listeners = self._server.listening()
-            listening = [Listening(each.key, each.address.host, each.address.port) for each in listeners]
-            offer = Offer(listening, dict(self._server.available_bytes()), list(self._server.fetch_versions()))
-            await channel.send(offer, [each.descriptor for each in listeners])
-            self._log.info("handover_offered", pid=process)
-            ready, _ = await channel.receive()
-            if not isinstance(ready, Ready):
-                raise ChannelError("expected to be told that it is ready")
-        self._channel, self.taker = channel, process
-        self._log.info("handover_started", pid=process)
-        self._server.hand_over(self, process)
+    async def _offer(self, channel: Channel, process: int) -> bool:
+        """Return whether the process is ready; false if it only asked whether this one is here.
 
-    async def give(self, connection: Connection) -> bool:
-        """Hand `connection` over in its turn, once nothing of it is in flight; False: it is to end here."""
-        channel = self._channel
-        if channel is None or not can_be_given(connection, takes_pairs=self._keeps is not None):
+        Raises ChannelError, EOFError: nothing has changed.
+        """
+        try:
+            hello, unwanted = await channel.receive()
+        except EOFError:
             return False
+        close_all(unwanted)
+        if not isinstance(hello, Hello) or (hello.schema, hello.broker) != (SCHEMA, self._server.broker):
+            found = f"{hello.schema} and {hello.broker}" if isinstance(hello, Hello) else type(hello).__name__
+            reason = f"expected schema {SCHEMA} and broker {self._server.broker}, found {found}"
+            await channel.send(Refusal(reason))
+            raise ChannelError(reason)
+        listeners = self._server.listening()
+        listening = [Listening(each.key, each.address.host, each.address.port) for each in listeners]
+        offer = Offer(listening, list(self._server.fetch_versions()))
+        await channel.send(offer, [each.descriptor for each in listeners])
+        self._log.info("handover_offered", pid=process)
+        ready, unwanted = await channel.receive()
+        close_all(unwanted)
+        if not isinstance(ready, Ready):
+            raise ChannelError("expected to be told that it is ready")
+        return True
+
+    async def _hand_over(self, channel: Channel, process: int) -> None:
+        """Raises ChannelError, EOFError: the process has failed."""
+        await self._prove(channel)
+        await channel.send(Begin(dict(self._server.available_bytes())))
+        self._channel = channel
+        self._log.info("handover_started", pid=process)
+        self._server.hand_over(self)
+        await self._prove(channel)
+        await channel.send(Confirmed())
+        self.successor = process
+        self._server.confirm(process)
+
+    async def _prove(self, channel: Channel) -> None:
+        """Return when the loop of the other process has turned for PROVING_SECONDS. Raises ChannelError, EOFError."""
+        proven_at = trio.current_time() + PROVING_SECONDS
+        while trio.current_time() < proven_at and not self._server.is_ending():
+            try:
+                with trio.fail_after(SILENCE_SECONDS):
+                    alive, unwanted = await channel.receive()
+            except trio.TooSlowError:
+                raise ChannelError(f"the other process said nothing for {SILENCE_SECONDS:g} s") from None
+            close_all(unwanted)
+            if not isinstance(alive, Alive):
+                raise ChannelError(f"expected to be told that it is alive, found {type(alive).__name__}")
+
+    async def give(self, connection: Connection) -> Given:
+        """Hand `connection` over in its turn, once nothing of it is in flight."""
+        if not can_be_given(connection, keeps_tls=self.kept is not None):
+            return Given.ENDS
         async with self._turn:
+            if self._channel is None:
+                return Given.STAYS
             come_to_rest(connection)
             with trio.move_on_after(TURN_SECONDS):
-                await _rest(connection)
+                await self._rest(connection)
             if is_at_rest(connection):
-                return await self._send(connection, channel)
+                return await self._send(connection)
         with trio.move_on_after(MOST_REST_SECONDS):
-            await _rest(connection)
-        return is_at_rest(connection) and await self._send(connection, channel)
+            await self._rest(connection)
+        if is_at_rest(connection):
+            return await self._send(connection)
+        return Given.STAYS if self._channel is None else Given.ENDS
 
-    async def _send(self, connection: Connection, channel: Channel) -> bool:
+    async def _rest(self, connection: Connection) -> None:
+        """Return when it is at rest, or need not come to rest any more."""
+        seconds = LOOK_SECONDS
+        while self._channel is not None and not is_at_rest(connection):
+            with trio.move_on_after(seconds):
+                await connection.exchange.settled.wait()
+            seconds = min(2 * seconds, MOST_LOOK_SECONDS)
+
+    async def _send(self, connection: Connection) -> Given:
+        channel = self._channel
+        if channel is None:
+            return Given.STAYS
         try:
             pairs = _pairs(connection)
         except OSError as error:  # no descriptor is left
             self._log.warning("handover_failed", error=str(error), peer=connection.exchange.link.peer)
-            return False
+            return Given.ENDS
         state = take(connection, trio.current_time())
         theirs = [pairs[end][1].fileno() if end in pairs else end.fileno() for end in connection.ends]
         try:
             await channel.send(state, theirs)
-        except ChannelError as error:
+        except MessageTooLongError as error:
             self._log.warning("handover_failed", error=str(error), peer=state.link.peer)
-            return True  # it cannot move any more: it ends, and its follower comes back
+            return Given.ENDS
+        except ChannelError:
+            if self.successor is not None:  # it has the listeners, and has failed since
+                return Given.ENDS
+            self._give_up()
+            return Given.STAYS
         else:
             self._keep(connection, pairs)
         finally:
             _close(pairs)
         self.given += 1
-        return True
+        return Given.TAKEN
 
     def _keep(self, connection: Connection, pairs: Pairs) -> None:
         """Have its TLS sockets stay; takes what is theirs out of `pairs`."""
-        if self._keeps is not None:
+        if self.kept is not None:
             for end in list(pairs):
-                self._keeps.keep(end, pairs[end][0])
+                self.kept.keep(end, pairs[end][0])
                 connection.leave(end)
                 pairs.pop(end)[1].close()
 
@@ -235,12 +300,3 @@ def _close(pairs: Pairs) -> None:
     for pair in pairs.values():
         for sock in pair:
             sock.close()
-
-
-async def _rest(connection: Connection) -> None:
-    """Return when it is at rest."""
-    seconds = LOOK_SECONDS
-    while not is_at_rest(connection):
-        with trio.move_on_after(seconds):
-            await connection.exchange.settled.wait()
-        seconds = min(2 * seconds, MOST_LOOK_SECONDS)

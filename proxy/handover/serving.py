@@ -1,18 +1,16 @@
 """The part of a server that is handed over, and what the server in the next process makes of it.
 
-Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariant: a server that gives
-accepts nothing more, answers no page and drains. A server that drains for another reason gives what it still has open:
-the socket of its pages. A server that takes is ready before it asks for the first connection.
+Knows throttles, listeners and connections, and puts `giving` and `taking` between them. Invariants: a server that gives
+accepts nothing and answers no page until the process that takes has failed. A server that drains for another reason
+gives what it still has open: the socket of its pages. A server that takes accepts nothing, answers no page and offers
+itself to nobody before the other one gives.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -23,10 +21,12 @@ from ..process.supervision import Task
 from ..relay.connection import relay
 from ..relay.transport import PlainSocket
 from ..roles import Role
-from .channel import ChannelError, address_of
+from .channel import address_of
 from .connection_state import restore
 from .giving import Giving, Listener
 from .link_state import available_bytes, restore_budget
+from .next_process import start_next_process
+from .states import Begin, Confirmed, ConnectionState
 from .taking import Inheritance, inherit
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from ..relay.transport import Transport
     from ..throttle.role_throttle import RoleThrottle
     from .kept_ends import KeptEnds
-    from .states import ConnectionState
 
-OPTION = "--take-over"
+    Hold: TypeAlias = Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None]
+    GoOn: TypeAlias = Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]]
 
 
 class HandOver:
@@ -59,9 +59,18 @@ class HandOver:
         log: Log,
     ) -> None:
         self.broker = settings.broker.id
-        self._pages: list[trio.CancelScope] = []
+        self._pages: set[trio.CancelScope] = set()
         """The scopes in which pages are answered; cancelled when another process answers them."""
         self._close_pages: Callable[[], None] = lambda: None
+        self._serves = trio.Event()
+        """Set while this process is the one that accepts and answers pages."""
+        self._serves.set()
+        self._is_successor = trio.Event()
+        """Set once no process before this one takes anything back."""
+        self._is_successor.set()
+        self._decided = trio.Event()
+        """It is known whether the process that is given everything keeps it."""
+        self._is_told_to_end = False
         self.taken = 0
         self._address = address_of(settings.path, settings.broker.id)
         self._throttles = throttles
@@ -78,8 +87,7 @@ class HandOver:
         if self._inheritance is None:
             self._log.info("nothing_to_take_over")
             return None
-        for role, throttle in self._throttles.items():
-            restore_budget(throttle, self._inheritance.available_bytes.get(role.value), trio.current_time())
+        self._serves, self._is_successor = trio.Event(), trio.Event()
         for version in self._inheritance.fetch_versions:
             prepare_walkers(version)
         return self._inheritance
@@ -96,67 +104,99 @@ class HandOver:
         self._listeners = listeners
 
     async def keep(self, supervisor: Supervisor, task: Task, run: Callable[[], Awaitable[None]]) -> None:
-        """Run a background task until cancelled; pages are answered until another process does."""
+        """Run a background task until cancelled; pages are answered while no other process does."""
         if task not in (Task.HTTP, Task.CONTROL):
             await supervisor.keep(task, run)
             return
-        with trio.CancelScope() as scope:
-            self._pages.append(scope)
-            await supervisor.keep(task, run)
-        # Their addresses are freed: if the other process dies while this one still drains, a process that is started
-        # then can listen there.
-        self._close_pages()
+        while True:
+            await self._serves.wait()
+            with trio.CancelScope() as scope:
+                self._pages.add(scope)
+                await supervisor.keep(task, run)
+            self._pages.discard(scope)
 
     async def run(self) -> None:
         """Offer itself, until cancelled."""
+        await self._is_successor.wait()
         await self._giving.run()
 
-    async def take(
-        self,
-        hold: Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None],
-        go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
-    ) -> None:
+    async def accept(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Run what accepts, as soon as this process is the one that does."""
+        await self._serves.wait()
+        await run()
+
+    async def is_over(self) -> bool:
+        """Tell, after a drain has begun, whether this process accepts nothing more; false: the process that was to take
+        over failed. Returns when that is known."""
+        if self._draining.give is not None:
+            await self._decided.wait()
+        return self._draining.begun.is_set()
+
+    async def take(self, hold: Hold, go_on: GoOn) -> None:
         """Take every connection of the process before this one, until that process is gone. `hold` runs a connection
         like one that was accepted from its source, and closes it if that fails.
 
-        If the other process has given up waiting and serves on, this one drains: two would let twice the quota through.
+        If the other process has given this one up and serves on, this one drains: two would let twice the quota
+        through.
         """
-        if self._inheritance is None:
+        inheritance, self._inheritance = self._inheritance, None
+        if inheritance is None:
             return
         try:
-            await self._inheritance.ready()
-            await self._take_all(self._inheritance, hold, go_on)
-        except ChannelError as error:  # it has ended in between: there is nothing more to take
-            self._log.warning("handover_failed", error=str(error))
-        if await self._inheritance.serves_on():
-            self._log.error(
-                "handover_failed", error="the process before this one gave up waiting and serves on: this one ends"
-            )
-            self._draining.begun.set()
-        else:
+            await self._take_all(inheritance, hold, go_on)
+            if not inheritance.confirmed and await inheritance.serves_on():
+                self._log.error(
+                    "handover_failed", error="the process before this one gave up waiting and serves on: this one ends"
+                )
+                self._draining.begun.set()
+                return
+            if not inheritance.confirmed:
+                told = "the process before this one ended before it had handed everything over"
+                self._log.warning("handover_failed", error=told)
             self._log.info("taken_over", connections=self.taken)
-        self._inheritance.close()
+            self._serves.set()
+        finally:
+            inheritance.close()
+            self._is_successor.set()
 
-    async def _take_all(
-        self,
-        inheritance: Inheritance,
-        hold: Callable[[str, Callable[[], Awaitable[None]], Callable[[], object]], None],
-        go_on: Callable[[ConnectionState, PlainSocket, PlainSocket], Awaitable[None]],
-    ) -> None:
-        """Raises ChannelError."""
-        async with aclosing(inheritance.connections()) as connections:
-            async for state, follower, leader in connections:
-                self.taken += 1
-                source = _source(follower) if state.source is None else state.source
-                ends = PlainSocket(follower), PlainSocket(leader)
-                hold(source, partial(go_on, state, *ends), partial(_close, ends))
+    async def _take_all(self, inheritance: Inheritance, hold: Hold, go_on: GoOn) -> None:
+        try:
+            await inheritance.ready()
+            async with trio.open_nursery() as nursery, aclosing(inheritance.messages()) as messages:
+                nursery.start_soon(inheritance.report)
+                async for message, socks in messages:
+                    if isinstance(message, Begin):
+                        self._begin(message)
+                    elif isinstance(message, Confirmed):
+                        self._is_successor.set()
+                    elif isinstance(message, ConnectionState):
+                        self._take_one(message, socks, hold, go_on)
+                nursery.cancel_scope.cancel()
+        except* OSError as errors:  # it has ended in between: there is nothing more to take
+            self._log.warning("handover_failed", error=str(errors.exceptions[0]))
+
+    def _begin(self, message: Begin) -> None:
+        now = trio.current_time()
+        for role, throttle in self._throttles.items():
+            restore_budget(throttle, message.available_bytes.get(role.value), now)
+        self._serves.set()
+
+    def _take_one(self, state: ConnectionState, socks: Sequence[socket.socket], hold: Hold, go_on: GoOn) -> None:
+        self.taken += 1
+        follower, leader = socks
+        source = _source(follower) if state.source is None else state.source
+        ends = PlainSocket(follower), PlainSocket(leader)
+        hold(source, partial(go_on, state, *ends), partial(_close, ends))
 
     def keep_tls(self, kept: KeptEnds | None) -> None:
         """Keep the TLS sockets of connections that are handed over in `kept`; None: such connections end."""
         self._giving.kept = kept
 
     def end_soon(self) -> None:
-        """This process is told to end, before or after another one took over: close its TLS sockets after the grace."""
+        """This process is told to end, before or after another one takes over: it takes nothing back, and closes its
+        TLS sockets after the grace."""
+        self._is_told_to_end = True
+        self._decided.set()
         if self._giving.kept is not None:
             self._giving.kept.end_soon()
 
@@ -174,43 +214,37 @@ class HandOver:
     def fetch_versions(self) -> Sequence[int]:
         return sorted({each for throttle in self._throttles.values() for each in throttle.statistics.fetch_requests})
 
-    def hand_over(self, giving: Giving, process: int) -> None:
+    def is_ending(self) -> bool:
+        return self._is_told_to_end
+
+    def hand_over(self, giving: Giving) -> None:
+        self._serves = trio.Event()
         for scope in self._pages:
             scope.cancel()
-        # systemd that is stopping this process would wait for the end of the one that replaces it.
-        if not self._draining.begun.is_set():
-            self._manager.replaced_by(process)
+        if not self._is_told_to_end:
+            self._decided = trio.Event()
         self._draining.give = giving.give
         self._draining.begun.set()
 
+    def take_back(self) -> None:
+        if self._is_told_to_end:
+            self._draining.give = None
+            return
+        self._draining.call_off()
+        self._serves.set()
+        self._decided.set()
+
+    def confirm(self, process: int) -> None:
+        # systemd that is stopping this process would wait for the end of the one that replaces it.
+        if not self._is_told_to_end:
+            self._manager.replaced_by(process)
+        # If the other process dies while this one still drains, a process that is started then can listen there.
+        self._close_pages()
+        self._decided.set()
+
     def start_next(self) -> None:
         """Start the program anew, as it is installed now, to take over from this process. Never raises."""
-        if os.getpid() == 1:
-            self._log.warning(
-                "handover_refused", error="the first process of a container ends it: start another beside it"
-            )
-            return
-        command = [*sys.orig_argv, *([] if OPTION in sys.orig_argv else [OPTION])]
-        environ = os.environ.copy()
-        # It names this process. The next one would take systemd's watchdog for another's, and be killed by it.
-        environ.pop("WATCHDOG_PID", None)
-        # Not a task of this server: the process may stay for TLS sockets alone, and its child must not become a zombie.
-        trio.lowlevel.spawn_system_task(self._run_next, command, environ)
-
-    async def _run_next(self, command: list[str], environ: dict[str, str]) -> None:
-        """Start the next process and wait for its end."""
-        try:
-            started = await trio.lowlevel.open_process(
-                command, env=environ, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        except OSError as error:
-            self._log.warning("handover_refused", error=str(error))
-            return
-        self._log.info("next_process_started", pid=started.pid)
-        status = await started.wait()
-        if self._giving.taker != started.pid:
-            told = f"process {started.pid} ended with status {status} before it took over; its standard error says why"
-            self._log.warning("handover_failed", error=told)
+        start_next_process(self._log, has_taken_over=lambda process: self._giving.successor == process)
 
 
 def _source(follower: socket.socket) -> str:

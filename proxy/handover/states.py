@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of these messages. If the two processes have different ones, the new process is told so, and the old one
 goes on."""
 
@@ -20,9 +20,6 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
 
     schema: int
     broker: int
-    takes_pairs: bool = False
-    """The new process can go on with a connection of which one socket is an end of a pair, while the old process keeps
-    the TLS socket. A process of an older version does not say so, and cannot."""
 
 
 class Refusal(msgspec.Struct, frozen=True, tag="refusal"):
@@ -39,17 +36,32 @@ class Listening(msgspec.Struct, frozen=True):
 
 
 class Offer(msgspec.Struct, frozen=True, tag="offer"):
-    """`available_bytes`: what the budget of each role has left now, so that both processes together keep to the quota;
-    None: the role has no such budget. `fetch_versions`: those that followers have used; empty from an older process,
-    which does not say."""
+    """The old process shows what it would hand over. `fetch_versions`: those that followers have used."""
 
     listening: list[Listening]
-    available_bytes: dict[str, float | None]
-    fetch_versions: list[int] = []
+    fetch_versions: list[int]
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The new process accepts from here on, and takes what comes."""
+    """The new process could serve from here on."""
+
+
+class Alive(msgspec.Struct, frozen=True, tag="alive"):
+    """The loop of the new process turns."""
+
+
+class Begin(msgspec.Struct, frozen=True, tag="begin"):
+    """The old process accepts nothing more: the new one does, and gets the connections.
+
+    `available_bytes`: bytes that the budget of each role has left now, so that both processes together keep to the
+    quota; None: the role has no such budget.
+    """
+
+    available_bytes: dict[str, float | None]
+
+
+class Confirmed(msgspec.Struct, frozen=True, tag="confirmed"):
+    """The new process has proven itself: the old one takes nothing back from here on."""
 
 
 class ReplicaState(msgspec.Struct, frozen=True, array_like=True):
@@ -131,4 +143,4 @@ class ConnectionState(msgspec.Struct, frozen=True, tag="connection"):
     say."""
 
 
-Message = Hello | Refusal | Offer | Ready | ConnectionState
+Message = Hello | Refusal | Offer | Ready | Alive | Begin | ConnectionState | Confirmed

@@ -11,6 +11,7 @@ why.
 from __future__ import annotations
 
 import contextlib
+import enum
 import traceback
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
@@ -52,14 +53,30 @@ class Dial(Protocol):
     async def __call__(self, address: Address, *, timeout_seconds: float) -> Transport: ...
 
 
+class Given(enum.Enum):
+    """What became of a connection that was to be handed over to another process."""
+
+    TAKEN = "the other process goes on with it"
+    ENDS = "it has to end here"
+    STAYS = "the other process failed: this one serves on"
+
+
 class Draining:
-    """Set once, when the process is asked to stop."""
+    """Whether the connections of this process are to end here: it was asked to stop, or another one takes over."""
 
     def __init__(self) -> None:
         self.begun = trio.Event()
-        self.give: Callable[[Connection], Awaitable[bool]] | None = None
-        """Hands a connection over to another process when its turn has come and nothing of it is in flight. Returns
-        false if that connection has to end here. None: no process takes over, so all connections end here."""
+        self.give: Callable[[Connection], Awaitable[Given]] | None = None
+        """Hands a connection over to another process when its turn has come and nothing of it is in flight. None: no
+        process takes over, so all connections end here."""
+
+    def is_begun(self) -> bool:
+        return self.begun.is_set()
+
+    def call_off(self) -> None:
+        """Serve on: the process that was to take over failed."""
+        self.give = None
+        self.begun = trio.Event()
 
 
 async def relay(
@@ -263,9 +280,13 @@ class Connection:
 
     async def _drain(self, draining: Draining) -> None:
         """Once a drain begins, close as soon as nothing is owed in either direction."""
-        exchange = self.exchange
-        await draining.begun.wait()
-        if draining.give is not None and await draining.give(self):
+        exchange, given = self.exchange, Given.STAYS
+        while given is Given.STAYS:
+            await draining.begun.wait()
+            given = Given.ENDS if draining.give is None else await draining.give(self)
+            if given is Given.STAYS:
+                self._resume()
+        if given is Given.TAKEN:
             self._end(Cause.HANDED_OVER)
             return
         exchange.handing = False
@@ -274,6 +295,14 @@ class Connection:
         while not exchange.is_idle:
             await exchange.settled.wait()
         self._end(Cause.DRAINED)
+
+    def _resume(self) -> None:
+        """Begin new requests again."""
+        self.exchange.handing = self.exchange.draining = False
+        for direction in (self.requests, self.responses):
+            if direction.wants is END:  # its state was taken, and reached nobody
+                direction.wants = READ
+            self._later(direction)
 
     async def _wait_for(self, direction: Direction) -> None:
         """What a poller does, by Trio's own waits."""

@@ -25,5 +25,14 @@ class OldServer:
     def fetch_versions(self) -> Sequence[int]:
         return self.versions
 
-    def hand_over(self, giving: Giving, process: int) -> None:
+    def is_ending(self) -> bool:
+        return False
+
+    def hand_over(self, giving: Giving) -> None:
+        raise NotImplementedError
+
+    def take_back(self) -> None:
+        raise NotImplementedError
+
+    def confirm(self, process: int) -> None:
         raise NotImplementedError

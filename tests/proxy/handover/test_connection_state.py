@@ -11,6 +11,7 @@ import trio
 
 from proxy.handover.connection_state import restore, take
 from proxy.handover.states import ConnectionState
+from proxy.relay.connection import Given
 
 from ..relay.wire import read_exactly, relayed
 
@@ -25,10 +26,10 @@ async def opaque_state() -> ConnectionState:
     """Of a connection that passes as it is, as it comes out at the other end."""
     states: list[ConnectionState] = []
 
-    async def give(connection: Connection) -> bool:
+    async def give(connection: Connection) -> Given:
         await trio.lowlevel.checkpoint()
         states.append(take(connection, trio.current_time()))
-        return True
+        return Given.TAKEN
 
     async with relayed() as wire:
         await wire.follower.send_all(HELLO)

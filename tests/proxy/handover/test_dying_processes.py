@@ -1,4 +1,4 @@
-"""A new process that dies after it was ready leaves nothing in the way of the next one, which somebody has to start."""
+"""A new process that dies before it has proven itself leaves the old one serving, as if nobody had asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import trio
 
 from lab.addresses import held_ports
 from lab.processes import wait_until
-from proxy.handover.giving import NEXT_SECONDS
 
 from .test_processes import LIMIT_SECONDS, STEP_SECONDS, Sidecar
 
@@ -25,38 +24,50 @@ if TYPE_CHECKING:
 
 API_VERSIONS = struct.pack(">ihhihc", 11, 18, 0, 1, 1, b"x")
 """A request, from the client `x`; its length is before it."""
+ANSWER = struct.pack(">ii", 4, 0)
 DRAIN = '[limits]\ndrain = "60s"\n'
 pytestmark = pytest.mark.timeout(180)
 
 
-async def test_a_process_that_drains_after_its_successor_died_keeps_no_address_from_the_next_one(
-    tmp_path: Path,
-) -> None:
-    """HTTP's was bound until the last connection had drained, so each start until then ended with status 1. And the
-    process that knew that nobody listens did not tell."""
-    async with with_a_request_in_flight(tmp_path, binds=2) as (sidecar, old):
+@pytest.mark.parametrize(("stage", "started"), [("handover_offered", 1), ("handover_started", 2)])
+async def test_a_new_process_that_dies_leaves_the_old_one_serving(tmp_path: Path, stage: str, started: int) -> None:
+    """Every connection and listener was lost, and the old process ended with status 0, so that no supervisor acted."""
+    async with with_a_request_in_flight(tmp_path) as (sidecar, old):
         new = await sidecar.start("--take-over")
-        await sidecar.logged("handover_started")
-        pid = new.pid
+        await sidecar.logged(stage)
         await new.kill()
         await wait_until(
             lambda: bool(sidecar.events("handover_failed")), process=old, what="it tells", timeout_seconds=STEP_SECONDS
         )
-        (line,) = sidecar.events("handover_failed")
-        told = f"process {pid} ended after it had taken over: nobody listens until a sidecar is started"
-        assert (line["level"], line["error"]) == ("error", told)
-        next_one = await sidecar.start("--take-over")
-        assert (old.running, next_one.running) == (True, True)
-        assert len(sidecar.events("nothing_to_take_over")) == 1
+        assert await are_pages_answered(sidecar)
+        assert await is_relayed(sidecar)
+        await sidecar.start("--take-over")
+        await sidecar.logged("handover_started", times=started)
+        assert await is_relayed(sidecar)
+        assert old.running
 
 
-async def test_a_successor_that_was_taken_over_from_has_not_died(tmp_path: Path) -> None:
+async def is_relayed(sidecar: Sidecar) -> bool:
+    """Tell whether a connection is accepted and reaches the leader, which answers the first of two requests."""
+    async with await trio.open_tcp_stream("127.0.0.1", sidecar.port()) as client:
+        await client.send_all(API_VERSIONS + API_VERSIONS)
+        return await client.receive_some(100) == ANSWER
+
+
+async def are_pages_answered(sidecar: Sidecar) -> bool:
+    host, port = sidecar.events("started")[0]["http"].rsplit(":", 1)
+    async with await trio.open_tcp_stream(host, int(port)) as stream:
+        await stream.send_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return (await stream.receive_some(4096)).startswith(b"HTTP/1.1 200")
+
+
+async def test_a_process_that_was_taken_over_from_has_a_successor(tmp_path: Path) -> None:
+    """A third process asked the first one, which hands over to the second."""
     async with with_a_request_in_flight(tmp_path) as (sidecar, old):
         second = await sidecar.start("--take-over")
-        await sidecar.logged("handover_started")
         await sidecar.start("--take-over")
         await second.wait_exit()
-        await trio.sleep(NEXT_SECONDS + 0.5)
+        assert second.exit_status == 0
         assert old.running
         assert sidecar.events("handover_failed") == []
 
@@ -81,15 +92,17 @@ async def with_a_request_in_flight(folder: Path, *, binds: int = 0) -> AsyncIter
     for ports that a later process can bind again."""
     sidecar, asked = Sidecar(folder), trio.Event()
 
-    async def never_answer(stream: trio.SocketStream) -> None:
-        await stream.receive_some()
-        asked.set()
-        await trio.sleep_forever()
+    async def answer_a_second_request(stream: trio.SocketStream) -> None:
+        received = b""
+        while len(received) < 2 * len(API_VERSIONS):
+            received += await stream.receive_some()
+            asked.set()
+        await stream.send_all(ANSWER)
 
     try:
         with held_ports(binds) as ports, trio.fail_after(LIMIT_SECONDS):
             async with trio.open_nursery() as nursery:
-                (leader,) = await nursery.start(partial(trio.serve_tcp, never_answer, 0, host="127.0.0.1"))
+                (leader,) = await nursery.start(partial(trio.serve_tcp, answer_a_second_request, 0, host="127.0.0.1"))
                 port = leader.socket.getsockname()[1]
                 await sidecar.configure(leader=port, quota=1, more=DRAIN)
                 await _binds(folder / "proxy.toml", ports)

@@ -1,25 +1,28 @@
-"""The old process' side: connections go over one after the other, and those whose turn it is not are served."""
+"""The old process' side: connections go over one after the other, those whose turn it is not are served, and if the new
+process fails before it has proven itself, the old one serves on."""
 
 from __future__ import annotations
 
 import os
 import socket
 import uuid
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple
 
+import pytest
 import trio
 
+from proxy.handover import giving
 from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving
-from proxy.handover.states import SCHEMA, ConnectionState, Hello, Offer, Ready
+from proxy.handover.states import SCHEMA, Alive, Begin, Confirmed, ConnectionState, Hello, Message, Offer, Ready
 
 from ..recorded_log import RecordedLog
 from ..relay.wire import Wire, answer, entry, relayed
 from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
 
 CONNECTIONS = 40
 LIMIT_SECONDS = 30
@@ -33,16 +36,55 @@ class Server(OldServer):
 
     def __init__(self, wires: Sequence[Wire]) -> None:
         self._wires = wires
+        self.calls: list[str] = []
 
-    def hand_over(self, giving: Giving, process: int) -> None:
-        assert process == os.getpid()
+    def hand_over(self, giving: Giving) -> None:
+        self.calls.append("hand_over")
         for wire in self._wires:
             wire.draining.give = giving.give
             wire.draining.begun.set()
 
+    def take_back(self) -> None:
+        self.calls.append("take_back")
+        for wire in self._wires:
+            wire.draining.call_off()
+
+    def confirm(self, process: int) -> None:
+        assert process == os.getpid()
+        self.calls.append("confirm")
+
+
+class Scene(NamedTuple):
+    address: str
+    wires: Sequence[Wire]
+    server: Server
+    log: RecordedLog
+
+    async def failed(self) -> str:
+        while "handover_failed" not in self.log.events:  # noqa: ASYNC110 - a log has no event of Trio's
+            await trio.sleep(0.01)
+        return str(self.log.lines[-1]["error"])
+
+
+@asynccontextmanager
+async def offering(monkeypatch: pytest.MonkeyPatch, *, proving: float, silence: float) -> AsyncIterator[Scene]:
+    """A process with connections that offers itself; for how many seconds another one has to prove itself, and may
+    hang."""
+    monkeypatch.setattr(giving, "PROVING_SECONDS", proving)
+    monkeypatch.setattr(giving, "SILENCE_SECONDS", silence)
+    address, log = f"\0test/{uuid.uuid4().hex}", RecordedLog()
+    async with AsyncExitStack() as stack:
+        wires = [await stack.enter_async_context(relayed()) for _ in range(CONNECTIONS)]
+        server = Server(wires)
+        with trio.fail_after(LIMIT_SECONDS):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Giving(address, server, log).run)
+                yield Scene(address, wires, server, log)
+                nursery.cancel_scope.cancel()
+
 
 async def taker(address: str) -> Channel:
-    """A new process that is ready, and takes what it wants when it wants."""
+    """A new process that is ready."""
     sock = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     while True:
         try:
@@ -58,6 +100,13 @@ async def taker(address: str) -> Channel:
     assert offer.fetch_versions == [3, 17]
     await channel.send(Ready())
     return channel
+
+
+async def received(channel: Channel) -> Message:
+    message, descriptors = await channel.receive()
+    for descriptor in descriptors:
+        os.close(descriptor)
+    return message
 
 
 async def served(wire: Wire) -> None:
@@ -80,27 +129,77 @@ async def most_served(wires: Sequence[Wire]) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_whoever_is_not_taken_yet_is_served_meanwhile() -> None:
+async def test_whoever_is_not_taken_yet_is_served_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """They all came to rest at once: 400 waited up to 1.1 s for each other."""
-    address = f"\0test/{uuid.uuid4().hex}"
-    async with AsyncExitStack() as stack:
-        wires = [await stack.enter_async_context(relayed()) for _ in range(CONNECTIONS)]
-        with trio.fail_after(LIMIT_SECONDS):
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(Giving(address, Server(wires), RecordedLog()).run)
-                channel = await taker(address)
-                await trio.testing.wait_all_tasks_blocked(0.05)
-                # The new process has taken none. Few are on their way to it, in the kernel, and one is about to be.
-                waiting = [wire for wire in wires if not wire.finished.is_set()]
-                assert len(waiting) > CONNECTIONS // 2
-                await most_served(waiting)
-                for _ in wires:
-                    state, descriptors = await channel.receive()
-                    assert isinstance(state, ConnectionState)
-                    for descriptor in descriptors:
-                        os.close(descriptor)
-                for wire in wires:
-                    await wire.finished.wait()
-                channel.close()
-                nursery.cancel_scope.cancel()
-        assert {wire.ending["cause"] for wire in wires} == {"handed_over"}
+    async with offering(monkeypatch, proving=0.0, silence=LIMIT_SECONDS) as scene:
+        channel = await taker(scene.address)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert scene.server.calls == ["hand_over", "confirm"]
+        # The new process has taken none. Few are on their way to it, in the kernel, and one is about to be.
+        waiting = [wire for wire in scene.wires if not wire.finished.is_set()]
+        assert len(waiting) > CONNECTIONS // 2
+        await most_served(waiting)
+        messages = [await received(channel) for _ in range(len(scene.wires) + 2)]
+        for wire in scene.wires:
+            await wire.finished.wait()
+        channel.close()
+    assert [type(each) for each in messages if not isinstance(each, ConnectionState)] == [Begin, Confirmed]
+    assert {wire.ending["cause"] for wire in scene.wires} == {"handed_over"}
+
+
+async def test_a_process_that_ends_before_it_has_run_for_some_seconds_gets_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It got every listener and every connection as soon as it said that it was ready, and they were lost with it."""
+    async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=LIMIT_SECONDS) as scene:
+        channel = await taker(scene.address)
+        await channel.send(Alive())
+        channel.close()
+        assert await scene.failed() == "the other process ended before it had proven itself"
+        for wire in scene.wires:
+            await served(wire)
+    assert scene.server.calls == []
+
+
+async def test_a_process_that_hangs_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with offering(monkeypatch, proving=LIMIT_SECONDS, silence=0.1) as scene:
+        channel = await taker(scene.address)
+        assert await scene.failed() == "the other process said nothing for 0.1 s"
+        channel.close()
+    assert scene.server.calls == []
+
+
+@pytest.mark.parametrize("hangs", [True, False])
+async def test_what_a_process_that_fails_has_not_taken_is_served_on(
+    monkeypatch: pytest.MonkeyPatch, *, hangs: bool
+) -> None:
+    taken = 5
+    async with offering(monkeypatch, proving=0.2, silence=1.0) as scene:
+        channel = await taker(scene.address)
+        while not scene.server.calls:
+            await channel.send(Alive())
+            await trio.sleep(0.05)
+        assert isinstance(await received(channel), Begin)
+        for _ in range(taken):
+            assert isinstance(await received(channel), ConnectionState)
+        if not hangs:
+            channel.close()
+        await scene.failed()
+        assert scene.server.calls == ["hand_over", "take_back"]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        left = [wire for wire in scene.wires if not wire.finished.is_set()]
+        assert CONNECTIONS - len(left) == scene.log.lines[-1]["connections"] >= taken
+        assert scene.log.lines[-1]["level"] == "error"
+        for wire in left * 2:
+            await served(wire)
+        if hangs:
+            channel.close()
+        # The next one takes what is left.
+        channel = await taker(scene.address)
+        while "confirm" not in scene.server.calls or not all(wire.finished.is_set() for wire in scene.wires):
+            with trio.move_on_after(0.05):
+                await received(channel)
+            if "confirm" not in scene.server.calls:
+                await channel.send(Alive())
+        channel.close()
+    assert {wire.ending["cause"] for wire in scene.wires} == {"handed_over"}

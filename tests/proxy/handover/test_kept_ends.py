@@ -6,6 +6,7 @@ import os
 import socket
 import uuid
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -17,7 +18,7 @@ from proxy.handover import giving
 from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving
 from proxy.handover.kept_ends import open_kept_ends
-from proxy.handover.states import SCHEMA, ConnectionState, Hello, Ready
+from proxy.handover.states import SCHEMA, Alive, Begin, Confirmed, ConnectionState, Hello, Ready
 from proxy.overlong import OVERLONG
 from proxy.relay.connection import Draining, relay
 from proxy.relay.poller import open_poller
@@ -31,7 +32,7 @@ from .old_server import BROKER, OldServer
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     import pytest
@@ -50,14 +51,34 @@ class Old(OldServer):
         self.giving = Giving(address, self, log)
         self.giving.kept = kept
 
-    def hand_over(self, giving: Giving, _: int) -> None:
+        self.channel: Channel
+        self.ends_the_other = False
+        self.at_hand_over: Callable[[], object] = lambda: None
+        self.has_taken_back = trio.Event()
+
+    def is_ending(self) -> bool:
+        return not self.ends_the_other  # nothing has to be proven
+
+    def hand_over(self, giving: Giving) -> None:
+        if self.ends_the_other:
+            self.channel.close()
+        self.at_hand_over()
         self.draining.give = giving.give
         self.draining.begun.set()
 
+    def take_back(self) -> None:
+        self.draining.call_off()
+        self.has_taken_back.set()
+
+    def confirm(self, process: int) -> None:
+        pass
+
 
 @asynccontextmanager
-async def old_process(home: Path, *, takes_pairs: bool = True) -> AsyncIterator[tuple[Old, Channel]]:
-    """It, and the new process' channel, which is ready to take the connection."""
+async def old_process(
+    home: Path, *, ends_the_other: bool = False, at_hand_over: Callable[[], object] = lambda: None
+) -> AsyncIterator[tuple[Old, Channel]]:
+    """It, and the new process' channel, which is to get the connection next, or ends just then."""
     keys = Keys(home)
     leg, _ = made(keys.listen())
     log, failed = RecordedLog(), list[BaseException]()
@@ -83,14 +104,20 @@ async def old_process(home: Path, *, takes_pairs: bool = True) -> AsyncIterator[
 
                 nursery.start_soon(run)
                 async with await listener.accept():
-                    old = Old(address, kept, peer, draining, log)
-                    nursery.start_soon(old.giving.run)
                     channel = Channel(trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+                    old = Old(address, kept, peer, draining, log)
+                    old.channel, old.ends_the_other, old.at_hand_over = channel, ends_the_other, at_hand_over
+                    nursery.start_soon(old.giving.run)
                     await trio.testing.wait_all_tasks_blocked(0.05)
                     await channel.connect(address)
-                    await channel.send(Hello(SCHEMA, BROKER, takes_pairs=takes_pairs))
+                    await channel.send(Hello(SCHEMA, BROKER))
                     await channel.receive()
                     await channel.send(Ready())
+                    if ends_the_other:
+                        await channel.send(Alive())
+                    else:
+                        assert await channel.receive() == (Begin({}), [])
+                        assert await channel.receive() == (Confirmed(), [])
                     yield old, channel
                     channel.close()
                 nursery.cancel_scope.cancel()
@@ -142,33 +169,31 @@ async def closed(old: Old) -> str:
     return str(line["cause"])
 
 
-async def test_an_older_program_gets_no_pair_and_the_follower_comes_back(tmp_path: Path) -> None:
-    async with old_process(tmp_path, takes_pairs=False) as (old, _):
-        assert await closed(old) == "drained"
-        assert old.kept.count == 0
-
-
 async def test_without_a_descriptor_left_the_follower_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left() -> None:
         raise OSError(24, "Too many open files")
 
-    async with old_process(tmp_path) as (old, _):
-        with monkeypatch.context() as full:
-            full.setattr(giving.socket, "socketpair", none_left)
+    with monkeypatch.context() as full:
+        fill = partial(full.setattr, giving.socket, "socketpair", none_left)
+        async with old_process(tmp_path, at_hand_over=fill) as (old, _):
             assert await closed(old) == "drained"
-        assert [line["error"] for line in old.log.lines if line["event"] == "handover_failed"] == [
-            "[Errno 24] Too many open files"
-        ]
+    assert [line["error"] for line in old.log.lines if line["event"] == "handover_failed"] == [
+        "[Errno 24] Too many open files"
+    ]
 
 
-async def test_where_the_other_process_is_gone_nothing_is_left_open(tmp_path: Path) -> None:
+async def test_where_the_other_process_is_gone_the_connection_stays_and_nothing_is_left_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giving, "PROVING_SECONDS", 0.0)
     OVERLONG.begin(-1)  # the first read or handshake of a process opens a socket that stays, here or in an earlier test
     OVERLONG.end()
     before = open_files()
-    async with old_process(tmp_path) as (old, channel):
-        channel.close()
-        assert await closed(old) == "handed_over"
+    async with old_process(tmp_path, ends_the_other=True) as (old, _):
+        await old.has_taken_back.wait()
+        await trio.testing.wait_all_tasks_blocked(0.05)
         assert old.kept.count == 0
+        assert "connection_closed" not in old.log.events
     assert open_files() - before == set()

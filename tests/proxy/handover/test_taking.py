@@ -21,7 +21,7 @@ from proxy.handover import giving
 from proxy.handover.channel import Channel
 from proxy.handover.giving import Giving, Listener
 from proxy.handover.serving import HandOver
-from proxy.handover.states import SCHEMA, ConnectionState, Hello, LinkState, Listening, Offer, Ready, Refusal
+from proxy.handover.states import SCHEMA, Begin, ConnectionState, Hello, LinkState, Listening, Offer, Ready, Refusal
 from proxy.handover.taking import inherit
 from proxy.process.service_manager import ServiceManager
 from proxy.process.supervision import Supervisor, Task
@@ -42,9 +42,16 @@ class Server(OldServer):
 
     def __init__(self) -> None:
         self.handed_over = False
+        self.confirmed: int | None = None
 
-    def hand_over(self, _: Giving, __: int) -> None:
+    def hand_over(self, giving: Giving) -> None:
         self.handed_over = True
+
+    def take_back(self) -> None:
+        self.handed_over = False
+
+    def confirm(self, process: int) -> None:
+        self.confirmed = process
 
 
 async def never(*_: object) -> None:
@@ -90,19 +97,46 @@ async def test_a_new_process_that_was_ready_too_late_ends_and_the_old_one_serves
     assert log.lines[-1]["error"] == "the other process was not ready within 0.1 s"
 
 
-async def test_an_old_process_that_hands_over_and_ends_is_taken_over(nursery: trio.Nursery) -> None:
+async def test_an_old_process_that_hands_over_and_ends_is_taken_over(
+    nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(giving, "PROVING_SECONDS", 0.1)
     new, server = New(), Server()
     with trio.fail_after(LIMIT_SECONDS):
         async with trio.open_nursery() as old:
             await offered(new, Giving(new.address, server, RecordedLog()), old)
             nursery.start_soon(new.take)
-            while not server.handed_over:  # noqa: ASYNC110 - as above
+            while server.confirmed is None:  # noqa: ASYNC110 - as above
                 await trio.sleep(0.01)
+            assert (server.handed_over, server.confirmed) == (True, os.getpid())
             old.cancel_scope.cancel()
         while "taken_over" not in new.log.events:  # noqa: ASYNC110 - as above
             await trio.sleep(0.01)
     assert not new.draining.begun.is_set()
     assert set(new.log.events) <= {"nothing_to_take_over", "taken_over"}
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+async def test_an_old_process_that_is_killed_leaves_everything_to_the_new_one(
+    nursery: trio.Nursery, *, has_begun: bool
+) -> None:
+    new = New()
+
+    async def old() -> None:
+        async with old_process(new.address) as channel:
+            if has_begun:
+                await channel.send(Begin({}))
+            channel.close()
+
+    with trio.fail_after(LIMIT_SECONDS):
+        nursery.start_soon(old)
+        while await new.handover.ask() is None:  # noqa: ASYNC110 - as above
+            await trio.sleep(0.01)
+        assert not new.handover._serves.is_set()
+        await new.take()
+    assert new.handover._serves.is_set()
+    assert not new.draining.begun.is_set()
+    assert "taken_over" in new.log.events
 
 
 async def test_listeners_that_a_drain_has_closed_are_not_offered() -> None:
@@ -126,20 +160,47 @@ class Manager(ServiceManager):
         self.told.append(process)
 
 
-@pytest.mark.parametrize(("drains", "told"), [(False, [7]), (True, [])])
-async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, drains: bool, told: list[int]) -> None:
-    """Else it would take the new one for what it stops, and wait for its end."""
+@pytest.mark.parametrize(("ends", "told"), [(False, [7]), (True, [])])
+async def test_systemd_hears_of_the_new_process_unless_it_stops_the_old_one(*, ends: bool, told: list[int]) -> None:
+    """Else it would take the new one for what it stops, and wait for its end. Before the new process has proven itself
+    systemd hears nothing: if the new one died, it would stop the old one, too."""
     manager = Manager()
     new = New(manager)
-    if drains:
+    if ends:
+        new.handover.end_soon()
         new.draining.begun.set()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             for task in (Task.HTTP, Task.CONTROL):
                 nursery.start_soon(new.handover.keep, Supervisor(new.log), task, trio.sleep_forever)
             await trio.testing.wait_all_tasks_blocked()
-            new.handover.hand_over(Giving(new.address, Server(), new.log), 7)
-    assert (manager.told, new.draining.give is None) == (told, False)
+            answered = set(new.handover._pages)
+            new.handover.hand_over(Giving(new.address, Server(), new.log))
+            assert [scope.cancel_called for scope in answered] == [True, True]
+            assert (manager.told, new.draining.give is None) == ([], False)
+            new.handover.confirm(7)
+            assert manager.told == told
+            assert await new.handover.is_over()
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_process_takes_back_what_it_gave_unless_it_was_told_to_end(*, ends: bool) -> None:
+    new = New()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(new.handover.keep, Supervisor(new.log), Task.HTTP, trio.sleep_forever)
+        await trio.testing.wait_all_tasks_blocked()
+        new.handover.hand_over(Giving(new.address, Server(), new.log))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not new.handover._pages
+        if ends:
+            new.handover.end_soon()
+        new.handover.take_back()
+        assert await new.handover.is_over() == ends
+        assert (new.draining.begun.is_set(), new.draining.give) == (ends, None)
+        await trio.testing.wait_all_tasks_blocked()
+        assert bool(new.handover._pages) == (not ends)
+        nursery.cancel_scope.cancel()
 
 
 async def answering(
@@ -149,18 +210,19 @@ async def answering(
     ends: bool,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """A process that is asked once, and then ends or stays."""
+    """A process that is asked once and then ends, or again and again."""
     with trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         await listener.bind(address)
         listener.listen(1)
         task_status.started()
-        sock, _ = await listener.accept()
-        channel = Channel(sock)
-        await channel.receive()
-        await answers(channel)
-        channel.close()
-        if not ends:
-            await trio.sleep_forever()
+        while True:
+            sock, _ = await listener.accept()
+            channel = Channel(sock)
+            await channel.receive()
+            await answers(channel)
+            channel.close()
+            if ends:
+                return
 
 
 async def nothing(_: Channel) -> None:
@@ -169,18 +231,18 @@ async def nothing(_: Channel) -> None:
 
 async def no_socket(channel: Channel) -> None:
     with open(os.devnull) as file:  # noqa: PTH123, ASYNC230 - no disk is waited for
-        await channel.send(Offer([Listening("http.listen", "", 0)], {}), [file.fileno()])
+        await channel.send(Offer([Listening("http.listen", "", 0)], []), [file.fileno()])
 
 
 async def too_few(channel: Channel) -> None:
     with socket.socket() as sock:
         listening = [Listening("http.listen", "", 0), Listening("ingress.listen", "", 0)]
-        await channel.send(Offer(listening, {}), [sock.fileno()])
+        await channel.send(Offer(listening, []), [sock.fileno()])
 
 
 async def too_many(channel: Channel) -> None:
     with socket.socket() as sock:
-        await channel.send(Offer([], {}), [sock.fileno()])
+        await channel.send(Offer([], []), [sock.fileno()])
 
 
 async def no_offer(channel: Channel) -> None:
@@ -235,11 +297,12 @@ async def old_process(address: str) -> AsyncIterator[Channel]:
         sock, _ = await listener.accept()
     channel = Channel(sock)
     hello, _ = await channel.receive()
-    assert hello == Hello(SCHEMA, BROKER, takes_pairs=True)
-    await channel.send(Offer([], {}))
+    assert hello == Hello(SCHEMA, BROKER)
+    await channel.send(Offer([], []))
     ready, _ = await channel.receive()
     assert ready == Ready()
     yield channel
+    channel.close()
 
 
 async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> None:
@@ -282,4 +345,4 @@ async def test_why_no_more_connections_came_is_said(nursery: trio.Nursery) -> No
         await new.handover.take(hold, never)
     assert held == ["127.0.0.1"]
     failed = [line["error"] for line in new.log.lines if line["event"] == "handover_failed"]
-    assert failed == ["the other process ended in the middle of a message"]
+    assert failed[-1] == "the process before this one ended before it had handed everything over"
