@@ -7,6 +7,7 @@ filter is gone when it ends.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -74,11 +75,13 @@ def command(
     and resets the connections that went around, so that they are dialled anew, through it. Each change is a JSON line
     on standard output, and in --textfile metrics with alerts (ReplicationThrottleGuardAround and the like).
 
-    It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD), which are gone
-    when it ends, by any signal but SIGKILL; it touches no other rule. Names in proxy.toml are looked up when it starts.
-    It refuses where one leg of a role is encrypted and the other is not: without the sidecar both ends would not
-    understand each other. Where a broker listens on loopback alone and is dialled from elsewhere, or dials others by a
-    name on loopback ([[egress.peers]] listen = "127.…"), the kernel wants net.ipv4.conf.all.route_localnet=1.
+    It needs iptables, and root or CAP_NET_ADMIN. Its rules are in chains of its own (THROTTLE_GUARD_ and THROTTLE_OUT_
+    with broker.id), which are gone when it ends, by any signal but SIGKILL; it touches no other rule, and restores its
+    own where somebody flushes them. It tries the ways around by connections of its own, once a minute and before it
+    reports that traffic goes around. Names in proxy.toml are looked up when it starts. It refuses where one leg of a
+    role is encrypted and the other is not: without the sidecar both ends would not understand each other. Where a
+    broker listens on loopback alone and is dialled from elsewhere, or dials others by a name on loopback
+    ([[egress.peers]] listen = "127.…"), it sets net.ipv4.conf.all.route_localnet=1, and closes loopback to neighbours.
 
     \b
     Examples:
@@ -86,7 +89,11 @@ def command(
       throttle-sidecar guard --after 5s --textfile /var/lib/node_exporter/throttle_guard.prom
       systemctl enable --now kafka-throttle-guard          (of the .deb and the .rpm)
     """
-    from ..guard.guarding import Guarding
+    from ..guard.guarding import Edges, Guarding
+    from ..guard.kernel import PacketFilter
+    from ..guard.proving import dial, prove, targets
+    from ..guard.questions import ask_ready
+    from ..guard.resets import reset
     from ..guard.ways import ways_of
 
     _refuse_what_are_no_ports(ports)
@@ -94,7 +101,14 @@ def command(
     ways = ways_of(settings, ports=ports, sidecar_uid=uid)
     seconds = _duration(after)
     at = _url(url) if url else url_of(settings.http)
-    Guarding(ways, at, after_seconds=seconds, broker=settings.broker.id, textfile=textfile).run()
+    aimed_at = targets(ways)
+    edges = Edges(
+        PacketFilter(ways),
+        ask=partial(ask_ready, at),
+        prove=lambda: prove(aimed_at, dial),
+        reset=lambda: reset(ways.listeners),
+    )
+    Guarding(edges, asked=at, after_seconds=seconds, broker=settings.broker.id, textfile=textfile).run()
 
 
 def _url(text: str) -> str:

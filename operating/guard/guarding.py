@@ -1,7 +1,8 @@
-"""The guard at work: asks the sidecar, decides, changes the way, tells; at the end leaves nothing behind.
+"""The guard at work: asks the sidecar, decides, changes the way, proves it, tells; at the end leaves nothing behind.
 
-Blocking. Questions are asked in a thread of their own, so that none delays a change. Invariant: however the guard ends,
-its chains are removed from the kernel. Only after SIGKILL they stay, and the next guard that starts takes them over.
+Blocking. Questions and proofs have threads of their own, so that none delays a change. Invariants: however the guard
+ends, its chains are removed from the kernel; only after SIGKILL they stay, and the next guard that starts takes them
+over. `guard_around` is said of a way that connections have taken.
 """
 
 from __future__ import annotations
@@ -10,22 +11,23 @@ import contextlib
 import signal
 import threading
 import time
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.errors import ConfigurationError
 
-from . import kernel
 from .decision import Answer, Guard, Way
-from .questions import Questions, ask_ready
-from .refusals import Refusals
+from .holding import Holding
+from .proving import Prover
+from .questions import Questions
 from .reporting import say, write_metrics
+from .rules import Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from .ways import Ways
+    from .holding import Filter
+    from .proving import Proof
 
 _WRITE_SECONDS = 10.0
 _ASKING = (signal.SIGTERM, signal.SIGINT)
@@ -34,50 +36,73 @@ jobs in the background."""
 _ENDING = (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 """Other signals that end a process by default, and that are really sent: SIGHUP when a terminal closes, the last two by
 habit."""
-_ADVICE = (
-    "mend what iptables complains of (the key error); the guard tries again at least every 5 s, and until then traffic "
-    "may go as it went before"
-)
 _TRUST = (
     "the sidecar counts as alive, and its traffic is not led around it; but whether it is ready cannot be seen: name "
     "the authority of http.tls in SSL_CERT_FILE, and where it wants a certificate, one in THROTTLE_CERTIFICATE_FILE "
     "(of the package: in guard.env), and restart the guard"
 )
+_BLOCKED = (
+    "the other end answers, but not by this way: look for a firewall's rule, a full table of connections "
+    "(net.netfilter.nf_conntrack_max), and with a transparent egress for --ports that are not those of redirect.sh"
+)
+_NOT_RESET = (
+    "a broker that waits for a sidecar which stands still waits for its request.timeout.ms; this kernel has no "
+    "CONFIG_INET_DIAG_DESTROY, or the guard no CAP_NET_ADMIN"
+)
+PROVE_SECONDS = 60.0
+PROVE_BLOCKED_SECONDS = 5.0
 RESET_SECONDS = 600.0
 """For this long after the way back, a connection that still goes around the sidecar is reset as soon as it sends
 something. After that there is none left: brokers close a connection that is idle for connections.max.idle.ms, 10
 minutes by default."""
 
 
-class Guarding:
-    """`url`: of the sidecar's HTTP. `textfile`: where metrics are written, if anywhere."""
+class Edges(NamedTuple):
+    """What a guard does to the world. `ask`: is the sidecar alive; `prove`: do connections get around it; `reset`:
+    those that it has taken, how many. `reset` raises OSError, `ask` as `Questions` says."""
 
-    def __init__(self, ways: Ways, url: str, *, after_seconds: float, broker: int, textfile: Path | None) -> None:
-        self._ways = ways
-        self._url = url
+    packet_filter: Filter
+    ask: Callable[[], Answer]
+    prove: Callable[[], Proof]
+    reset: Callable[[], int]
+
+
+class Guarding:
+    """`asked`: whom, for the log. `textfile`: where metrics are written, if anywhere."""
+
+    def __init__(
+        self, edges: Edges, *, asked: str, after_seconds: float, broker: int, textfile: Path | None = None
+    ) -> None:
+        self._edges = edges
+        self._asked = asked
         self._after_seconds = after_seconds
         self._broker = broker
         self._textfile = textfile
         self._stop = threading.Event()
+        self._holding = Holding(edges.packet_filter, broker)
+        self._prover = Prover(edges.prove)
+        self._prove_at = 0.0
+        self._proof: Proof | None = None
+        """Of the rules that are in force; None: not yet."""
+        self._told_proof: tuple[str, tuple[str, ...]] | None = None
         self._written_at = 0.0
         self._not_written: str | None = None
         """Why the textfile could not be written last; None: it was."""
         self._distrust = ""
         """Why the sidecar cannot be trusted, as it was told last; "" once it can."""
-        self._refusals = Refusals()
-        self._around = False
-        """Some traffic is led around the sidecar: from the first table that leads it there, until iptables has taken
-        the whole way back."""
+        self._resets = True
+        """Whether the kernel can reset connections, as far as it is known."""
+        self._through_since = float("-inf")
 
     def run(self) -> None:
-        """Until a signal ends it. Raises ConfigurationError if the first look at the rules fails."""
+        """Until a signal ends it. Raises ConfigurationError if its rules are refused at the start."""
         began = time.monotonic()
-        kernel.apply(self._ways, None)
+        self._holding.put_first(Rules.STANDBY)
         # To lead around takes as many calls of iptables as this took. The machine may be busier then, so twice the time
         # is allowed.
         lead_seconds = 2 * (time.monotonic() - began)
         guard = Guard(self._after_seconds, time.monotonic(), lead_seconds=lead_seconds)
-        say("guard_started", broker=self._broker, url=self._url, after_seconds=self._after_seconds)
+        say("guard_started", broker=self._broker, url=self._asked, after_seconds=self._after_seconds)
         with self._signals():
             try:
                 self._watch(guard)
@@ -86,35 +111,74 @@ class Guarding:
         say("guard_stopped", broker=self._broker, changes=guard.changes)
 
     def _watch(self, guard: Guard) -> None:
-        in_force: Way | None = None
-        wanted: Way | None = None
-        through_since = 0.0
-        questions = Questions(partial(ask_ready, self._url))
+        questions = Questions(self._edges.ask)
         questions.start()
         while not self._stop.is_set():
             answered = questions.wait(guard.patience_seconds(time.monotonic()))
             answer, now, distrust = (None, time.monotonic(), "") if answered is None else answered
             self._tell_distrust(answer, distrust)
             silent = guard.silent_seconds(now)
-            changed = guard.take(answer, now)
-            if changed:
-                wanted, through_since = guard.way, now
-                say(f"guard_{guard.way.value}", broker=self._broker, silent_seconds=round(silent, 2))
-            elif wanted is Way.THROUGH and now - through_since > RESET_SECONDS:
-                wanted = None
-            held = self._around, self._refusals.last
-            if (wanted is not in_force or self._refusals.last) and self._apply(wanted):
-                in_force = wanted
-            changed |= held != (self._around, self._refusals.last)
-            if changed or now - self._written_at > _WRITE_SECONDS:
+            news = guard.take(answer, now)
+            if news:
+                event = "guard_sidecar_silent" if guard.way is Way.AROUND else "guard_through"
+                say(event, broker=self._broker, silent_seconds=round(silent, 2))
+                self._through_since = now
+            held = self._holding.leads_around, self._holding.refused
+            self._hold(guard.way, now)
+            news |= held != (self._holding.leads_around, self._holding.refused)
+            news |= self._take_proof(time.monotonic())
+            if news or now - self._written_at > _WRITE_SECONDS:
                 self._write(guard, now)
+
+    def _hold(self, way: Way, now: float) -> None:
+        recently = now - self._through_since <= RESET_SECONDS
+        wanted = Rules.AROUND if way is Way.AROUND else Rules.BACK if recently else Rules.STANDBY
+        if self._holding.hold(wanted):
+            self._proof = None
+            self._prove_at = now
+            if wanted is Rules.AROUND:
+                self._reset()
+
+    def _reset(self) -> None:
+        try:
+            count = self._edges.reset()
+        except OSError as error:
+            if self._resets:
+                say("guard_cannot_reset", broker=self._broker, error=str(error), advice=_NOT_RESET)
+            self._resets = False
+        else:
+            if count:
+                say("guard_reset_connections", broker=self._broker, count=count)
+
+    def _take_proof(self, now: float) -> bool:
+        """Begin a proof if it is time, and take one that has come; return whether one has."""
+        if now >= self._prove_at:
+            self._prover.start()
+            self._prove_at = now + PROVE_SECONDS
+        proof = self._prover.take()
+        if proof is None:
+            return False
+        self._proof = proof
+        if proof.blocked:
+            self._prove_at = now + PROVE_BLOCKED_SECONDS
+        self._tell_proof(proof)
+        return True
+
+    def _tell_proof(self, proof: Proof) -> None:
+        """When it says another thing than the one before."""
+        event = "guard_around" if self._holding.leads_around else "guard_proved"
+        if proof.blocked:
+            event = "guard_no_way_around"
+        if (event, proof.blocked) != self._told_proof:
+            self._told_proof = event, proof.blocked
+            more = {"blocked": proof.blocked, "advice": _BLOCKED} if proof.blocked else {}
+            say(event, broker=self._broker, verified=proof.verified, unreachable=proof.unreachable, **more)
 
     def _undo(self, guard: Guard) -> None:
         """Where the rules cannot be taken away, the metrics stay as well: nothing else goes on telling of them."""
         try:
-            kernel.apply(self._ways, None)
+            self._holding.take_away()
         except ConfigurationError:
-            self._refusals.refused(None, time.monotonic())
             self._write(guard, time.monotonic())
             raise
         self._take_metrics_away()
@@ -127,31 +191,16 @@ class Guarding:
         elif answer is Answer.READY:
             self._distrust = ""
 
-    def _apply(self, way: Way | None) -> bool:
-        """Return whether `way` is in force now. What is refused is tried again at a later look."""
-        if not self._refusals.may_try(way, time.monotonic()):
-            return False
-        told = {"broker": self._broker, "way": "none" if way is None else way.value}
-        try:
-            kernel.apply(self._ways, way)
-        except ConfigurationError as error:
-            self._around |= isinstance(error, kernel.PartlyTakenError)
-            if self._refusals.refused(way, time.monotonic()):
-                attempts = self._refusals.attempts
-                say("guard_refused", **told, attempts=attempts, error=str(error), advice=_ADVICE)
-            return False
-        self._around = way is Way.AROUND
-        over = self._refusals.taken(time.monotonic())
-        if over is not None:
-            say("guard_accepted", **told, attempts=over.attempts, refused_seconds=round(over.seconds, 2))
-        return True
-
     def _write(self, guard: Guard, now: float) -> None:
         if self._textfile is None:
             return
         self._written_at = now
+        holding = self._holding
         try:
-            write_metrics(self._textfile, guard, self._broker, around=self._around, refused=self._refusals.last)
+            write_metrics(
+                self._textfile, guard, self._broker, around=holding.leads_around, refused=holding.refused,
+                proof=self._proof,
+            )  # fmt: skip
         except OSError as error:
             # Once per cause: it is tried again every few seconds.
             if str(error) != self._not_written:

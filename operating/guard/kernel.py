@@ -1,11 +1,12 @@
-"""Puts tables into the kernel's packet filter by iptables, for IPv4 and IPv6.
+"""Puts rules into the kernel's packet filter by iptables, for IPv4 and IPv6, and sees whether they are still there.
 
-Blocking. Invariant: a table changes in one transaction or not at all; a change that is refused is an error that says
-what iptables said.
+Blocking. Invariants: a table changes in one transaction or not at all; a change that is refused is an error that says
+what iptables said; `leads_around` is what iptables lists, and not what was wanted of it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 from pathlib import Path
@@ -13,21 +14,79 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ConfigurationError
 
-from .rules import tables, transaction
+from .route_localnet import RouteLocalnet
+from .rules import Rules, chains, lead_around, of_guard, tables, transaction
 
 if TYPE_CHECKING:
-    from .decision import Way
-    from .rules import Table
     from .ways import Ways
 
 _COMMANDS = {4: "iptables", 6: "ip6tables"}
 _LOCK_SECONDS = "5"
 _TIMEOUT_SECONDS = 15
+_Held = dict[tuple[int, str], tuple[str, ...]]
 
 
-class PartlyTakenError(ConfigurationError):
-    """The way around was refused after a table was taken that leads around: some connections go around the sidecar
-    now, and others still lead to it."""
+class PacketFilter:
+    """What one guard has in it. `route_localnet`: the kernel's setting, which some ways need as well."""
+
+    def __init__(self, ways: Ways, route_localnet: RouteLocalnet | None = None) -> None:
+        self._ways = ways
+        self._route_localnet = route_localnet or RouteLocalnet()
+        self._families = families(ways)
+        self._held: _Held | None = None
+        """What iptables listed of ours after it had taken all; None: it has not, or no longer had it."""
+        self.leads_around = False
+        """Whether others than the guard are led around the sidecar, all of them or a part, when that was last seen."""
+
+    def put(self, rules: Rules) -> None:
+        """Put `rules` in force in place of those before.
+
+        Raises ConfigurationError: a part of it may be in force.
+        """
+        self._held = None
+        try:
+            lines = self._change(rules)
+        except ConfigurationError:
+            with contextlib.suppress(ConfigurationError):
+                self._look()
+            raise
+        held = self._look()
+        if sum(map(len, held.values())) == lines:
+            self._held = held
+
+    def intact(self) -> bool:
+        """Whether what was put last is what the kernel has now. Raises ConfigurationError."""
+        return self._look() == self._held and (not self._needs_route_localnet or self._route_localnet.is_on())
+
+    @property
+    def _needs_route_localnet(self) -> bool:
+        return any(map(self._ways.need_route_localnet, self._families))
+
+    def _change(self, rules: Rules) -> int:
+        """Return how many lines of ours iptables has now."""
+        lines = 0
+        if self._needs_route_localnet and rules is Rules.NOTHING:
+            self._route_localnet.restore()
+        for family in self._families:
+            for wanted in tables(self._ways, rules, family):
+                command = _COMMANDS[family]
+                text = transaction(wanted, _listed(command, wanted.name))
+                _run([f"{command}-restore", "-w", _LOCK_SECONDS, "--noflush"], text)
+                lines += wanted.lines
+        # After the rule that keeps loopback closed to neighbours.
+        if self._needs_route_localnet and rules is not Rules.NOTHING:
+            self._route_localnet.switch_on()
+        return lines
+
+    def _look(self) -> _Held:
+        ours = chains(self._ways.broker)
+        held = {
+            (family, table): of_guard(ours, _listed(_COMMANDS[family], table))
+            for family in self._families
+            for table in ("nat", "filter")
+        }
+        self.leads_around = any(lead_around(ours, held[family, "nat"]) for family in self._families)
+        return held
 
 
 def families(ways: Ways) -> list[int]:
@@ -39,29 +98,8 @@ def families(ways: Ways) -> list[int]:
     return sorted(found)
 
 
-def apply(ways: Ways, way: Way | None) -> None:
-    """Put `way` in force, or take away all that was.
-
-    Raises:
-        PartlyTakenError: a part of the way around is in force.
-        ConfigurationError: nothing leads around that did not before.
-    """
-    leads_around = False
-    for family in families(ways):
-        for wanted in tables(ways, way, family):
-            try:
-                _put(_COMMANDS[family], wanted)
-            except ConfigurationError as error:
-                if leads_around:
-                    raise PartlyTakenError(error.problems) from error
-                raise
-            # The filter's rules only reset connections; where new ones lead is for nat alone to say.
-            leads_around |= wanted.name == "nat" and bool(wanted.rules)
-
-
-def _put(command: str, wanted: Table) -> None:
-    listed = _run([command, "-w", _LOCK_SECONDS, "-t", wanted.name, "-S"], "")
-    _run([f"{command}-restore", "-w", _LOCK_SECONDS, "--noflush"], transaction(wanted, listed))
+def _listed(command: str, table: str) -> str:
+    return _run([command, "-w", _LOCK_SECONDS, "-t", table, "-S"], "")
 
 
 def _run(command: list[str], text: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from .decision import LOOK_SECONDS
 
 if TYPE_CHECKING:
-    from .decision import Way
+    from .rules import Rules
 
 MOST_PAUSE_SECONDS = 5.0
 """The longest pause between two tries. The first pause is as long as one look of the guard, and each is twice as long
@@ -34,7 +34,7 @@ class Refusals:
     def __init__(self) -> None:
         self.attempts = 0
         self._began = 0.0
-        self._way: Way | None = None
+        self._rules: Rules | None = None
         self._pause = LOOK_SECONDS
         self._again_at = 0.0
         self._tell_at = 0.0
@@ -43,15 +43,15 @@ class Refusals:
     def last(self) -> bool:
         return self.attempts > 0
 
-    def may_try(self, way: Way | None, now: float) -> bool:
-        return not self.last or way is not self._way or now >= self._again_at
+    def may_try(self, rules: Rules, now: float) -> bool:
+        return not self.last or rules is not self._rules or now >= self._again_at
 
-    def refused(self, way: Way | None, now: float) -> bool:
-        """Take note that `way` was refused; return whether that is to be told now."""
+    def refused(self, rules: Rules, now: float) -> bool:
+        """Take note that `rules` were refused; return whether that is to be told now."""
         if not self.last:
             self._began = self._tell_at = now
-        if not self.last or way is not self._way:
-            self._way, self._pause = way, LOOK_SECONDS
+        if not self.last or rules is not self._rules:
+            self._rules, self._pause = rules, LOOK_SECONDS
         self.attempts += 1
         self._again_at = now + self._pause
         self._pause = min(2 * self._pause, MOST_PAUSE_SECONDS)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .decision import Guard
+    from .proving import Proof
 
 _METRICS = """\
 # HELP replication_throttle_guard_around Whether iptables leads this broker's traffic around its sidecar, unthrottled.
@@ -24,13 +25,21 @@ replication_throttle_guard_around{{broker="{broker}"}} {around}
 guard wants.
 # TYPE replication_throttle_guard_refused gauge
 replication_throttle_guard_refused{{broker="{broker}"}} {refused}
-# HELP replication_throttle_guard_changes_total How often the guard wanted another way since it started.
+{ways}# HELP replication_throttle_guard_changes_total How often the guard wanted another way since it started.
 # TYPE replication_throttle_guard_changes_total counter
 replication_throttle_guard_changes_total{{broker="{broker}"}} {changes}
 # HELP replication_throttle_guard_last_look_timestamp_seconds When the guard asked the sidecar last.
 # TYPE replication_throttle_guard_last_look_timestamp_seconds gauge
 replication_throttle_guard_last_look_timestamp_seconds{{broker="{broker}"}} {now:.0f}
 """
+_WAYS = """\
+# HELP replication_throttle_guard_ways How many ways around the sidecar were tried last, by what came of it.
+# TYPE replication_throttle_guard_ways gauge
+replication_throttle_guard_ways{{broker="{broker}",state="verified"}} {verified}
+replication_throttle_guard_ways{{broker="{broker}",state="unreachable"}} {unreachable}
+replication_throttle_guard_ways{{broker="{broker}",state="blocked"}} {blocked}
+"""
+"""Left out until the ways that are in force have been tried."""
 
 
 def say(event: str, **facts: object) -> None:
@@ -44,13 +53,21 @@ def say(event: str, **facts: object) -> None:
         return
 
 
-def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool) -> None:
-    """`around` and `refused`: what iptables has and said. The guard's own way is no more than a wish.
+def write_metrics(path: Path, guard: Guard, broker: int, *, around: bool, refused: bool, proof: Proof | None) -> None:
+    """`around` and `refused`: what iptables has and said, `proof`: what connections have shown of that, if anything
+    yet. The guard's own way is no more than a wish.
 
     Raises OSError.
     """
+    ways = (
+        ""
+        if proof is None
+        else _WAYS.format(
+            broker=broker, verified=proof.verified, unreachable=len(proof.unreachable), blocked=len(proof.blocked)
+        )
+    )
     text = _METRICS.format(
-        broker=broker, around=int(around), refused=int(refused), changes=guard.changes, now=time.time()
+        broker=broker, around=int(around), refused=int(refused), ways=ways, changes=guard.changes, now=time.time()
     )
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, "utf-8")

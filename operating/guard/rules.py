@@ -1,106 +1,192 @@
-"""The ways as text for iptables-restore, in chains that nobody else has.
+"""The ways as text for iptables-restore, in chains that no other guard has: they bear the broker's id.
 
-    nat    THROTTLE_GUARD        around: whoever dials the sidecar meets whom it would have dialled
-           THROTTLE_GUARD_BACK   around: what leaves this host by that has an address of this host
-    filter THROTTLE_GUARD        what is on the way that no longer holds is reset, so that it is dialled anew: whoever
-                                 dialled, by its next packet, which may be no more than the acknowledgement of an answer
-           THROTTLE_GUARD_BACK   the same of a transparent egress, which only this host's own packets may be asked about
+    nat    THROTTLE_GUARD_101   whoever dials the sidecar meets whom it would have dialled: everybody while traffic is
+                                led around, otherwise only the guard, which tries the way by connections of its own
+           THROTTLE_OUT_101     what leaves this host by that has an address of this host
+    filter THROTTLE_GUARD_101   what comes in on the way that no longer holds is reset, so that it is dialled anew:
+                                whoever dialled, by its next packet, which may be no more than the acknowledgement of an
+                                answer; and where route_localnet is needed, loopback stays closed to neighbours
+           THROTTLE_OUT_101     the same of what goes out; and a connection of the guard's own that meets the sidecar
+                                although it was to go around
 
 Pure. Invariant: what is removed are these chains and the jumps to them; every text is one transaction.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING, NamedTuple
-
-from .decision import Way
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .ways import Detour, Ways
 
-CHAIN = "THROTTLE_GUARD"
-BACK = "THROTTLE_GUARD_BACK"
-_RESET = "-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST -j REJECT --reject-with tcp-reset"
+AROUND_MARK = 0x2057
+"""On packets of the guard that are to go around the sidecar, whatever is in force. Of bits that neither kube-proxy, nor
+Calico, nor Cilium, nor Tailscale gives a meaning."""
+DIRECT_MARK = 0x2056
+"""On packets of the guard that nobody is to lead anywhere, for comparison."""
+_EITHER_MARK = f"-m mark --mark {DIRECT_MARK:#x}/0xfffffffe"
+_RESET = "-j REJECT --reject-with tcp-reset"
+_RESET_DIALLER = f"-m conntrack --ctdir ORIGINAL -m tcp ! --tcp-flags RST RST {_RESET}"
+_ITS_OWN = f"-m mark --mark {AROUND_MARK:#x}"
+_STRANGERS = f"-m mark ! --mark {DIRECT_MARK:#x}/0xfffffffe"
+_CLOSE_LOOPBACK = "! -i lo -d 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP"
+"""What route_localnet would open to neighbours on the link, and no translation led there."""
 
 
-_JUMPS = (("INPUT", CHAIN), ("OUTPUT", CHAIN), ("OUTPUT", BACK))
+class Rules(enum.Enum):
+    """What of the guard is in the kernel's packet filter."""
+
+    NOTHING = "nothing"
+    STANDBY = "standby"
+    """Connections of the guard's own go around the sidecar, all others through it."""
+    BACK = "back"
+    """The same, and others that go around are reset."""
+    AROUND = "around"
+
+
+class Jump(NamedTuple):
+    """From a chain of the kernel's to one of ours."""
+
+    hook: str
+    chain: str
+    match: str = ""
 
 
 class Table(NamedTuple):
-    """`jumps`: the kernel's chains, and which of ours each leads to first."""
+    """`ours`: the chains that a guard may have in it."""
 
     name: str
-    rules: tuple[str, ...]
-    jumps: tuple[tuple[str, str], ...]
+    ours: tuple[str, str]
+    rules: tuple[str, ...] = ()
+    jumps: tuple[Jump, ...] = ()
+
+    @property
+    def lines(self) -> int:
+        """How many lines iptables -S has of it."""
+        return len(self.rules) + len(self.jumps) + len({each.chain for each in self.jumps})
 
 
-def tables(ways: Ways, way: Way | None, family: int) -> tuple[Table, Table]:
-    """Return what has to be in force. `way` around: detours; through, after that: connections that went around are
-    reset; None: nothing."""
+def chains(broker: int) -> tuple[str, str]:
+    """Of at most 28 characters, which is iptables' limit."""
+    return f"THROTTLE_GUARD_{broker}", f"THROTTLE_OUT_{broker}"
+
+
+def tables(ways: Ways, rules: Rules, family: int) -> tuple[Table, Table]:
+    """Return nat and filter, as they have to be."""
+    ours = main, out = chains(ways.broker)
+    if rules is Rules.NOTHING:
+        return Table("nat", ours), Table("filter", ours)
     detours = [each for each in ways.detours if each.family == family]
-    nat = tuple(_around(ways, detours)) if way is Way.AROUND else ()
-    resets = () if way is None else tuple(_stuck(ways, detours) if way is Way.AROUND else _went_around(ways, detours))
+    led = f"-p tcp {_EITHER_MARK}"
+    jumps = [Jump("OUTPUT", main, led)]
+    if rules is Rules.AROUND:
+        jumps = [Jump("OUTPUT", main, "-p tcp"), Jump("PREROUTING", main, "-p tcp")]
+    around = [f"-A {main} {rule}" for rule in _around(ways, detours)]
+    leaving = [f"-A {out} -p tcp {_translated(each)} -j MASQUERADE" for each in detours if each.leaves_host]
+    coming_in, going_out = [_CLOSE_LOOPBACK] if ways.need_route_localnet(family) else [], [*_met(ways, detours)]
+    if rules is Rules.AROUND:
+        coming_in += [f"-p tcp {_untranslated(each)} {_RESET_DIALLER}" for each in detours]
+        going_out += _redirected(ways)
+    elif rules is Rules.BACK:
+        coming_in += _came_in(detours)
+        going_out += _went_out(ways, detours)
     return (
-        Table("nat", nat, (("OUTPUT", CHAIN), ("PREROUTING", CHAIN), ("POSTROUTING", BACK)) if nat else ()),
-        Table("filter", resets, tuple(jump for jump in _JUMPS if any(f"-A {jump[1]} " in rule for rule in resets))),
+        Table("nat", ours, (*around, *leaving), (*jumps, *([Jump("POSTROUTING", out, "-p tcp")] if leaving else []))),
+        Table(
+            "filter",
+            ours,
+            (*(f"-A {main} {rule}" for rule in coming_in), *(f"-A {out} {rule}" for rule in going_out)),
+            (
+                *([Jump("INPUT", main)] if coming_in else []),
+                *([Jump("OUTPUT", out, "-p tcp")] if going_out else []),
+            ),
+        ),
     )
 
 
 def transaction(wanted: Table, listed: str) -> str:
     """Return the change from what `iptables -S` has `listed` to what is wanted, as input for iptables-restore
     --noflush."""
-    ours = (CHAIN, BACK)
     lines = listed.splitlines()
     text = [f"*{wanted.name}"]
-    used = dict.fromkeys(chain for _, chain in wanted.jumps)
+    used = dict.fromkeys(jump.chain for jump in wanted.jumps)
     text += [f":{chain} - [0:0]" for chain in used]
-    text += [f"-D {line[3:]}" for line in lines if line.startswith("-A ") and line.split()[-1] in ours]
-    old = [chain for chain in ours if chain not in used and f"-N {chain}" in lines]
+    text += [f"-D {line[3:]}" for line in lines if line.startswith("-A ") and line.split()[-1] in wanted.ours]
+    old = [chain for chain in wanted.ours if chain not in used and f"-N {chain}" in lines]
     text += [f"-F {chain}" for chain in old] + [f"-X {chain}" for chain in old]
     text += wanted.rules
-    text += [f"-I {place} 1 -p tcp -j {chain}" for place, chain in wanted.jumps]
+    text += [" ".join(filter(None, [f"-I {hook} 1", match, f"-j {chain}"])) for hook, chain, match in wanted.jumps]
     return "\n".join([*text, "COMMIT", ""])
 
 
+def of_guard(ours: Iterable[str], listed: str) -> tuple[str, ...]:
+    """Return the lines of `iptables -S` that are this guard's: its chains, what is in them, and what leads to them."""
+    own = set(ours)
+    lines = (line.split() for line in listed.splitlines())
+    return tuple(" ".join(words) for words in lines if words and (words[1] in own or words[-1] in own))
+
+
+def lead_around(ours: tuple[str, str], lines: Iterable[str]) -> bool:
+    """Whether these lines of `iptables -t nat -S` lead others than the guard around the sidecar."""
+    words = [line.split() for line in lines]
+    leads = any(each[0] == "-A" and each[-1] == ours[0] and "mark" not in each for each in words)
+    return leads and any(each[:2] == ["-A", ours[0]] for each in words)
+
+
 def _around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
+    yield f"-p tcp -m mark --mark {DIRECT_MARK:#x} -j ACCEPT"
     for each in detours:
-        yield f"-A {CHAIN} -p tcp{_here(each)} --dport {each.port} -j DNAT --to-destination {each.real}"
+        yield f"-p tcp {_here(each)} -j DNAT --to-destination {each.real}"
     if ways.redirected_to is not None:
         # What is accepted here does not reach the rules of redirect.sh, which come later and would lead it to the
         # sidecar.
-        yield f"-A {CHAIN} -p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL -j ACCEPT"
+        yield f"-p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL -j ACCEPT"
+
+
+def _met(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
+    """The guard's own connections: one that is not translated would meet the sidecar, and prove nothing."""
+    for each in detours:
+        yield f"-p tcp {_untranslated(each)} {_ITS_OWN} {_RESET}"
+    if ways.redirected_to is not None:
+        yield f"-p tcp -m conntrack --ctstate DNAT --ctreplsrcport {ways.redirected_to} {_ITS_OWN} {_RESET}"
+
+
+def _redirected(ways: Ways) -> Iterable[str]:
+    if ways.redirected_to is not None:
+        yield f"-p tcp -m conntrack --ctstate DNAT --ctreplsrcport {ways.redirected_to} {_RESET_DIALLER}"
+
+
+def _came_in(detours: Iterable[Detour]) -> Iterable[str]:
+    for each in detours:
+        if not each.leaves_host:
+            yield f"-p tcp {_translated(each)} {_STRANGERS} {_RESET_DIALLER}"
+
+
+def _went_out(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
     for each in detours:
         if each.leaves_host:
-            yield f"-A {BACK} -p tcp{_translated(each)} -j MASQUERADE"
-
-
-def _stuck(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
-    """Reset older connections to a sidecar that keeps its sockets open and does nothing: a follower would wait for 30
-    s."""
-    for each in detours:
-        yield f"-A {CHAIN} -p tcp{_here(each)} --dport {each.port} -m conntrack ! --ctstate DNAT {_RESET}"
-    if ways.redirected_to is not None:
-        yield f"-A {BACK} -p tcp -m conntrack --ctstate DNAT --ctreplsrcport {ways.redirected_to} {_RESET}"
-
-
-def _went_around(ways: Ways, detours: Iterable[Detour]) -> Iterable[str]:
-    for each in detours:
-        yield f"-A {CHAIN} -p tcp{_translated(each)} {_RESET}"
+            yield f"-p tcp {_translated(each)} {_STRANGERS} {_RESET_DIALLER}"
     if ways.redirected_to is not None:
         yield (
-            f"-A {BACK} -p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL"
-            f" -m owner ! --uid-owner {ways.sidecar_uid} -m conntrack ! --ctstate DNAT {_RESET}"
+            f"-p tcp -m multiport --dports {ways.ports} -m addrtype ! --dst-type LOCAL"
+            f" -m owner ! --uid-owner {ways.sidecar_uid} -m conntrack ! --ctstate DNAT {_STRANGERS} {_RESET_DIALLER}"
         )
 
 
 def _here(each: Detour) -> str:
-    return " -m addrtype --dst-type LOCAL" if each.dialled is None else f" -d {each.dialled}"
+    to = "-m addrtype --dst-type LOCAL" if each.dialled is None else f"-d {each.dialled}"
+    return f"{to} --dport {each.port}"
+
+
+def _untranslated(each: Detour) -> str:
+    return f"{_here(each)} -m conntrack ! --ctstate DNAT"
 
 
 def _translated(each: Detour) -> str:
     """Match the connections that took this detour, by what the kernel tracks of them."""
     dialled = "" if each.dialled is None else f" --ctorigdst {each.dialled}"
     real = f"--ctreplsrc {each.real.host} --ctreplsrcport {each.real.port}"
-    return f" -m conntrack --ctstate DNAT{dialled} --ctorigdstport {each.port} {real}"
+    return f"-m conntrack --ctstate DNAT{dialled} --ctorigdstport {each.port} {real}"

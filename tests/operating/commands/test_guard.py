@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from operating.guard import kernel
+from operating.guard.kernel import PacketFilter
 from proxy.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def test_a_url_that_is_none_is_refused(
     sidecar: Callable[..., Result], config: Path, monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     """Nobody would answer there, and the broker would be led around a sidecar that works."""
-    monkeypatch.setattr(kernel, "apply", _never)
+    monkeypatch.setattr(PacketFilter, "put", _never)
     result = sidecar("guard", "--config", config, "--url", url)
     assert (result.exit_code, f"found {url!r}" in " ".join(result.output.split())) == (2, True), result.output
 
@@ -31,7 +31,7 @@ def test_a_url_that_is_none_is_refused(
 def test_a_host_that_no_name_can_have_is_named(
     sidecar: Callable[..., Result], config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel, "apply", lambda *_: None)
+    monkeypatch.setattr(PacketFilter, "put", lambda *_: None)
     result = sidecar("guard", "--config", config, "--set", "ingress.upstream=kafka..101:9092")
     assert result.exit_code == 1
     assert "ingress.upstream: expected a host name whose parts have 1 to 63 characters, found" in result.output
@@ -51,7 +51,7 @@ def test_what_iptables_would_refuse_is_refused_at_the_start(
     sidecar: Callable[..., Result], config: Path, monkeypatch: pytest.MonkeyPatch, option: str, typed: str
 ) -> None:
     """The rules that have it are made when the sidecar is dead: then it would not be led around, and nobody knew."""
-    monkeypatch.setattr(kernel, "apply", _never)
+    monkeypatch.setattr(PacketFilter, "put", _never)
     result = sidecar("guard", "--config", config, option, typed)
     assert (result.exit_code, f"'{option}'" in result.output) == (2, True), result.output
 
@@ -60,7 +60,7 @@ def test_what_iptables_would_refuse_is_refused_at_the_start(
 def test_ports_are_those_that_redirect_sh_takes(
     sidecar: Callable[..., Result], config: Path, monkeypatch: pytest.MonkeyPatch, ports: str
 ) -> None:
-    monkeypatch.setattr(kernel, "apply", _never)
+    monkeypatch.setattr(PacketFilter, "put", _never)
     result = sidecar("guard", "--config", config, "--ports", ports, "--uid", "4294967294")
     assert (result.exit_code, "it went on" in result.output) == (1, True), result.output
 

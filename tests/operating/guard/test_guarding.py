@@ -16,41 +16,29 @@ if TYPE_CHECKING:
 
 _GUARD = """
 import signal
-import operating.guard.kernel as kernel
-from operating.guard.guarding import Guarding
-kernel.apply = lambda ways, way: print("apply", way, flush=True)
+from tests.operating.guard.edges import FakeFilter, guard
 # Whatever the tests inherited: a shell's jobs in the background ignore some.
 signal.signal(signal.{name}, signal.SIG_IGN if {ignores} else signal.SIG_DFL)
-Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=None).run()
+guard(FakeFilter()).run()
 """
 """Of a sidecar that is not there; the kernel's packet filter is only told about."""
 
 _REFUSED = """
-import itertools, signal
-import operating.guard.kernel as kernel
-from operating.guard.decision import Way
-from operating.guard.guarding import Guarding
-from proxy.errors import ConfigurationError
-
-tries = itertools.count()
-
-def apply(ways, way):
-    if way is Way.AROUND and next(tries) < 4:
-        raise ConfigurationError("iptables: it said: no")
-    print("apply", way, flush=True)
-
-kernel.apply = apply
-Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=None).run()
+from tests.operating.guard.edges import FakeFilter, guard
+guard(FakeFilter(around=["no"] * 4)).run()
 """
 """The way around is refused four times, which takes 1.4 s until it is taken."""
 
 
 def said_by(script: str, *, ended_after: str) -> list[str]:
-    """The lines that a guard prints, which is told to end after that one; all but that one."""
+    """The lines that a guard prints, which is told to end after the first with that in it."""
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as guard:
         try:
             assert guard.stdout is not None
-            said = list(iter(guard.stdout.readline, ended_after))
+            said = []
+            while ended_after not in "".join(said[-1:]):
+                said.append(guard.stdout.readline())
+                assert guard.poll() is None
             guard.send_signal(signal.SIGTERM)
             said += guard.stdout  # until it has ended
         finally:
@@ -59,7 +47,7 @@ def said_by(script: str, *, ended_after: str) -> list[str]:
 
 
 def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over() -> None:
-    said = said_by(_REFUSED, ended_after="apply Way.AROUND\n")
+    said = said_by(_REFUSED, ended_after="put AROUND\n")
     lines = [json.loads(line) for line in said if line.startswith("{")]
     assert Counter(line["event"] for line in lines)["guard_refused"] == 1
     refused = next(line for line in lines if line["event"] == "guard_refused")
@@ -73,40 +61,31 @@ def test_a_change_that_is_refused_is_told_when_that_begins_and_when_it_is_over()
 _REFUSED_TO_THE_END = """
 import itertools
 import operating.guard.guarding as guarding
-import operating.guard.kernel as kernel
 from operating.guard.decision import Answer
-from proxy.errors import ConfigurationError
+from tests.operating.guard.edges import FakeFilter, guard
 
 answers = itertools.chain([Answer.NONE] * 6, itertools.repeat(Answer.READY))
-guarding.ask_ready = lambda url: next(answers)
 guarding.RESET_SECONDS = 0.3
-
-def apply(ways, way):
-    if way is not None:
-        raise ConfigurationError("ip6tables: it said: no")
-    print("apply", way, flush=True)
-
-kernel.apply = apply
-guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
+guard(FakeFilter(around=["no"] * 99, back=["no"] * 99), ask=lambda: next(answers)).run()
 """
-"""The ways around and through are refused until nothing is wanted any more: one table of the two may be in force."""
+"""The ways around and back are refused until only the guard's own are wanted: one table of the two may be in force."""
 
 
 def test_what_a_refused_change_may_have_left_is_taken_away_when_nothing_is_wanted_any_more() -> None:
     with subprocess.Popen([sys.executable, "-c", _REFUSED_TO_THE_END], stdout=subprocess.PIPE, text=True) as guard:
         try:
             assert guard.stdout is not None
-            said = list(iter(guard.stdout.readline, "apply None\n"))  # when it starts
-            said += iter(guard.stdout.readline, "apply None\n")
+            said = list(iter(guard.stdout.readline, "put STANDBY\n"))  # when it starts
+            said += iter(guard.stdout.readline, "put STANDBY\n")
             assert guard.poll() is None
             guard.send_signal(signal.SIGTERM)
             said += guard.stdout  # until it has ended
         finally:
             guard.kill()
     events = [json.loads(line)["event"] for line in said if line.startswith("{")]
-    assert events == [
+    assert [event for event in events if event != "guard_proved"] == [
         "guard_started",
-        "guard_around",
+        "guard_sidecar_silent",
         "guard_refused",
         "guard_through",
         "guard_accepted",
@@ -117,10 +96,9 @@ def test_what_a_refused_change_may_have_left_is_taken_away_when_nothing_is_wante
 _WRITING = """
 import itertools
 import operating.guard.guarding as guarding
-import operating.guard.kernel as kernel
 from pathlib import Path
+from tests.operating.guard.edges import FakeFilter, guard
 
-kernel.apply = lambda ways, way: None
 guarding._WRITE_SECONDS = 0.0
 
 real, tries = guarding.write_metrics, itertools.count()
@@ -133,7 +111,7 @@ def write(path, *rest, **facts):
     print(path.read_text(), flush=True)
 
 guarding.write_metrics = write
-guarding.Guarding(None, "http://127.0.0.1:9", after_seconds=0.5, broker=101, textfile=Path({file!r})).run()
+guard(FakeFilter(), textfile=Path({file!r})).run()
 """
 """Writing fails twice of one cause and once of another. What it writes then is printed."""
 
@@ -161,14 +139,13 @@ def test_its_metrics_end_with_it(tmp_path: Path) -> None:
 
 _DISTRUSTED = """
 import itertools
-import operating.guard.guarding as guarding
-import operating.guard.kernel as kernel
 from operating.asking import DistrustError
 from operating.guard.decision import Answer
+from tests.operating.guard.edges import FakeFilter, guard
 
 answers = itertools.count()
 
-def ask(url):
+def ask():
     number = next(answers)
     if number == 8:
         print("enough", flush=True)
@@ -176,38 +153,127 @@ def ask(url):
         raise DistrustError("certificate verify failed")
     return Answer.READY
 
-guarding.ask_ready = ask
-kernel.apply = lambda ways, way: print("apply", way, flush=True)
-guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=None).run()
+guard(FakeFilter(), ask=ask).run()
 """
 """A sidecar whose certificate is not believed, then is, then is not: for longer than the guard waits for an answer."""
 
 
 def test_a_sidecar_that_is_not_trusted_keeps_its_traffic_and_that_is_told_once() -> None:
     said = said_by(_DISTRUSTED, ended_after="enough\n")
-    lines = [json.loads(line) for line in said if line.startswith("{")]
+    lines = [json.loads(line) for line in said if line.startswith("{") and "guard_proved" not in line]
     assert [line["event"] for line in lines] == ["guard_started", *["guard_distrusts_sidecar"] * 2, "guard_stopped"]
     assert lines[1]["error"] == "certificate verify failed"
     assert "SSL_CERT_FILE" in lines[1]["advice"]
-    assert [line for line in said if line.startswith("apply")] == ["apply None\n"] * 2
+    assert [line for line in said if line.startswith("put")] == ["put STANDBY\n", "put NOTHING\n"]
+
+
+_PROVING = """
+import operating.guard.guarding as guarding
+from operating.guard.decision import Answer
+from operating.guard.proving import Proof
+from tests.operating.guard.edges import FakeFilter, guard
+
+guarding.PROVE_BLOCKED_SECONDS = 0.1
+packet_filter, proofs = FakeFilter(), {proofs}
+
+def prove():
+    return proofs.pop(0) if len(proofs) > 1 else proofs[0]
+
+guard(packet_filter, prove=prove, ask=lambda: Answer.NONE if {silent} else Answer.READY).run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("proofs", "silent", "last", "expected"),
+    [
+        ("[Proof(2)]", True, "guard_around", ["guard_proved", "guard_sidecar_silent", "guard_around"]),
+        (
+            "[Proof(2), Proof(0, (), ('a', 'b')), Proof(0, (), ('a', 'b')), Proof(2)]",
+            True,
+            "guard_around",
+            ["guard_proved", "guard_sidecar_silent", "guard_no_way_around", "guard_around"],
+        ),
+        (
+            "[Proof(1, (), ('a',)), Proof(1, (), ('a',)), Proof(2)]",
+            False,
+            "guard_proved",
+            ["guard_no_way_around", "guard_proved"],
+        ),
+    ],
+    ids=["proved", "blocked when it is needed, then not", "blocked before it is needed, then not"],
+)
+def test_around_is_said_of_a_way_that_connections_take(
+    proofs: str, last: str, expected: list[str], *, silent: bool
+) -> None:
+    """And that there is none is told when it begins, once."""
+    script = _PROVING.format(proofs=proofs, silent=silent)
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as guard:
+        try:
+            assert guard.stdout is not None
+            said: list[str] = []
+            while last not in "".join(said[-1:]) or len(said) < len(expected) + 1:
+                said += [line for line in [guard.stdout.readline()] if line.startswith("{")]
+                assert guard.poll() is None
+        finally:
+            guard.kill()
+    assert [json.loads(line)["event"] for line in said] == ["guard_started", *expected]
+
+
+_FLUSHED = """
+import threading
+from operating.guard.decision import Answer
+from tests.operating.guard.edges import FakeFilter, guard
+
+packet_filter = FakeFilter(standby=["taken", "no"])
+threading.Timer(0.5, lambda: setattr(packet_filter, "gone", True)).start()
+guard(packet_filter, ask=lambda: Answer.READY).run()
+"""
+"""Somebody takes the rules away, and the first try to put them back is refused."""
+
+
+def test_what_somebody_took_away_is_put_back() -> None:
+    said = said_by(_FLUSHED, ended_after='guard_accepted"')
+    events = [json.loads(line)["event"] for line in said if line.startswith("{")]
+    assert events[:2] == ["guard_started", "guard_proved"]
+    assert events[2:4] == ["guard_rules_gone", "guard_refused"]
+    assert "put STANDBY\n" in said[1:]
+
+
+_CANNOT_RESET = """
+import itertools
+from operating.guard.decision import Answer
+from tests.operating.guard.edges import FakeFilter, guard
+
+def reset():
+    raise OSError(95, "Operation not supported")
+
+guard(FakeFilter(), reset=reset).run()
+"""
+
+
+def test_a_kernel_that_cannot_reset_is_told_of() -> None:
+    said = said_by(_CANNOT_RESET, ended_after="guard_around")
+    lines = [json.loads(line) for line in said if "guard_cannot_reset" in line]
+    assert [line["error"] for line in lines] == ["[Errno 95] Operation not supported"]
+    assert "CONFIG_INET_DIAG_DESTROY" in lines[0]["advice"]
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])
 def test_whatever_signal_ends_it_its_rules_are_gone(name: str) -> None:
     """A terminal that is closed sends SIGHUP, and traffic would go on without a throttle, and without a guard."""
     status, last = _ended_by(name, then=None, ignores=False)
-    assert (status, last) == (0, "apply None")
+    assert (status, last) == (0, "put NOTHING")
 
 
 def test_who_asks_for_its_end_is_heard_although_the_signal_was_ignored() -> None:
     """As in a job that a shell began in the background."""
-    assert _ended_by("SIGINT", then=None, ignores=True) == (0, "apply None")
+    assert _ended_by("SIGINT", then=None, ignores=True) == (0, "put NOTHING")
 
 
 def test_what_is_ignored_does_not_end_it() -> None:
     """That is what nohup is for."""
     status, last = _ended_by("SIGHUP", then="SIGTERM", ignores=True)
-    assert (status, last) == (0, "apply None")
+    assert (status, last) == (0, "put NOTHING")
 
 
 def _ended_by(name: str, *, then: str | None, ignores: bool) -> tuple[int, str]:
@@ -226,4 +292,4 @@ def _ended_by(name: str, *, then: str | None, ignores: bool) -> tuple[int, str]:
             said, _ = guard.communicate(timeout=30)
         finally:
             guard.kill()
-    return guard.returncode, [line for line in f"apply AROUND\n{said}".splitlines() if line.startswith("apply")][-1]
+    return guard.returncode, [line for line in f"put AROUND\n{said}".splitlines() if line.startswith("put")][-1]

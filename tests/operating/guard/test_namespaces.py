@@ -5,11 +5,12 @@ Needs root, iproute2 and iptables; says so.
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 import time
 from contextlib import asynccontextmanager, closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 import trio
@@ -17,6 +18,7 @@ import trio
 from lab.processes import Process, kill_all, wait_until
 from lab.rooms import Rooms, open_rooms
 from lab.sidecars import throttle_sidecar_script
+from operating.guard.rules import AROUND_MARK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -35,7 +37,7 @@ def serve(made, peer):
     except OSError:
         pass
     made.close()
-with socket.create_server((sys.argv[1], 9092)) as listener:
+with socket.create_server((sys.argv[1], int(sys.argv[2]))) as listener:
     while True:
         made, (peer, *_) = listener.accept()
         threading.Thread(target=serve, args=(made, peer), daemon=True).start()
@@ -58,6 +60,30 @@ while True:
     time.sleep(0.05)
 """
 """Says something twenty times a second, always over the same connection if it can."""
+WAITER = """
+import socket, sys, time
+with socket.create_connection((sys.argv[1], 9092)) as made:
+    print("waits", flush=True)
+    try:
+        made.recv(1)
+    except ConnectionResetError:
+        print("reset at", time.monotonic(), flush=True)
+"""
+"""Sends nothing, as a follower does whose fetch waits for its answer."""
+LISTENER = """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+    bound.bind(("127.0.0.1", 7777))
+    print("listens", flush=True)
+    while True:
+        print(bound.recv(100).decode(), flush=True)
+"""
+SENDER = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+    made.sendto(sys.argv[1].encode(), ("127.0.0.1", 7777))
+"""
+"""A datagram needs no way back."""
 
 
 class Said(NamedTuple):
@@ -71,26 +97,43 @@ def rooms() -> Iterator[Rooms]:
         yield made
 
 
+class Ends(NamedTuple):
+    """Where the sidecar HERE listens and whom it dials."""
+
+    ingress: str
+    broker: str
+    broker_port: int
+    egress: str
+
+
+def own_ends(rooms: Rooms) -> Ends:
+    addresses = rooms.addresses
+    return Ends(addresses.ingress(HERE), addresses.direct(HERE), 9092, addresses.egress(HERE, THERE))
+
+
+SHIPPED = Ends("0.0.0.0", "127.0.0.1", 19092, "127.0.101.1")
+"""As in examples/proxy.toml: the broker listens on loopback alone, and dials others by loopback."""
+
+
 class Scene:
     """A broker and its sidecar HERE; a leader THERE; somebody dials each by way of the sidecar."""
 
-    def __init__(self, rooms: Rooms, folder: Path) -> None:
+    def __init__(self, rooms: Rooms, folder: Path, ends: Ends) -> None:
         addresses = rooms.addresses
-        self.rooms, self.folder = rooms, folder
+        self.rooms, self.folder, self.ends = rooms, folder, ends
         self.config = folder / "proxy.toml"
-        alias = addresses.egress(HERE, THERE)
         self.config.write_text(
             f"""
 [broker]
 id = {HERE}
 [ingress]
-listen = "{addresses.ingress(HERE)}:9092"
-upstream = "{addresses.direct(HERE)}:9092"
+listen = "{ends.ingress}:9092"
+upstream = "{ends.broker}:{ends.broker_port}"
 [egress]
 mode = "peers"
 [[egress.peers]]
 broker = {THERE}
-listen = "{alias}:9092"
+listen = "{ends.egress}:9092"
 upstream = "{addresses.direct(THERE)}:9092"
 [quotas]
 file = "quotas.toml"
@@ -101,7 +144,7 @@ listen = "{addresses.http(HERE)}:9404"
         (folder / "quotas.toml").write_text("# none\n")
         self.url = f"http://{addresses.http(HERE)}:9404"
         self.sidecar = self._run(HERE, "sidecar", throttle_sidecar_script(), "run", "--config", str(self.config))
-        self.follower = {"ingress": (THERE, addresses.ingress(HERE)), "egress": (HERE, alias)}
+        self.follower = {"ingress": (THERE, addresses.ingress(HERE)), "egress": (HERE, ends.egress)}
         self.processes: list[Process] = []
 
     def _run(self, room: int, name: str, *command: str) -> Process:
@@ -131,6 +174,14 @@ listen = "{addresses.http(HERE)}:9404"
     def lost(self, role: str, since: float) -> bool:
         return any(each.at > since and not each.word[0].isdigit() for each in self.said(role))
 
+    def events(self, name: str = "guard") -> list[dict[str, Any]]:
+        """What a guard has logged so far."""
+        lines = (self.folder / f"{name}.log").read_text().splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def has(self, event: str, name: str = "guard") -> bool:
+        return any(each["event"] == event for each in self.events(name))
+
     def rules(self) -> list[str]:
         found = (self.rooms.run(HERE, "iptables", "-t", table, "-S") for table in ("nat", "filter"))
         return [line for text in found for line in text.splitlines()]
@@ -140,31 +191,44 @@ listen = "{addresses.http(HERE)}:9404"
 
 
 @asynccontextmanager
-async def scene(rooms: Rooms, folder: Path) -> AsyncIterator[Scene]:
-    with closing(Scene(rooms, folder)) as made:
-        for broker in (HERE, THERE):
-            made.add(broker, f"server {broker}", sys.executable, "-c", SERVER, rooms.addresses.direct(broker))
+async def scene(rooms: Rooms, folder: Path, ends: Ends | None = None) -> AsyncIterator[Scene]:
+    ends = ends or own_ends(rooms)
+    servers = {HERE: (ends.broker, ends.broker_port), THERE: (rooms.addresses.direct(THERE), 9092)}
+    with closing(Scene(rooms, folder, ends)) as made:
+        for broker, (address, port) in servers.items():
+            made.add(broker, f"server {broker}", sys.executable, "-c", SERVER, address, str(port))
         for role, (room, address) in made.follower.items():
             made.add(room, role, sys.executable, "-c", CLIENT, address)
         await made.start_sidecar()
         yield made
 
 
-def guard(made: Scene) -> Process:
-    return made.add(
-        HERE, "guard", throttle_sidecar_script(), "guard", "--config", str(made.config), "--after", f"{AFTER_SECONDS}s",
-        "--textfile", str(made.folder / "guard.prom"),
+async def guard(made: Scene, name: str = "guard", config: Path | None = None) -> Process:
+    """A guard that has tried its ways."""
+    started = made.add(
+        HERE, name, throttle_sidecar_script(), "guard", "--config", str(config or made.config),
+        "--after", f"{AFTER_SECONDS}s", "--textfile", str(made.folder / f"{name}.prom"),
     )  # fmt: skip
+    await made.until("the guard tried its ways", lambda: made.has("guard_proved", name) or started.exit_status)
+    return started
 
 
+async def ended(process: Process, by: signal.Signals = signal.SIGINT) -> None:
+    process.signal(by)
+    with trio.fail_after(15):
+        await process.wait_exit()
+    assert process.exit_status == 0
+
+
+@pytest.mark.parametrize("ends", [None, SHIPPED], ids=["own addresses", "shipped example"])
 @pytest.mark.parametrize("dies_by", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stands still"])
-async def test_around_and_back(rooms: Rooms, tmp_path: Path, dies_by: signal.Signals) -> None:
-    async with scene(rooms, tmp_path) as made:
+async def test_around_and_back(rooms: Rooms, tmp_path: Path, dies_by: signal.Signals, ends: Ends | None) -> None:
+    async with scene(rooms, tmp_path, ends) as made:
         rooms.run(HERE, "iptables", "-t", "nat", "-A", "OUTPUT", "-p", "tcp", "--dport", "7", "-j", "RETURN")
         before = made.rules()
         through = {role: made.said(role)[-1].word for role in made.follower}
-        watching = guard(made)
-        await made.until("the guard looked", (tmp_path / "guard.prom").exists)
+        watching = await guard(made)
+        assert route_localnet(rooms) == ("1" if ends is SHIPPED else "0")
         made.sidecar.signal(dies_by)
         died = time.monotonic()
         for role in made.follower:
@@ -173,8 +237,11 @@ async def test_around_and_back(rooms: Rooms, tmp_path: Path, dies_by: signal.Sig
         assert set(before) <= set(made.rules())
         # Whom the broker sees is no longer its sidecar; the follower's own address is the same in both.
         assert made.said("ingress")[-1].word != through["ingress"]
-        around = f'guard_around{{broker="{HERE}"}} 1'
-        await made.until("its metrics say so", lambda: around in (tmp_path / "guard.prom").read_text())
+        await made.until("the guard says so", lambda: made.has("guard_around"))
+        assert made.events()[-1]["verified"] == 2
+        metrics = (tmp_path / "guard.prom").read_text()
+        assert f'guard_around{{broker="{HERE}"}} 1' in metrics
+        assert f'guard_ways{{broker="{HERE}",state="verified"}} 2' in metrics
 
         since = time.monotonic()
         if dies_by is signal.SIGSTOP:
@@ -189,11 +256,133 @@ async def test_around_and_back(rooms: Rooms, tmp_path: Path, dies_by: signal.Sig
         # What had gone around was reset: nobody stays there.
         await made.until("the follower, too", lambda: made.lost("egress", since) and made.answers("egress", since))
         assert made.lost("ingress", since)
-        watching.signal(signal.SIGINT)
-        with trio.fail_after(15):
-            await watching.wait_exit()
-        assert watching.exit_status == 0
-        assert made.rules() == before
-        events = (tmp_path / "guard.log").read_text()
-        assert [word in events for word in ("guard_around", "guard_through", "guard_stopped")] == [True] * 3
+        # The guard's own are not: it goes on proving.
+        await made.until("the ways are proved again", lambda: made.events()[-1]["event"] == "guard_proved")
+        await ended(watching)
+        assert (made.rules(), route_localnet(rooms)) == (before, "0")
+        assert [made.has(event) for event in ("guard_sidecar_silent", "guard_through", "guard_stopped")] == [True] * 3
         rooms.run(HERE, "iptables", "-t", "nat", "-D", "OUTPUT", "-p", "tcp", "--dport", "7", "-j", "RETURN")
+
+
+async def test_who_waits_for_a_sidecar_that_stands_still_is_reset(rooms: Rooms, tmp_path: Path) -> None:
+    async with scene(rooms, tmp_path) as made:
+        for role, (room, address) in made.follower.items():
+            made.add(room, f"{role} waits", sys.executable, "-c", WAITER, address)
+        logs = [tmp_path / f"{role} waits.log" for role in made.follower]
+        await made.until("both wait", lambda: all("waits" in log.read_text() for log in logs))
+        await guard(made)
+        await trio.sleep(0.3)  # accepted
+        made.sidecar.signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        await made.until("both are reset", lambda: all("reset at" in log.read_text() for log in logs))
+        waited = [float(log.read_text().split()[-1]) - stopped for log in logs]
+        assert max(waited) < AFTER_SECONDS + 1.0, waited
+        assert made.has("guard_reset_connections")
+        made.sidecar.signal(signal.SIGCONT)
+
+
+async def test_what_a_firewall_flushed_is_restored(rooms: Rooms, tmp_path: Path) -> None:
+    async with scene(rooms, tmp_path, SHIPPED) as made:
+        watching = await guard(made)
+        for dies in (False, True):
+            if dies:
+                await made.sidecar.kill()
+                await made.until("it goes around", lambda: made.has("guard_around"))
+            before = made.rules()
+            for table in ("nat", "filter"):
+                rooms.run(HERE, "iptables", "-t", table, "-F")
+                rooms.run(HERE, "iptables", "-t", table, "-X")
+            rooms.run(HERE, "sysctl", "-w", "net.ipv4.conf.all.route_localnet=0")
+            flushed = time.monotonic()
+            await made.until("the rules are back", lambda before=before: made.rules() == before)
+            assert time.monotonic() - flushed < 3.0
+            await made.until("the setting, too", lambda: route_localnet(rooms) == "1")
+        for role in made.follower:
+            since = time.monotonic()
+            await made.until(f"{role} goes around", lambda role=role, since=since: made.answers(role, since))
+        assert [each["way"] for each in made.events() if each["event"] == "guard_rules_gone"] == ["standby", "around"]
+        await ended(watching)
+
+
+async def test_two_guards_on_one_host_leave_each_other_alone(rooms: Rooms, tmp_path: Path) -> None:
+    other = tmp_path / "other.toml"
+    (tmp_path / "other.quotas.toml").write_text("# none\n")
+    async with scene(rooms, tmp_path) as made:
+        other.write_text(
+            f"""
+[broker]
+id = 999
+[ingress]
+listen = "{made.ends.ingress}:9999"
+upstream = "{made.ends.broker}:{made.ends.broker_port}"
+[quotas]
+file = "other.quotas.toml"
+[http]
+listen = "127.0.0.1:9999"
+"""
+        )
+        watching = await guard(made)
+        await made.sidecar.kill()
+        await made.until("it goes around", lambda: made.has("guard_around"))
+        before = made.rules()
+        second = await guard(made, "second", other)  # its sidecar never was there
+        await made.until("the second as well", lambda: made.has("guard_around", "second"))
+        assert set(before) < set(made.rules())
+        await ended(second)
+        assert made.rules() == before
+        assert not made.has("guard_rules_gone")
+        await ended(watching)
+
+
+async def test_loopback_stays_closed_to_neighbours(rooms: Rooms, tmp_path: Path) -> None:
+    """route_localnet alone would let whoever is on the same link reach what listens on loopback."""
+    here = rooms.addresses.direct(HERE)
+    neighbour = [
+        ("ip", "route", "del", "local", "127.0.0.0/8", "dev", "lo"),
+        ("ip", "route", "del", "local", "127.0.0.1", "dev", "lo"),
+        ("ip", "route", "add", "127.0.0.1/32", "via", here, "src", rooms.addresses.direct(THERE)),
+        ("sysctl", "-w", "net.ipv4.conf.all.route_localnet=1"),
+    ]
+    async with scene(rooms, tmp_path, SHIPPED) as made:
+        for command in neighbour:
+            rooms.run(THERE, *command)
+        made.add(HERE, "listener", sys.executable, "-c", LISTENER)
+        heard = tmp_path / "listener.log"
+        watching = await guard(made)
+        await made.until("it listens", lambda: "listens" in heard.read_text())
+        rooms.run(THERE, sys.executable, "-c", SENDER, "guarded")
+        # What would come in by the setting alone.
+        rooms.run(HERE, "iptables", "-I", "INPUT", "1", "-p", "udp", "-j", "ACCEPT")
+        rooms.run(THERE, sys.executable, "-c", SENDER, "open")
+        await made.until("it came", lambda: "open" in heard.read_text())
+        assert "guarded" not in heard.read_text()
+        rooms.run(HERE, "iptables", "-D", "INPUT", "-p", "udp", "-j", "ACCEPT")
+        await ended(watching)
+        rooms.run(THERE, "ip", "route", "del", "127.0.0.1/32")
+        for address in ("127.0.0.0/8", "127.0.0.1"):
+            rooms.run(THERE, "ip", "route", "add", "local", address, "dev", "lo", "table", "local")
+        rooms.run(THERE, "sysctl", "-w", "net.ipv4.conf.all.route_localnet=0")
+
+
+async def test_a_way_that_a_firewall_blocks_is_told_before_it_is_needed(rooms: Rooms, tmp_path: Path) -> None:
+    """Here it drops what goes to the leader by the detour, and not what dials the leader directly."""
+    leader = rooms.addresses.direct(THERE)
+    blocks = ("POSTROUTING", "-d", leader, "-m", "mark", "--mark", f"{AROUND_MARK:#x}", "-j", "DROP")
+    async with scene(rooms, tmp_path) as made:
+        rooms.run(HERE, "iptables", "-t", "mangle", "-A", *blocks)
+        watching = made.add(
+            HERE, "guard", throttle_sidecar_script(), "guard", "--config", str(made.config),
+            "--textfile", str(made.folder / "guard.prom"),
+        )  # fmt: skip
+        await made.until("it says so", lambda: made.has("guard_no_way_around"))
+        told = made.events()[-1]
+        assert told["blocked"] == [f"{made.ends.egress}:9092 to {leader}:9092: no answer within 1 s"]
+        blocked = f'guard_ways{{broker="{HERE}",state="blocked"}} 1'
+        await made.until("the metrics, too", lambda: blocked in (tmp_path / "guard.prom").read_text())
+        rooms.run(HERE, "iptables", "-t", "mangle", "-D", *blocks)
+        await made.until("it is over", lambda: made.has("guard_proved"))
+        await ended(watching)
+
+
+def route_localnet(rooms: Rooms) -> str:
+    return rooms.run(HERE, "cat", "/proc/sys/net/ipv4/conf/all/route_localnet").strip()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from operating.guard.decision import LOOK_SECONDS, Way
+from operating.guard.decision import LOOK_SECONDS
 from operating.guard.refusals import MOST_PAUSE_SECONDS, TELL_SECONDS, Refusals
+from operating.guard.rules import Rules
 
 DAY_SECONDS = 24 * 3600.0
 
@@ -28,24 +29,24 @@ def test_a_refusal_is_told_when_it_begins_and_once_a_minute() -> None:
 def test_another_change_is_tried_at_once_and_is_the_same_refusal() -> None:
     refusals = Refusals()
     for now in (0.0, 0.25, 0.75, 1.75):
-        assert refusals.may_try(Way.AROUND, now)
-        refusals.refused(Way.AROUND, now)
-    assert not refusals.may_try(Way.AROUND, 2.0)
-    assert refusals.may_try(Way.THROUGH, 2.0)
-    assert not refusals.refused(Way.THROUGH, 2.0)
-    assert refusals.may_try(Way.THROUGH, 2.25)
+        assert refusals.may_try(Rules.AROUND, now)
+        refusals.refused(Rules.AROUND, now)
+    assert not refusals.may_try(Rules.AROUND, 2.0)
+    assert refusals.may_try(Rules.BACK, 2.0)
+    assert not refusals.refused(Rules.BACK, 2.0)
+    assert refusals.may_try(Rules.BACK, 2.25)
 
 
 def test_the_end_tells_how_often_it_was_refused_and_for_how_long() -> None:
     refusals = Refusals()
     assert refusals.taken(0.0) is None
-    refusals.refused(Way.AROUND, 10.0)
-    refusals.refused(Way.AROUND, 10.2)
+    refusals.refused(Rules.AROUND, 10.0)
+    refusals.refused(Rules.AROUND, 10.2)
     assert refusals.last
     assert refusals.taken(11.0) == (2, 1.0)
     assert not refusals.last
     assert refusals.taken(12.0) is None
-    assert refusals.refused(Way.AROUND, 13.0)
+    assert refusals.refused(Rules.AROUND, 13.0)
 
 
 def _refused_for(seconds: float) -> tuple[list[float], list[float]]:
@@ -54,8 +55,8 @@ def _refused_for(seconds: float) -> tuple[list[float], list[float]]:
     tried, told = [], []
     for look in range(round(seconds / LOOK_SECONDS)):
         now = look * LOOK_SECONDS
-        if refusals.may_try(Way.AROUND, now):
+        if refusals.may_try(Rules.AROUND, now):
             tried.append(now)
-            if refusals.refused(Way.AROUND, now):
+            if refusals.refused(Rules.AROUND, now):
                 told.append(now)
     return tried, told

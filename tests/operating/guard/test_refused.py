@@ -15,22 +15,14 @@ _GUARD = """
 import os, signal
 from pathlib import Path
 import operating.guard.guarding as guarding
-import operating.guard.kernel as kernel
-from operating.guard.decision import Answer, Way
-from operating.guard.kernel import PartlyTakenError
-from proxy.errors import ConfigurationError
+from operating.guard.decision import Answer
+from operating.guard.rules import Rules
+from tests.operating.guard.edges import FakeFilter, guard
 
-errors = {{Way.AROUND: {around}, Way.THROUGH: {through}, None: {nothing}}}
-tried = []
+packet_filter = FakeFilter(around={around}, back={back}, nothing={nothing})
 
-def apply(ways, way):
-    tried.append(way)
-    error = errors[way].pop(0) if errors[way] else None
-    if error is not None:
-        raise error("iptables: it said: no")
-
-def ask(url):
-    return Answer.READY if tried.count(Way.AROUND) >= {ready_after} else Answer.NONE
+def ask():
+    return Answer.READY if packet_filter.tried.count(Rules.AROUND) >= {ready_after} else Answer.NONE
 
 real, told = guarding.write_metrics, []
 
@@ -41,25 +33,25 @@ def write(path, *rest, **facts):
     pair = values["around"], values["refused"]
     if told[-1:] != [pair]:
         told.append(pair)
-        print(*pair, flush=True)
+        print("told", *pair, flush=True)
     if len(told) == {enough}:
         os.kill(os.getpid(), signal.SIGTERM)
 
-kernel.apply, guarding.ask_ready, guarding.write_metrics = apply, ask, write
+guarding.write_metrics = write
 signal.alarm(20)  # where less is told than the test waits for
-guarding.Guarding(None, "", after_seconds=0.5, broker=101, textfile=Path({file!r})).run()
+guard(packet_filter, ask=ask, textfile=Path({file!r})).run()
 """
-"""The sidecar is silent, and ready once the way around was tried `ready_after` times. Each change is refused with the
-errors of its own list first; None: it is taken. What the metrics say is printed whenever that changes."""
+"""The sidecar is silent, and ready once the way around was tried `ready_after` times. Each change is refused as its
+own list says first. What the metrics say is printed whenever that changes."""
 
 _NEVER = 1000
-_NO = "ConfigurationError"
-_PARTLY = "PartlyTakenError"
+_NO = "no"
+_PARTLY = "partly"
 
 
 class Scene(NamedTuple):
     around: tuple[str, ...] = ()
-    through: tuple[str, ...] = ()
+    back: tuple[str, ...] = ()
     nothing: tuple[str, ...] = ()
     ready_after: int = _NEVER
 
@@ -67,10 +59,10 @@ class Scene(NamedTuple):
 def told(scene: Scene, file: Path, *, enough: int) -> tuple[list[str], int]:
     """Return what the metrics `around` and `refused` were, until they had changed `enough` times; and the exit
     status."""
-    lists = {name: f"[{', '.join(getattr(scene, name))}]" for name in ("around", "through", "nothing")}
+    lists = {name: list(getattr(scene, name)) for name in ("around", "back", "nothing")}
     script = _GUARD.format(**lists, ready_after=scene.ready_after, enough=enough, file=str(file))
     ran = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=False, timeout=60)
-    return [line for line in ran.stdout.splitlines() if not line.startswith("{")], ran.returncode
+    return [line[5:] for line in ran.stdout.splitlines() if line.startswith("told ")], ran.returncode
 
 
 @pytest.mark.parametrize(
@@ -78,16 +70,16 @@ def told(scene: Scene, file: Path, *, enough: int) -> tuple[list[str], int]:
     [
         pytest.param(Scene(around=(_NO, _NO)), ["0 0", "0 1", "1 0"], id="around: it stays cut"),
         pytest.param(
-            Scene(through=(_NO, _NO), ready_after=1), ["0 0", "1 0", "1 1", "0 0"], id="back: it stays unthrottled"
+            Scene(back=(_NO, _NO), ready_after=1), ["0 0", "1 0", "1 1", "0 0"], id="back: it stays unthrottled"
         ),
         pytest.param(Scene(around=(_PARTLY, _NO)), ["0 0", "1 1", "1 0"], id="around: a part of it is unthrottled"),
         pytest.param(
-            Scene(around=(_PARTLY,), through=(_NO,), ready_after=1),
+            Scene(around=(_PARTLY,), back=(_NO,), ready_after=1),
             ["0 0", "1 1", "0 0"],
             id="neither: a part stays unthrottled",
         ),
         pytest.param(
-            Scene(around=(_NO,), through=(_NO,), ready_after=1),
+            Scene(around=(_NO,), back=(_NO,), ready_after=1),
             ["0 0", "0 1", "0 0"],
             id="neither: all through",
         ),
@@ -103,7 +95,7 @@ def test_the_metrics_tell_what_holds_and_that_it_is_not_wanted(
 def test_what_could_not_be_taken_away_at_the_end_is_told_on(tmp_path: Path) -> None:
     """The guard is gone, its rules are not: what it wrote last is all that tells of them."""
     file = tmp_path / "guard.prom"
-    said, status = told(Scene(nothing=("None", _NO)), file, enough=2)
+    said, status = told(Scene(nothing=(_NO,)), file, enough=2)
     assert (said, status) == (["0 0", "1 0", "1 1"], 1)
     assert 'guard_around{broker="101"} 1\n' in file.read_text()
     assert 'guard_refused{broker="101"} 1\n' in file.read_text()

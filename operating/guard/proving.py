@@ -1,0 +1,128 @@
+"""Tries the ways around the sidecar by connections through them, also while everybody else's go through it.
+
+A connection that is made proves its way: what of the guard's own connections would meet the sidecar is reset by a rule.
+One that is not made proves nothing, since whom it leads to may be down; so the same end is dialled without a detour as
+well. Nothing is sent. Blocking, in a thread of its own. Invariant: a way is called blocked only if its other end
+answered afterwards to who dialled it directly.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.config.settings import Address
+
+from .rules import AROUND_MARK, DIRECT_MARK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .ways import Ways
+
+TIMEOUT_SECONDS = 1.0
+_TRIES = 2
+_MOST_AT_ONCE = 16
+
+
+class Target(NamedTuple):
+    """A connection to `dialled` has to end at `real`."""
+
+    dialled: Address
+    real: Address
+
+    def __str__(self) -> str:
+        return str(self.real) if self.dialled == self.real else f"{self.dialled} to {self.real}"
+
+
+class Proof(NamedTuple):
+    """What came of it. Of `unreachable` ways the other end does not answer to anybody on this host; `blocked` ones do
+    not lead there although it answers."""
+
+    verified: int
+    unreachable: tuple[str, ...] = ()
+    blocked: tuple[str, ...] = ()
+
+
+class Prover:
+    """Proves in the background; `prove` blocks."""
+
+    def __init__(self, prove: Callable[[], Proof]) -> None:
+        self._prove = prove
+        self._proofs: queue.SimpleQueue[tuple[int, Proof]] = queue.SimpleQueue()
+        self._number = 0
+        self.pending = False
+
+    def start(self) -> None:
+        """Begin anew; what was begun before is worth nothing any more."""
+        self._number += 1
+        self.pending = True
+        threading.Thread(target=self._run, args=(self._number,), name="proof", daemon=True).start()
+
+    def take(self) -> Proof | None:
+        """Return what came of it, once."""
+        while not self._proofs.empty():
+            number, proof = self._proofs.get()
+            if number == self._number:
+                self.pending = False
+                return proof
+        return None
+
+    def _run(self, number: int) -> None:
+        self._proofs.put((number, self._prove()))
+
+
+def targets(ways: Ways) -> tuple[Target, ...]:
+    """Return whom to dial. Blocking, for no time: it asks the kernel for addresses of this host."""
+    detours = (Target(Address(each.dialled or _own_address(each.real), each.port), each.real) for each in ways.detours)
+    return (*detours, *(Target(each, each) for each in ways.leaders))
+
+
+def prove(aimed_at: Sequence[Target], dial: Callable[[Address, int], str]) -> Proof:
+    """`dial`: as the one below."""
+    with ThreadPoolExecutor(_MOST_AT_ONCE) as pool:
+        found = list(zip(aimed_at, pool.map(lambda each: _prove(each, dial), aimed_at), strict=True))
+    return Proof(
+        verified=sum(said is None for _, said in found),
+        unreachable=tuple(f"{each}: {said[1]}" for each, said in found if said and not said[0]),
+        blocked=tuple(f"{each}: {said[1]}" for each, said in found if said and said[0]),
+    )
+
+
+def _prove(each: Target, dial: Callable[[Address, int], str]) -> tuple[bool, str] | None:
+    """Return whether the way is blocked, and by what error; None: neither."""
+    error = ""
+    for _ in range(_TRIES):
+        error = dial(each.dialled, AROUND_MARK)
+        if not error:
+            return None
+    return not dial(each.real, DIRECT_MARK), error
+
+
+def dial(address: Address, mark: int) -> str:
+    """Dial an address with a mark on the packets, hang up, and return why it could not; "" if it could."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as made:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+            made.settimeout(TIMEOUT_SECONDS)
+            made.connect(tuple(address))
+    except TimeoutError:
+        return f"no answer within {TIMEOUT_SECONDS:.0f} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _own_address(real: Address) -> str:
+    """Return which address of this host's would dial that one; a loopback one if none can."""
+    family = socket.AF_INET6 if ":" in real.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as aimed:
+        try:
+            aimed.connect(tuple(real))
+        except OSError:
+            return "127.0.0.1" if family == socket.AF_INET else "::1"
+        return str(aimed.getsockname()[0])
