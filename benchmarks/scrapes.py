@@ -103,6 +103,7 @@ def site(
     sources = Sources(
         statistics=counted,
         reloads=watch.statistics,
+        overrides=lambda: (),
         quotas=lambda: watch.current,
         rate_bytes_per_second=lambda _: 0.0,
         survey=surveyor.last,

@@ -4,6 +4,7 @@
       traffic     what one link carried in some seconds, second by second and partition by partition
       quota       a role's quota as it holds from here on
       reload      quotas.toml was read again
+      override    a command set or undid an override, or one ended
       connection  a replica fetcher's connection ended
       start, stop, file_opened, file_closed, dropped, clock
 
@@ -37,6 +38,7 @@ class Kind(enum.StrEnum):
     TRAFFIC = "traffic"
     QUOTA = "quota"
     RELOAD = "reload"
+    OVERRIDE = "override"
     CONNECTION = "connection"
     START = "start"
     STOP = "stop"
@@ -140,6 +142,15 @@ KINDS: dict[Kind, tuple[Field, ...]] = {
         Field("error", _STRING, "What was wrong with it.", required=False),
         Field("reason", _STRING, "`watch`, `SIGHUP`, `http`, or `put`: it came over HTTP.", required=False),
         Field("peer", _STRING, "Who put it: an address, and the name in its certificate.", required=False),
+    ),
+    Kind.OVERRIDE: (
+        Field("override", _STRING, "Id of the override."),
+        Field("action", _STRING, "`set`, `undone` or `ended`."),
+        Field("label", _STRING, "What it belongs to, such as a move.", required=False),
+        Field("by", _STRING, "Who set or undid it; null if it ended by itself.", required=False),
+        Field("because", _STRING, "The reason that its author gave.", required=False),
+        Field("until", _INTEGER, "Seconds since 1970 (UTC): when it ends; null if it has no end.", required=False),
+        Field("changes", _STRING, 'What it changes, as JSON: `[{"place":"broker","key":"…","value":"…"}]`.'),
     ),
     Kind.CONNECTION: (
         _ROLE,

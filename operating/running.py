@@ -16,6 +16,7 @@ from proxy.config.reload import QuotaWatch
 from proxy.journal.recorder import prepare
 from proxy.logs.log import dropped_line, open_log
 from proxy.logs.queue import LogQueue
+from proxy.overrides.store import store_path
 from proxy.process import open_files
 from proxy.process.activation import PassedSockets
 from proxy.process.service_manager import ServiceManager
@@ -43,7 +44,11 @@ def run_sidecar(config_path: Path, overrides: tuple[str, ...], *, take_over: boo
     log = open_log(settings.log, queue, statistics.log_dropped)
     try:
         quota_watch = QuotaWatch.open(
-            settings.quotas.file, broker_id=settings.broker.id, log=log, state=settings.quotas.state
+            settings.quotas.file,
+            broker_id=settings.broker.id,
+            log=log,
+            state=settings.quotas.state,
+            overrides=store_path(settings.quotas.state, settings.broker.id),
         )
         # While another process writes its journal, nothing of it is a crash's.
         if settings.journal is not None and not take_over:

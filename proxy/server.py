@@ -43,6 +43,9 @@ from .observing.oversight import Oversight
 from .observing.site import Site
 from .observing.status_page import StatusPage
 from .observing.surveying import Surveyor
+from .overrides.keeper import OverrideKeeper
+from .overrides.routes import override_routes
+from .overrides.store import store_path
 from .process.activation import PassedSockets
 from .process.garbage import collect_now_and_then, collected_by_hand
 from .process.heartbeat import Heartbeat
@@ -74,7 +77,6 @@ if TYPE_CHECKING:
     from .process.signals import SignalReceiver
     from .process.watchdog import Watchdog
     from .statistics import Statistics
-    from .tls.legs import Legs
 
 
 async def serve(
@@ -206,6 +208,7 @@ class Server:
         self._steering = Steering(
             quota_watch, self._throttles, self._surveyor, self.oversight, self._quota_holds, log, served=self._served
         )
+        self._overrides = self._override_keeper()
         for role in Role:
             self._quota_holds(role, "start")
         self.site = self._site(statistics, turn)
@@ -217,6 +220,17 @@ class Server:
             reception=reception,
             handover=self.handover,
             supervisor=self.supervisor,
+        )
+
+    def _override_keeper(self) -> OverrideKeeper:
+        broker_id = self._settings.broker.id
+        return OverrideKeeper(
+            store_path(self._settings.quotas.state, broker_id),
+            self._watch,
+            broker_id=broker_id,
+            log=self._log,
+            record=self.history.override,
+            in_force=lambda: self._steering.holds_current,
         )
 
     def _throttle(self, role: Role, statistics: Statistics, now: float) -> RoleThrottle:
@@ -248,7 +262,7 @@ class Server:
             not_kept=lambda: self._keeper.error,
             survey=lambda role, _: self._surveyor.last(role),
             chosen=self._steering.choice,
-            others=partial(_warnings, self.doorkeeper, self.legs, self._steering, self.journal),
+            others=self._warnings,
         )
         return Site(
             settings.http,
@@ -259,9 +273,17 @@ class Server:
             turn=turn,
             is_draining=self._draining.is_begun,
             writing=QuotaWriting(settings.quotas.file, watch, broker_id=settings.broker.id, log=log),
+            overriding=lambda admit: override_routes(self._overrides, watch, settings.broker.id, admit=admit),
             tls=self.legs.of(settings.http.tls),
             token=None if settings.http.token_file is None else BearerToken.open(settings.http.token_file, log),
         )
+
+    def _warnings(self) -> list[str]:
+        """Return what an operator should know of connections, keys, signals, the journal and overrides."""
+        problem = None if self.journal is None else self.journal.problem
+        told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
+        lost = filter(None, self._steering.lost_signals().values())
+        return [*self.doorkeeper.warnings, *self.legs.warnings, *lost, *told, *self._overrides.warnings()]
 
     def _sources(self, statistics: Statistics) -> Sources:
         return Sources(
@@ -270,6 +292,7 @@ class Server:
             quota_source=lambda: self._watch.source,
             quota_keeping=self._keeper.writes,
             quotas=lambda: self._watch.current,
+            overrides=lambda: self._overrides.current,
             lost_signals=self._steering.lost_signals,
             served=self._served,
             limit_bytes_per_second=lambda role: self._throttles[role].quota.bytes_per_second,
@@ -309,6 +332,7 @@ class Server:
             Task.QUOTAS_FILE: self._watch.follow_file,
             Task.QUOTAS_CLOCK: self._watch.follow_clock,
             Task.QUOTAS_STATE: self._keeper.run,
+            Task.OVERRIDES: self._overrides.run,
             Task.QUOTAS_LEADER: partial(self._steering.apply_changes, Role.LEADER),
             Task.QUOTAS_FOLLOWER: partial(self._steering.apply_changes, Role.FOLLOWER),
             Task.RATES: self._steering.run,
@@ -365,10 +389,3 @@ def _heartbeat(watchdog: Watchdog | None, manager: ServiceManager) -> Heartbeat:
     if watchdog is None:
         return Heartbeat([manager.beat])
     return Heartbeat([watchdog.beat, manager.beat], rested=watchdog.rest)
-
-
-def _warnings(doorkeeper: Doorkeeper, legs: Legs, steering: Steering, journal: Journal | None) -> list[str]:
-    """What an operator should know of connections, keys, signals and the journal, ready to print."""
-    problem = None if journal is None else journal.problem
-    told = [] if problem is None else [f"journal: it is not written, lines are dropped: {problem}"]
-    return [*doorkeeper.warnings, *legs.warnings, *filter(None, steering.lost_signals().values()), *told]

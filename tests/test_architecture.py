@@ -160,12 +160,12 @@ def test_rooms_are_small() -> None:
 
 
 def test_classes_are_small() -> None:
-    """What takes more than 200 lines has more than one concept in it."""
+    """What takes more than 300 lines has more than one concept in it."""
     large = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {lines}"
         for path in [*SOURCES, *TESTS]
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > 200
+        if isinstance(node, ast.ClassDef) and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > 300
     ]
     assert large == []
 

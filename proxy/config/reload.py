@@ -24,7 +24,10 @@ from ..errors import ConfigurationError
 from ..files.answering import answers
 from ..files.mounts import is_mounted_alone
 from ..files.watching import follow
+from ..overrides.override import layers_of
+from ..overrides.store import NOTHING_LOADED, Loaded, load
 from ..quotas import Change, QuotaFile, Quotas, RateStarts, effective
+from ..quotas.origins import said
 from ..threads import in_thread
 from .pushed_quotas import Pushed, PushedQuotas, Verdict
 from .quota_file import WrittenQuotas, read_quotas_file
@@ -32,10 +35,12 @@ from .starting import Source, start_with
 from .working_out import WorkedOut, told, upcoming_of, work_out
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from ..logs.log import Log
+    from ..overrides.override import Override
+    from ..quotas.origins import Said
 
 _MAX_SLEEP_SECONDS = 30.0
 """Schedules go by the wall clock, which somebody may set while the task sleeps, so it wakes at least this often."""
@@ -97,10 +102,17 @@ class QuotaWatch:
         log: Log,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         starts: Mapping[str, float] = {},
+        overrides: Loaded = NOTHING_LOADED,
     ) -> None:
         self._path = path
         self.never_changes = False
         """The file is mounted alone: edits outside do not reach us."""
+        self.overrides = overrides.overrides
+        """In the order in which they were made."""
+        self.overrides_problem = overrides.problem
+        """Why the stored overrides, or the newest generation of them, could not be read; None if they could."""
+        self._override_layers = layers_of(self.overrides, broker_id)
+        quota_file = replace(quota_file, overrides=self._override_layers)
         self._file = quota_file
         self._broker_id = broker_id
         self._log = log
@@ -128,11 +140,17 @@ class QuotaWatch:
         self.statistics = ReloadStatistics(last_success_timestamp_seconds=clock().timestamp())
 
     @classmethod
-    def open(cls, path: Path, *, broker_id: int, log: Log, state: Path | None = None) -> QuotaWatch:
+    def open(
+        cls, path: Path, *, broker_id: int, log: Log, state: Path | None = None, overrides: Path | None = None
+    ) -> QuotaWatch:
         """Blocking. Never raises for what is wrong with the file: a start that failed would end replication, while the
-        last good quotas, as `state` has them, or none at all are only not what somebody wants."""
+        last good quotas, as `state` has them, or none at all are only not what somebody wants. `overrides`: the path of
+        their store."""
         start = start_with(path, state)
-        watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts)
+        loaded = NOTHING_LOADED if overrides is None else load(overrides, broker_id)
+        watch = cls(path, start.quota_file, broker_id=broker_id, log=log, starts=start.starts, overrides=loaded)
+        if loaded.problem is not None:
+            log.error("overrides_unreadable", error=loaded.problem, in_force=len(loaded.overrides))
         watch.source, watch._written = start.source, start.content
         if start.error is not None:
             watch.statistics.outcomes[ReloadResult.FAILED] += 1
@@ -161,6 +179,25 @@ class QuotaWatch:
             await self._changes.wait()
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._current
+
+    def said(self, place: str, key: str, *, overrides: Sequence[Override] | None = None) -> list[Said]:
+        """Return what the layers say of a key now, the effective value first (`proxy.quotas.origins`); with
+        `overrides` what they would say if these were the only ones."""
+        found = self._file
+        if overrides is not None:
+            found = replace(found, overrides=layers_of(overrides, self._broker_id))
+        return said(found, self._broker_id, self._clock(), place, key)
+
+    async def put_overrides(self, overrides: Sequence[Override]) -> None:
+        """Put these overrides in force in place of the present ones, before the next checkpoint.
+
+        They are in the order in which they were made, and each has been found valid.
+        """
+        async with self._applying:
+            self.overrides = tuple(overrides)
+            self._override_layers = layers_of(self.overrides, self._broker_id)
+            changed = replace(self._file, overrides=self._override_layers)
+            self._swap(changed, await self._worked_out(changed, len(self._written or b"")), "override")
 
     async def wait_good(self, seen: bytes | None) -> bytes:
         """Return the good quotas in force, as they are written, as soon as they are not `seen` any more."""
@@ -250,6 +287,8 @@ class QuotaWatch:
         return ReloadOutcome(ReloadResult.FAILED, error=error)
 
     async def _succeed(self, content: bytes, quota_file: QuotaFile, source: Source, reason: str) -> ReloadOutcome:
+        self._warn_of_hidden(quota_file)
+        quota_file = replace(quota_file, overrides=self._override_layers)
         came_back = not self.statistics.last_reload_successful
         outcome = self._swap(quota_file, await self._worked_out(quota_file, len(content)), reason, came_back=came_back)
         self.statistics.outcomes[outcome.result] += 1
@@ -261,6 +300,18 @@ class QuotaWatch:
             self._written = content
             self._good.notify()
         return outcome
+
+    def _warn_of_hidden(self, quota_file: QuotaFile) -> None:
+        """Log each key that the file changes and that an override hides: the change has no effect yet."""
+        before, now = replace(self._file, overrides=()), self._clock()
+        for override in self.overrides:
+            for change in override.changes if override.is_active(now) else ():
+                was, is_now = (
+                    said(each, self._broker_id, now, change.place, change.key)[0].value for each in (before, quota_file)
+                )
+                if was != is_now:
+                    told = {"override": override.id, "label": override.label, "until": override.until}
+                    self._log.warning("quota_change_hidden", key=str(change), file_before=was, file=is_now, **told)
 
     async def _worked_out(self, quota_file: QuotaFile, size: int) -> WorkedOut:
         """In a thread, if it is long; again, if other quotas have come into force meanwhile."""

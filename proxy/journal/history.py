@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..config.reload import ReloadOutcome
+    from ..overrides.override import Override
     from ..quotas import RoleQuota
     from ..quotas.finer_rates import FinerRates
     from ..relay.exchange import Exchange
@@ -80,6 +81,20 @@ class History:
         if self._journal is not None:
             self._journal.event(
                 Kind.RELOAD, outcome=outcome.result.value, error=outcome.error, reason=outcome.reason, peer=outcome.peer
+            )
+
+    def override(self, override: Override, action: str, by: str | None) -> None:
+        """Tell of an override that was set or undone, or that ended."""
+        if self._journal is not None:
+            self._journal.event(
+                Kind.OVERRIDE,
+                override=override.id,
+                action=action,
+                label=override.label,
+                by=by,
+                because=override.reason,
+                until=None if override.until is None else int(override.until.timestamp()),
+                changes=msgspec.json.encode(override.changes).decode(),
             )
 
     def connection_ended(self, exchange: Exchange, seconds: float) -> None:

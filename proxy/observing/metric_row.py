@@ -7,7 +7,7 @@ from memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..config.reload import ReloadStatistics
     from ..journal.writer import JournalStatistics
     from ..network.accepting import Doorkeeper
+    from ..overrides.override import Override
     from ..process.supervision import Task
     from ..quotas import Change, Quotas
     from ..rates.choice import Choice
@@ -48,6 +49,8 @@ class Sources:
     statistics: Statistics
     reloads: ReloadStatistics
     quotas: Callable[[], Quotas]
+    overrides: Callable[[], Sequence[Override]]
+    """Those in force."""
     rate_bytes_per_second: Callable[[Role], float]
     """Over the KIP-73 window."""
     survey: Callable[[Role], RoleSurvey]

@@ -6,6 +6,7 @@ Rows like those of `metrics`. Invariant: they tell of the quotas that hold, what
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ..config.reload import ReloadResult
@@ -48,6 +49,18 @@ def _last_success(sources: Sources) -> Iterator[Sample]:
         yield (), sources.reloads.last_success_timestamp_seconds
 
 
+def _overrides(sources: Sources) -> Iterator[Sample]:
+    for label, count in Counter(each.label or "" for each in sources.overrides()).items():
+        yield (label,), count
+
+
+def _oldest_override(sources: Sources) -> Iterator[Sample]:
+    for ends in (True, False):
+        made = [each.since.timestamp() for each in sources.overrides() if (each.until is not None) is ends]
+        if made:
+            yield (str(ends).lower(),), min(made)
+
+
 QUOTA_METRICS = (
     Metric(
         PREFIX + "limit_bytes_per_second",
@@ -69,6 +82,20 @@ QUOTA_METRICS = (
         ("role",),
         "When the quota next changes by an `until` or a schedule; no sample if it does not.",
         _quota_next_change,
+    ),
+    Metric(
+        PREFIX + "overrides",
+        "gauge",
+        ("label",),
+        "Overrides in force, by label; no sample if there is none.",
+        _overrides,
+    ),
+    Metric(
+        PREFIX + "oldest_override_timestamp_seconds",
+        "gauge",
+        ("ends",),
+        "When the oldest override was made, of those that end by themselves and of those that do not.",
+        _oldest_override,
     ),
     Metric(
         PREFIX + "quota_doubts",

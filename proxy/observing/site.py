@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ..config.reload import QuotaWatch
     from ..config.settings import HttpSettings
     from ..http.bearer_token import BearerToken
+    from ..http.routing import Admit, Route
     from ..http.server import HttpServer
     from ..tls.leg import Leg
     from .exposition import Exposition
@@ -59,10 +60,12 @@ class Site:
         turn: Turn,
         is_draining: Callable[[], bool],
         writing: QuotaWriting | None = None,
+        overriding: Callable[[Admit | None], list[Route]] = lambda _: [],
         token: BearerToken | None = None,
         tls: Leg | None = None,
     ) -> None:
-        """`tls`: the leg whose keys encrypt the pages; None: they are in plaintext."""
+        """`overriding` makes the routes of overrides, for those whom its argument admits. `tls`: the leg whose keys
+        encrypt the pages; None: they are in plaintext."""
         self._tls = tls
         self._settings = settings
         self._watch = watch
@@ -71,6 +74,7 @@ class Site:
         self._exposition: Exposition | None = None
         self._is_draining = is_draining
         self._writing = writing
+        self._overriding = overriding
         self._token = token
         self._trust = Trust({*names_of_this_machine(), settings.listen.host, *settings.allowed_hosts})
         self._turn = turn
@@ -91,7 +95,8 @@ class Site:
         named = frozenset(self._settings.writers)
         others = []
         if self._writing is not None and (token is not None or named):
-            others = quota_routes(self._writing, Writers(token, named))
+            writers = Writers(token, named)
+            others = [*quota_routes(self._writing, writers), *self._overriding(writers.required)]
         table = pages(
             self.endpoints(),
             others,
@@ -100,7 +105,7 @@ class Site:
         )
         if control is not None:
             # It has turns of its own: its answers are not to wait for those that the network asks for.
-            private = pages(self.endpoints())
+            private = pages(self.endpoints(), self._overriding(None))
             more[Task.CONTROL] = partial(control.run, private, trust=self._trust, turn=Turn())
         return {
             **more,

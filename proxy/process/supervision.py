@@ -39,6 +39,8 @@ class Task(enum.StrEnum):
     """Follows `until` and schedules."""
     QUOTAS_STATE = "quotas_state"
     """Keeps the last good quotas for the next start."""
+    OVERRIDES = "overrides"
+    """Tells of overrides that end."""
     QUOTAS_LEADER = "quotas_leader"
     """Puts changed quotas in force for what this broker sends as a leader."""
     QUOTAS_FOLLOWER = "quotas_follower"

@@ -7,7 +7,7 @@ and no clock. Invariant: a `QuotaFile` comes out only if every key in the file w
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, InvalidValueError, beginning
@@ -63,6 +63,14 @@ def parse_quotas(content: bytes, *, source: str = "quotas.toml") -> QuotaFile:
     return _Reader(source).read(parse_toml(content, source=source), content)
 
 
+def parse_layer(document: Toml, *, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
+    """Return the sections of one override, written as those of the file are.
+
+    `source` leads each problem and each section's path; deadlines count from `since`. Raises ConfigurationError.
+    """
+    return _Reader("").layer(document, source, override, until, since)
+
+
 class _TooManyProblemsError(Exception):
     """Nobody reads on."""
 
@@ -81,6 +89,12 @@ class _Reader:
             self._problems.append(f"{self._source}: there may be more problems; these are the first {MOST_PROBLEMS}")
             raise ConfigurationError(self._problems) from None
 
+    def layer(self, document: Toml, source: str, override: str, until: datetime | None, since: datetime) -> Layer:
+        found = self._layer(document, f"{source}: ", until=until, since=since)
+        if self._problems:
+            raise ConfigurationError(self._problems)
+        return replace(found, override=override)
+
     def _read(self, document: Toml, content: bytes) -> QuotaFile:
         for key in document.keys() - set(_FILE_KEYS):
             advice = did_you_mean(key, _FILE_KEYS)
@@ -96,7 +110,7 @@ class _Reader:
 
     def _refuse(self, path: str, reason: str) -> None:
         place, told = beginning(path, MOST_PATH_CHARACTERS), beginning(reason, MOST_REASON_CHARACTERS)
-        self._problems.append(f"{self._source}: {place}: {told}")
+        self._problems.append(f"{self._source}: {place}: {told}" if self._source else f"{place}: {told}")
         if len(self._problems) >= MOST_PROBLEMS:
             raise _TooManyProblemsError
 
@@ -145,10 +159,16 @@ class _Reader:
             return None
 
     def _layer(
-        self, table: Toml, prefix: str = "", until: datetime | None = None, window: DailyWindow | None = None
+        self,
+        table: Toml,
+        prefix: str = "",
+        until: datetime | None = None,
+        window: DailyWindow | None = None,
+        since: datetime | None = None,
     ) -> Layer:
-        """`until`, `window`: the end and the times of the schedule that they are part of."""
-        found = _Found(prefix, until, window)
+        """`until`, `window`: the end and the times of the schedule that they are part of. `since`: when the override
+        was made that they are."""
+        found = _Found(prefix, until, window, since)
         self._brokers(self._table(table, "brokers", f"{prefix}brokers"), found)
         self._peers(self._table(table, "peers", f"{prefix}peers"), found)
         self._racks(self._table(table, "racks", f"{prefix}racks"), found)
@@ -216,7 +236,7 @@ class _Reader:
         self._bound_rates(f"{found.prefix}topics", [*found.topics.values(), *found.globs.values()])
 
     def _section(self, path: str, table: Toml, found: _Found, of: Of) -> Section:
-        draft = Draft(of, found.window)
+        draft = Draft(of, found.window, found.since)
         for key, value in flattened(table, whole=RATE_KEYS):
             try:
                 draft.set(key, value, path=path)
@@ -233,6 +253,7 @@ class _Found:
     prefix: str
     until: datetime | None
     window: DailyWindow | None
+    since: datetime | None
     brokers: dict[int, Section] = field(default_factory=dict)
     default: Section | None = None
     topics: dict[str, Section] = field(default_factory=dict)

@@ -1,9 +1,10 @@
-"""What the quotas file means for one broker at one moment: the snapshot the data path asks.
+"""What the quotas file and the overrides mean for one broker at one moment: the snapshot the data path asks.
 
-The most specific section wins, key by key: exact topic, longest glob, this broker, broker default. Of sections of the
-same name a schedule's goes before the file's own, and a later schedule's before an earlier one's. A section whose
-`until` has passed does not count. Time is an argument. Invariant: a `Quotas` never changes; a new file, an `until` that
-passes or a schedule that begins or ends makes a new one.
+Overrides go before the file, the newest first: what one of them says of a topic, by name, by glob or for the whole
+broker, hides what is below. Inside the file the most specific section wins, key by key: exact topic, longest glob, this
+broker, broker default. Of sections of the same name a schedule's goes before the file's own, and a later schedule's
+before an earlier one's. A section whose `until` has passed does not count. Time is an argument. Invariant: a `Quotas`
+never changes; a new file, an override, an `until` that passes or a schedule that begins or ends makes a new one.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class RoleQuota:
     topics: Mapping[str, Partitions] = field(default_factory=dict)
     """By exact name; here also what a broker's ``*`` must not reach (an empty list exempts a topic)."""
     globs: tuple[tuple[str, Partitions], ...] = ()
-    """Most specific first."""
+    """The first that matches counts."""
     otherwise: Partitions = NO_PARTITION
     source: RateSource | None = None
     """What chooses the rate; None: the file says it."""
@@ -173,7 +174,7 @@ class Quotas:
 
 def effective(quota_file: QuotaFile, broker_id: int, now: datetime) -> Quotas:
     """The quotas of one broker; `now` carries an offset."""
-    found = {role: _Sought(quota_file.layers(now), role, broker_id, now) for role in Role}
+    found = {role: _Sought(quota_file, role, broker_id, now) for role in Role}
     mode = governing_mode(quota_file, now)
     ends = {role: _first_end([*([mode] if mode else []), *sought.ending()]) for role, sought in found.items()}
     return Quotas(
@@ -209,12 +210,13 @@ def governing(
         of: None: of the broker; else ``("topics", name or glob)``, ``("peers", id)`` or ``("racks", name)``, as it is
             written in the file; not what a glob of the file matches.
     """
-    return _Sought(quota_file.layers(now), role, broker_id, now).source_of(of, rate=rate)
+    return _Sought(quota_file, role, broker_id, now).source_of(of, rate=rate)
 
 
 def governing_mode(quota_file: QuotaFile, now: datetime) -> Section | None:
     """Return the section that says whether quotas are enforced; None if nothing says it."""
-    return next((layer.mode for layer in quota_file.layers(now) if layer.mode and layer.mode.holds(now)), None)
+    layers = (*quota_file.overrides, *quota_file.layers(now))
+    return next((layer.mode for layer in layers if layer.mode and layer.mode.holds(now)), None)
 
 
 def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[datetime]:
@@ -223,7 +225,7 @@ def _changes(quota_file: QuotaFile, broker_id: int, now: datetime) -> Iterator[d
             change = schedule.next_change(now)
             if change is not None:
                 yield change
-    for layer in (quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
+    for layer in (*quota_file.overrides, quota_file.base, *(schedule.layer for schedule in quota_file.schedules)):
         for section in layer.sections_for(broker_id):
             if section.until is not None and section.until > now:
                 yield section.until
@@ -236,18 +238,25 @@ def _first_end(sections: Iterable[Section]) -> datetime | None:
 class _Sought:
     """One role's quota while the sections that make it up are looked for."""
 
-    def __init__(self, layers: list[Layer], role: Role, broker_id: int, now: datetime) -> None:
+    def __init__(self, quota_file: QuotaFile, role: Role, broker_id: int, now: datetime) -> None:
         self._role, self._broker_id = role, broker_id
+        file_layers = quota_file.layers(now)
+        layers = [*quota_file.overrides, *file_layers]
         own = [layer.brokers.get(broker_id) for layer in layers] + [layer.broker_default for layer in layers]
         brokers = [section for section in own if section is not None and section.holds(now)]
         self._rate = next((section for section in brokers if role in section.rates), None)
         self._otherwise = next((section for section in brokers if role in section.replicas), None)
-        self._topics = _first_named(role, (layer.topics for layer in layers), now)
-        self._globs = _first_named(role, (layer.globs for layer in layers), now)
         self._peer_rates = _first_named(role, (layer.peers for layer in layers), now, rates=True)
         self._rack_rates = _first_named(role, (layer.racks for layer in layers), now, rates=True)
-        self._topic_rates = _first_named(role, (layer.topics for layer in layers), now, rates=True)
-        self._glob_rates = _first_named(role, (layer.globs for layer in layers), now, rates=True)
+        self._topic_rates, self._glob_rates = _by_topic(role, quota_file.overrides, file_layers, now, rates=True)
+        above, below = list(quota_file.overrides), file_layers
+        for number, layer in enumerate(above):
+            section = layer.brokers.get(broker_id)
+            if section is not None and section is self._otherwise:
+                # What an override says of the whole broker hides every list below it.
+                above, below = above[: number + 1], []
+                break
+        self._topics, self._globs = _by_topic(role, above, below, now, rates=False)
 
     def source_of(self, of: tuple[str, str] | None, *, rate: bool) -> Section | None:
         if of is None:
@@ -275,7 +284,7 @@ class _Sought:
         return RoleQuota(
             bytes_per_second=math.inf if self._rate is None else self._rate.rates[self._role],
             topics={name: self._listed(section) for name, section in self._topics.items()},
-            globs=tuple((name, self._listed(self._globs[name])) for name in sorted(self._globs, key=_specificity)),
+            globs=tuple((name, self._listed(section)) for name, section in self._globs.items()),
             otherwise=NO_PARTITION if self._otherwise is None else self._listed(self._otherwise),
             source=None if self._rate is None else self._rate.sources.get(self._role),
             finer=self._finer(),
@@ -288,7 +297,7 @@ class _Sought:
         return FinerRates(
             peers={broker_id: section.rates[role] for broker_id, section in self._peer_rates.items()},
             topics={name: section.rates[role] for name, section in self._topic_rates.items()},
-            globs=tuple((name, globs[name].rates[role]) for name in sorted(globs, key=_specificity)),
+            globs=tuple((name, section.rates[role]) for name, section in globs.items()),
             racks={name: section.rates[role] for name, section in self._rack_rates.items()},
         ).meant()
 
@@ -308,6 +317,23 @@ def _first_named(
     return first
 
 
-def _specificity(glob: str) -> tuple[int, str]:
-    """Longest first: by the number of literal characters, then by name."""
+def _by_topic(
+    role: Role, overrides: Iterable[Layer], file_layers: Iterable[Layer], now: datetime, *, rates: bool
+) -> tuple[dict[str, Section], dict[str, Section]]:
+    """Return the sections that count by exact topic name, and by glob in the order in which globs count."""
+    topics: dict[str, Section] = {}
+    globs: dict[str, Section] = {}
+    for group in (*([override] for override in overrides), list(file_layers)):
+        above = [glob_of(glob) for glob in globs]
+        for name, section in _first_named(role, (layer.topics for layer in group), now, rates=rates).items():
+            if name not in topics and not any(glob.matches(name) for glob in above):
+                topics[name] = section
+        found = _first_named(role, (layer.globs for layer in group), now, rates=rates)
+        for name in sorted(found, key=specificity):
+            globs.setdefault(name, found[name])
+    return topics, globs
+
+
+def specificity(glob: str) -> tuple[int, str]:
+    """Return the sort key of a glob: the longest first, by the number of literal characters, then by name."""
     return -len(_GLOB_WILDCARDS.sub("", glob)), glob

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ..errors import InvalidValueError
 from ..suggestions import did_you_mean
 from .keys import SET_TWICE
 from .rate_reading import parse_rate_or_source
+from .rate_source import Deadline
 from .replicas import ReplicaList, parse_replicas
 from .sections import RATE_KEYS, REPLICAS_KEYS
 from .units import parse_rate, shown
@@ -58,6 +59,8 @@ class Draft:
 
     of: Of
     window: DailyWindow | None
+    since: datetime | None = None
+    """When the override was made that the section is of: deadlines count from then; None: it is of the file."""
     """Of the schedule that it is part of."""
     rates: dict[Role, float] = field(default_factory=dict)
     sources: dict[Role, RateSource] = field(default_factory=dict)
@@ -89,8 +92,11 @@ class Draft:
             self.rates[role] = parse_rate(value)
             return
         self.rates[role], source = parse_rate_or_source(value, path=f"{path}.{_KEY_OF[role]}", window=self.window)
-        if source is not None:
-            self.sources[role] = source
+        if source is None:
+            return
+        if self.since is not None and source.deadline is not None:
+            source = replace(source, deadline=Deadline(at=source.deadline.moment(self.since)))
+        self.sources[role] = source
 
 
 def parse_until(value: object) -> datetime:

@@ -67,6 +67,8 @@ class Layer:
     """By the other broker's id: rates of the traffic with it."""
     racks: Mapping[str, Section] = field(default_factory=dict)
     """By the other brokers' rack: rates of the traffic with all of them."""
+    override: str = ""
+    """Id of the override that it is; empty: of the file."""
 
     def sections(self) -> Iterator[Section]:
         yield from self.brokers.values()
@@ -122,10 +124,12 @@ class QuotaFile:
     """The operator's own signals, which tell rates with `auto` whether catch-up hurts."""
     priorities: Priorities = DEFAULT_PRIORITIES
     """Who goes first of the replicas that are behind."""
+    overrides: tuple[Layer, ...] = ()
+    """The layers above the file, newest first (`proxy.overrides`)."""
 
     def layers(self, now: datetime) -> list[Layer]:
-        """Return the layers that hold at `now`, in the order in which they count: the later of two schedules first, the
-        file's own sections last."""
+        """Return the file's layers that hold at `now`, in the order in which they count: the later of two schedules
+        first, the file's own sections last."""
         return [*(schedule.layer for schedule in reversed(self.schedules) if schedule.holds(now)), self.base]
 
     def start_keys(self, now: datetime) -> list[str]:
@@ -141,6 +145,8 @@ class QuotaFile:
         ]
 
     def sections(self) -> Iterator[Section]:
+        for override in self.overrides:
+            yield from override.sections()
         yield from self.base.sections()
         for schedule in self.schedules:
             yield from schedule.layer.sections()

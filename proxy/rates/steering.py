@@ -131,6 +131,11 @@ class Steering:
             self._woken.notify()
             self._changed(role, "change")
 
+    @property
+    def holds_current(self) -> bool:
+        """True if both roles hold to the quotas that are current."""
+        return all(applied is self._watch.current for applied in self._applied.values())
+
     async def run(self) -> None:
         """Choose rates until cancelled."""
         while True:

@@ -20,6 +20,8 @@ PROVISIONING = ROOT / "deploy" / "grafana" / "provisioning"
 PANELS = [panel for row in ROWS for panel in row.panels]
 NOT_SHOWN = {
     "SumReplicaLag": "the follower role of replica_lag_messages",
+    "replication_throttle_overrides": "`overrides` lists them, with authors and reasons",
+    "replication_throttle_oldest_override_timestamp_seconds": "the alert goes by it",
     "replication_throttle_config_last_reload_success_timestamp_seconds": "the reloads are shown",
 }
 HISTOGRAMS = {metric.name + "_bucket": metric.name for metric in METRICS if metric.kind == "histogram"}

@@ -73,6 +73,7 @@ def sources(*, partition_rates: list[PartitionRate] | None = None) -> Sources:
     return Sources(
         statistics=Statistics(leader=leader, follower=follower),
         reloads=ReloadStatistics(Counter({ReloadResult.FAILED: 2}), False, last_success_timestamp_seconds=1234.0),
+        overrides=lambda: (),
         quotas=lambda: QUOTAS,
         limit_bytes_per_second=lambda role: QUOTAS.of(role).bytes_per_second,
         bounds=lambda role: [BOUND] if role is Role.LEADER else [],
